@@ -1,0 +1,1 @@
+"""jobc compiles one training job, written as Hydra overrides, into the launch files of a cluster. Imports nothing."""

@@ -1,0 +1,29 @@
+"""One rule for the whole suite: in CI a skipped test is a failure, for nobody knows whether it works."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    on_worker = hasattr(session.config, "workerinput")  # of xdist; its controller sees every report
+    if reporter is None or on_worker or not os.environ.get("CI"):
+        return
+    if reporter.stats.get("skipped") and session.exitstatus in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped and os.environ.get("CI"):
+        terminalreporter.write_line(
+            f"error: {len(skipped)} skipped; in CI every test must run (reasons above)", red=True
+        )

@@ -1,0 +1,308 @@
+"""Make the virtual environment that every `make` target works in.
+
+    python3 tools/bootstrap.py demo      jobc and the trainer
+    python3 tools/bootstrap.py dev       the same, and what lints and tests it
+
+Needs Python >= 3.10 with ensurepip, and nothing else. Says what it will download and how big that is; when
+all is there already it returns at once. The place is .venv in the checkout, or $JOBC_VENV.
+Exit 0: ready. 1: one message that says what to do. 130: interrupted; the next call starts afresh.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+EXTRAS = {"demo": "trainer", "dev": "trainer,dev"}
+INSTALLER = ["pip", "setuptools", "hatchling", "editables"]
+# PyPI's torch for Linux is the CUDA build, gigabytes of it; here lie builds of 200 MB, for the CPU only.
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # a pip.conf that says user = true would refuse to work here
+PIP_FAILED = (
+    "pip could not install what is needed; its own words are above\n"
+    "  no network? a proxy is named by https_proxy, a mirror of PyPI by PIP_INDEX_URL\n"
+    "  then give the same command again"
+)
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    url: str
+    index: str  # the only index to take it from; empty: as pip is set up
+
+
+class Refusal(Exception):
+    """Something the user has to do first; the text says what."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    if sys.version_info < (3, 10):  # noqa: UP036 - whoever calls this file by hand may have an old one
+        return refuse(f"jobc needs Python 3.10 or newer; {sys.executable} is {sys.version.split()[0]}")
+    if len(arguments) != 1 or arguments[0] not in EXTRAS:
+        return refuse("usage: python3 tools/bootstrap.py demo|dev")
+    try:
+        with locked():
+            ensure(Path(os.environ.get("JOBC_VENV") or ROOT / ".venv").absolute(), arguments[0])
+    except Refusal as refusal:
+        return refuse(str(refusal))
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command starts afresh", file=sys.stderr)
+        return 130
+    return 0
+
+
+def refuse(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 1
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """One bootstrap of a checkout at a time: a second `make` waits for the first."""
+    with CONSTRAINTS.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure(venv: Path, wanted: str) -> None:
+    """Bring venv to hold the set `wanted`; the record that says so is written last."""
+    record_path = venv / "jobc-bootstrap.json"
+    record = read_record(record_path)
+    key = record_key(venv)
+    sets: list[str] = record.get("sets", []) if record.get("key") == key else []
+    python = venv / "bin" / "python"
+    if wanted in sets and works(python):
+        return
+    ours = bool(record.get("ours"))
+    if ours and (not record.get("sets") or record.get("place") != str(venv) or not works(python)):
+        shutil.rmtree(venv)  # half made, moved, or its Python is gone
+    if not venv.exists() or not any(venv.iterdir()):
+        check_ensurepip()
+        ours = True
+        venv.mkdir(parents=True, exist_ok=True)
+        write_record(record_path, {"ours": True})
+        print(f"making {venv} with Python {sys.version.split()[0]} ({sys.executable})", flush=True)
+        command = [sys.executable, "-m", "venv", str(venv)]
+        made = subprocess.run(command, check=False, capture_output=True, text=True)
+        if made.returncode != 0:
+            raise Refusal(f"Python could not make a virtual environment:\n{made.stdout}{made.stderr}")
+    else:
+        check_foreign(venv, python)
+        write_record(record_path, {"ours": ours})
+    install(python, EXTRAS[wanted])
+    done = sorted({*sets, wanted, "demo"})
+    write_record(record_path, {"ours": ours, "place": str(venv), "key": key, "sets": done})
+
+
+def record_key(venv: Path) -> str:
+    """Digest of everything that makes an environment stale: versions, places, the dependencies asked for."""
+    digest = hashlib.sha256()
+    for part in (str(ROOT), str(venv)):
+        digest.update(part.encode() + b"\0")
+    for path in (ROOT / "pyproject.toml", CONSTRAINTS):
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def write_record(path: Path, record: Mapping[str, object]) -> None:
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(record, indent=1) + "\n")
+    beside.replace(path)
+
+
+def works(python: Path) -> bool:
+    """Is this a Python >= 3.10 that has pip?"""
+    check = (
+        "import sys, importlib.util as u; sys.exit(sys.version_info < (3, 10) or u.find_spec('pip') is None)"
+    )
+    try:
+        return (
+            subprocess.run([str(python), "-I", "-c", check], capture_output=True, check=False).returncode == 0
+        )
+    except OSError:
+        return False
+
+
+def check_ensurepip() -> None:
+    """Some distributions ship Python without ensurepip, and `python -m venv` then stops half way."""
+    if all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
+        return
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    raise Refusal(
+        f"{sys.executable} (Python {version}) cannot make virtual environments: it lacks ensurepip\n"
+        f"  install it:    {install_command(version)}\n"
+        "  or use another Python:                        make PYTHON=/path/to/python3 …\n"
+        "  or make the environment yourself, with pip:   uv venv --seed .venv    (or: virtualenv .venv)\n"
+        "  then give the same command again"
+    )
+
+
+def install_command(version: str) -> str:
+    try:
+        release = Path("/etc/os-release").read_text()
+    except OSError:
+        release = ""
+    words = {
+        word
+        for line in release.splitlines()
+        if line.startswith(("ID=", "ID_LIKE="))
+        for word in line.split("=", 1)[1].strip('"').split()
+    }
+    if words & {"debian", "ubuntu"}:
+        return f"sudo apt install python{version}-venv"
+    if words & {"fedora", "rhel", "centos"}:
+        return "sudo dnf install python3-pip"
+    if words & {"suse", "opensuse"}:
+        return f"sudo zypper install python{version.replace('.', '')}-pip"
+    if "alpine" in words:
+        return "sudo apk add python3 py3-pip"
+    return "the package of your system that holds Python's venv and ensurepip (Debian, Ubuntu: python3-venv)"
+
+
+def check_foreign(venv: Path, python: Path) -> None:
+    """Install into an environment that somebody else made, but never into, or over, any other folder."""
+    if not (venv / "pyvenv.cfg").exists():
+        raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
+    if not works(python):
+        raise Refusal(
+            f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place"
+        )
+
+
+def install(python: Path, extras: str) -> None:
+    target = ["--no-build-isolation", "-e", f"{ROOT}[{extras}]"]
+    print("fetching the installer: pip, setuptools, hatchling (about 5 MB)", flush=True)
+    run_or_refuse(pip(python, "-qq", *INSTALLER), PIP_FAILED)
+    packages = resolve(python, *target)
+    if packages is None:
+        raise Refusal(PIP_FAILED)
+    if any(is_cuda(package) for package in packages) and not has_nvidia_gpu():
+        packages = with_cpu_torch(python, packages)
+    with ThreadPoolExecutor(8) as pool:
+        sizes = dict(zip(packages, pool.map(download_bytes, packages), strict=True))
+    print(describe(sizes), flush=True)
+    for index in ("", CPU_INDEX):  # the big ones first, with pip's own progress bar; the rest is quick
+        big = [f"{p.name}=={p.version}" for p in packages if p.index == index and is_big(sizes[p])]
+        if big:
+            source = ["--index-url", index] if index else []
+            run_or_refuse(pip(python, "--no-deps", *source, *big), PIP_FAILED)
+    run_or_refuse(pip(python, "-qq", *target), PIP_FAILED)
+
+
+def pip(python: Path, *arguments: str) -> list[str]:
+    bar = "on" if sys.stdout.isatty() else "off"
+    common = ["--disable-pip-version-check", "--no-input", "--progress-bar", bar, "-c", str(CONSTRAINTS)]
+    return [str(python), "-I", "-m", "pip", "install", *common, *arguments]
+
+
+def run_or_refuse(command: Sequence[str], message: str) -> None:
+    if subprocess.run(command, check=False, env=ENVIRONMENT).returncode != 0:
+        raise Refusal(message)
+
+
+def resolve(python: Path, *arguments: str, index: str = "") -> list[Package] | None:
+    """The packages that pip would add; none are downloaded for it. None: pip failed, and said why on stderr.
+
+    index: ask this one only, once and not for long, and keep quiet when it does not answer
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = pip(python, "-qq", "--dry-run", "--report", str(report), *arguments)
+        if index:
+            command += ["--index-url", index, "--timeout", "5", "--retries", "0"]
+        stderr = subprocess.DEVNULL if index else None
+        if subprocess.run(command, check=False, env=ENVIRONMENT, stderr=stderr).returncode != 0:
+            return None
+        entries = json.loads(report.read_text())["install"]
+    return [
+        Package(entry["metadata"]["name"], entry["metadata"]["version"], entry["download_info"]["url"], index)
+        for entry in entries
+        if "dir_info" not in entry["download_info"]
+    ]
+
+
+def is_cuda(package: Package) -> bool:
+    return package.name.startswith(("nvidia-", "cuda-", "triton"))
+
+
+def has_nvidia_gpu() -> bool:
+    return Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
+
+
+def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
+    """The same packages with torch built for the CPU; unchanged where the index of those does not answer."""
+    torch = next(package for package in packages if package.name == "torch")
+    found = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
+    if not found:
+        print(
+            f"no answer from {CPU_INDEX}: taking PyPI's torch, which is built for GPUs and much bigger",
+            flush=True,
+        )
+        return packages
+    return [*found, *(package for package in packages if package is not torch and not is_cuda(package))]
+
+
+def describe(sizes: Mapping[Package, int | None]) -> str:
+    """One line: how many packages, and how many megabytes of them come over the network."""
+    if not sizes:
+        return "to install: jobc itself; all packages that it needs are there"
+    total = sum(size or 0 for size in sizes.values())
+    unknown = sum(size is None for size in sizes.values())
+    line = f"to install: {len(sizes)} packages; to download: {total / 1e6:.0f} MB"
+    if unknown:
+        line += f" and {unknown} packages of unknown size"
+    for package, size in sizes.items():
+        if package.name == "torch":
+            where = (
+                "of unknown size" if size is None else f"{size / 1e6:.0f} MB" if size else "on this machine"
+            )
+            line += f" (torch {package.version}: {where})"
+    return line + "\ninstalling …"
+
+
+def is_big(size: int | None) -> bool:
+    return size is None or size > 20_000_000
+
+
+def download_bytes(package: Package) -> int | None:
+    """Size of the file that pip would fetch: 0 when it lies on this machine, None when nobody says."""
+    if package.url.startswith("file:"):
+        return 0
+    request = urllib.request.Request(package.url, method="HEAD", headers={"User-Agent": "jobc-bootstrap"})
+    context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return int(answer.headers["Content-Length"])
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""The second half of `make demo`: compile a job, train it on 2 processes, say where everything lies.
+
+Prints and runs what a user would type. Exit status: that of the commands, or 1 if the loss did not fall.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from jobc.trainer.metrics import training_steps
+
+ARTIFACT = Path("artifacts/demo/local")
+RUNS = Path(os.environ.get("JOBC_RUN_ROOT", "runs")) / "demo"
+
+
+def main() -> int:
+    for command in (["jobc", "name=demo", "procs=2"], [f"{ARTIFACT}/submit.sh"]):
+        print(f"\n$ {' '.join(command)}", flush=True)
+        status = subprocess.run(command, check=False).returncode
+        if status:
+            print(f"error: that ended with exit status {status}", file=sys.stderr)
+            return status
+    run = max(path for path in RUNS.iterdir() if path.is_dir())  # run ids begin with the time
+    steps = training_steps(run / "metrics" / "rank_00.jsonl")
+    first, last = float(str(steps[min(steps)]["loss"])), float(str(steps[max(steps)]["loss"]))
+    activate = shlex.quote(str(Path(sys.prefix) / "bin" / "activate"))
+    print(f"""
+loss {first:.3f} at step {min(steps)}, {last:.3f} at step {max(steps)}
+
+what jobc made   {ARTIFACT}/    plain files; read submit.sh and node.sh
+this run         {run}/
+  its logs       {run}/logs/
+  its losses     {run}/metrics/rank_00.jsonl
+  checkpoints    {run}/checkpoints/
+  final weights  {run}/final/weights.pt
+jobc itself      {Path(sys.prefix) / "bin" / "jobc"}    on PATH after: . {activate}""")
+    if last >= first:
+        print("error: the loss did not fall", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
