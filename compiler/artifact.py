@@ -1,0 +1,28 @@
+"""One emitted file, and where each of its lines came from.
+
+`Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """first, last: 1-based, inclusive; keys: plan keys these lines depend on; template: FILE:LINE they come from."""
+
+    first: int
+    last: int
+    keys: tuple[str, ...]
+    template: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline."""
+
+    path: str
+    text: str
+    executable: bool = False
+    lines: tuple[LineRange, ...] = ()

@@ -1,0 +1,46 @@
+"""The plugin door: what a backend is. Read this file first when you write one (CONTRIBUTING.md has the ten steps).
+
+A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
+defaults of its options) and `README.md`. Built-in ones lie in backends/, others come from any package through the
+entry point group `jobc.backends`. Both go through registry.py and the conformance suite in testing.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from .artifact import Artifact
+from .diagnostics import Diagnostic
+from .plan import LaunchPlan
+from .render import Render
+from .words import RuntimeVar, Spelling
+
+VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh")
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One launch engine.
+
+    name:      the word after `backend=`, and the folder below artifacts/NAME/
+    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml
+    spellings: for every RuntimeVar, where the engine knows it and how it is written there
+    honours:   plan keys that this target can express; `queue.*` means all below queue
+    launch:    one line for people: how the emitted files are started by hand
+    """
+
+    name: str
+    Options: type[Any]
+    spellings: Mapping[RuntimeVar, Spelling]
+    honours: frozenset[str]
+    launch: str
+
+    def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
+        """What this engine cannot do although it honours the key. Pure; codes JC4xxx or the plugin's own letters."""
+
+    def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
+        """The engine's files and the seven verbs (VERBS). Pure: reads its arguments and nothing else.
+
+        node.sh, train.json, spec.yaml, README.md and lib/ are added for every backend and must not be emitted.
+        """

@@ -1,0 +1,76 @@
+"""Nothing is dropped in silence: what a plan asks for, less what a backend honours.
+
+A must that is left is an error with the alternatives; a wish that is left is named (an error with --strict).
+Also here: the generic scope check of runtime variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from .backend import Backend
+from .diagnostics import Diagnostic, Severity
+from .lower import KeyTable
+from .plan import Demand, LaunchPlan, demands
+from .words import RuntimeVar, Scope, runtime_vars
+
+
+def honours(backend: Backend, key: str) -> bool:
+    """Whether a plan key, or a family `section.*` that holds it, is in the backend's list."""
+    section = key.split(".")[0]
+    return key in backend.honours or f"{section}.*" in backend.honours
+
+
+def left_out(plan: LaunchPlan, backend: Backend, asked: Callable[[str], bool]) -> list[Demand]:
+    """What was asked for (asked: plan key -> whether somebody beside our own defaults set it) and is not honoured."""
+    return [d for d in demands(plan) if not honours(backend, d.key) and (d.must or asked(d.key))]
+
+
+def check_honours(
+    missing: Iterable[Demand], backend: Backend, able: Callable[[str], list[str]], table: KeyTable, strict: bool
+) -> Iterator[Diagnostic]:
+    """JC4101 for each must, JC4102 for each wish that the backend cannot express.
+
+    able: plan key -> names of backends that honour it; table: plan key -> spec keys
+    """
+    for demand in missing:
+        key = (table.get(demand.key) or ("",))[0]
+        others = able(demand.key)
+        undo = f"leave {key} at its default"
+        hint = f"backend={others[0]}, or {undo}" if others else undo
+        if demand.must:
+            yield Diagnostic(
+                "JC4101",
+                f"backend {backend.name} cannot honour {key}={_shown(demand.value)}",
+                f"it has no word for {demand.key}, and without it this would be another job",
+                hint,
+                key=key,
+            )
+        else:
+            yield Diagnostic(
+                "JC4102",
+                f"backend {backend.name} leaves out {key}={_shown(demand.value)}",
+                f"it has no word for {demand.key}; the job is the same without",
+                hint,
+                key=key,
+                severity=Severity.ERROR if strict else Severity.NOTE,
+            )
+
+
+def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
+    """JC4005 for a runtime variable that the backend never spells; JC4006 for one used before it is known."""
+    for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
+        yield Diagnostic(
+            "JC4005", f"backend {backend.name} does not spell {missing}", "node.sh needs it", "add it to `spellings`"
+        )
+    slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
+    for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
+        for variable in sorted(runtime_vars(word), key=lambda v: v.name):
+            spelling = backend.spellings.get(variable)
+            if spelling and spelling.scope > scope:
+                because = f"{slot} is evaluated at {scope.name}, {variable.name} is known from {spelling.scope.name} on"
+                yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
+
+
+def _shown(value: object) -> str:
+    return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,73 @@
+"""The command line: argv in, exit status out (0 ok, 1 diagnostics, 2 our bug).
+
+The first word without `=` is a command; no command means compile. Each command is one function in one of the files
+beside this one; they print, everything below returns values. Hydra is imported only by commands that compose.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from ..diagnostics import CompileError, Diagnostic, format_text
+from .arguments import Arguments, parse
+
+OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(parse(words))
+    except CompileError as error:
+        report(error.diagnostics)
+        return DIAGNOSTICS
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe left, such as `jobc backends | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        if os.environ.get("JOBC_DEBUG"):
+            raise
+        because = f"{type(error).__name__}: {error}"
+        hint = "set JOBC_DEBUG=1 for the traceback, and please report it with the command line"
+        report([Diagnostic("JC9001", "jobc itself failed", because, hint)])
+        return OUR_BUG
+
+
+def report(diagnostics: Sequence[Diagnostic]) -> None:
+    """Diagnostics go to stderr, in colour on a terminal that has not asked for none (no-color.org)."""
+    if diagnostics:
+        colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        print(format_text(diagnostics, colour), file=sys.stderr)
+
+
+def _dispatch(arguments: Arguments) -> int:
+    command = arguments.command
+    if arguments.help or command == "help":
+        from .help import show_help
+
+        return show_help(arguments)
+    if arguments.version:
+        from ..driver import jobc_version
+
+        print(f"jobc {jobc_version()}")
+        return OK
+    if command in ("explain", "verify", "why", "backends"):
+        from . import inspect
+
+        return inspect.COMMANDS[command](arguments)
+    if command in ("run", "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "watch"):
+        from . import runs
+
+        return runs.COMMANDS[command](arguments)
+    if command in ("completion", "_complete"):
+        from . import completion
+
+        return completion.COMMANDS[command](arguments)
+    from . import compiling
+
+    return compiling.COMMANDS[command](arguments)

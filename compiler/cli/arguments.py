@@ -1,0 +1,171 @@
+"""argv to `Arguments`: the command, the options, the overrides, and the user's own command after ` -- `."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ..diagnostics import CompileError, Diagnostic, nearest
+from ..text import COMMAND_LINE, Origin
+
+COMMANDS = {
+    "compile": "write the artifact directory (the default command)",
+    "check": "diagnostics only, nothing is written",
+    "run": "compile, submit and follow",
+    "why": "where a line of an artifact came from: jobc why FILE:LINE",
+    "verify": "whether an artifact directory was edited by hand, and where: jobc verify DIR",
+    "explain": "what a diagnostic means: jobc explain JC2001",
+    "backends": "the backends that are installed, and what each can do",
+    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke and shell",
+    "status": "",
+    "logs": "",
+    "stop": "",
+    "preflight": "",
+    "smoke": "",
+    "shell": "",
+    "watch": "live progress of a run: jobc watch DIR",
+    "completion": 'shell completion: eval "$(jobc completion bash)"',
+    "help": "",
+    "_complete": "",
+}
+TAKES_ARGUMENTS = {
+    "why",
+    "verify",
+    "explain",
+    "submit",
+    "status",
+    "logs",
+    "stop",
+    "preflight",
+    "smoke",
+    "shell",
+    "watch",
+} | {
+    "completion",
+    "_complete",
+}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """words: overrides, or the arguments of a command that takes none; rest: the words after ` -- `, None without."""
+
+    command: str
+    words: tuple[str, ...]
+    rest: tuple[str, ...] | None
+    multirun: bool = False
+    cfg: str | None = None
+    info: str | None = None
+    package: str | None = None
+    config_dir: Path | None = None
+    config_name: str = "config"
+    out: Path = Path("artifacts")
+    force: bool = False
+    strict: bool = False
+    detach: bool = False
+    help: bool = False
+    version: bool = False
+
+    @property
+    def config_dirs(self) -> tuple[tuple[str, Path], ...]:
+        """The user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
+        project = Path("jobc")
+        found = [("input", self.config_dir)] if self.config_dir else []
+        if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is no config folder
+            found.append(("project", project))
+        if home.is_dir():
+            found.append(("user", home))
+        return tuple((root, path.absolute()) for root, path in found)
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Raises CompileError JC1110 for an option or command that does not exist."""
+    words, rest = list(argv), None
+    if "--" in words:
+        at = words.index("--")
+        words, rest = words[:at], tuple(words[at + 1 :])
+    first = next((i for i, word in enumerate(words) if not word.startswith("-")), None)
+    command = "compile"
+    if first is not None and words[first] in COMMANDS and not _is_value(words, first):
+        command = words.pop(first)
+    if command in TAKES_ARGUMENTS:
+        wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
+        return Arguments(command, tuple(words), rest, help=wants_help)
+    options = vars(_parser().parse_intermixed_args(words))
+    overrides = tuple(options.pop("words"))
+    _refuse_commands(overrides)
+    return Arguments(command, overrides, rest, **options)
+
+
+def option_names() -> list[str]:
+    """Every option, for completion."""
+    return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
+
+
+def _is_value(words: Sequence[str], at: int) -> bool:
+    """Whether a word is the value of the option before it, as in `--config-name run`."""
+    return at > 0 and words[at - 1] in ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p")
+
+
+def _refuse_commands(overrides: Sequence[str]) -> None:
+    wrong = [word for word in overrides if "=" not in word and not word.startswith("~")]
+    diagnostics = []
+    for word in wrong:
+        close = nearest(word, [name for name in COMMANDS if not name.startswith("_")])
+        hint = (
+            f"did you mean jobc {close[0]}?"
+            if close
+            else f"an override is {word}=VALUE; your own program goes after --"
+        )
+        because = "the first word without `=` is a command, and there is none of that name"
+        diagnostics.append(Diagnostic("JC1110", f"unknown command {word}", because, hint, Origin(COMMAND_LINE, word)))
+    if diagnostics:
+        raise CompileError(diagnostics)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), "")
+        close = nearest(word.split("=")[0], [n for a in self._actions for n in a.option_strings]) if word else []
+        hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
+        raise CompileError([Diagnostic("JC1110", f"cannot read the options: {message}", "", hint)])
+
+
+def _parser() -> _Parser:
+    parser = _Parser("jobc", add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("words", nargs="*")
+    add("-m", "--multirun", action="store_true", help="every combination of comma-separated values")
+    add("-c", "--cfg", choices=("job", "hydra", "all"), help="print the composed config instead of compiling")
+    add(
+        "-i",
+        "--info",
+        nargs="?",
+        const="all",
+        choices=("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+        help="print how the config was put together",
+    )
+    add("-p", "--package", help="with --cfg: only this part of the config")
+    add("-cd", "--config-dir", type=Path, help="a folder of config files that wins over all others")
+    add("-cn", "--config-name", default="config", help="the config to start from (default: config)")
+    add("--out", type=Path, default=Path("artifacts"), help="where artifact directories go (default: artifacts)")
+    add("--force", action="store_true", help="overwrite files that were edited by hand")
+    add("--strict", action="store_true", help="a wish that the backend cannot honour is an error")
+    add("--detach", action="store_true", help="with run: return at once")
+    add("-h", "--help", action="store_true", help="this text")
+    add("--version", action="store_true", help="print the version")
+    return parser
+
+
+def option_lines() -> list[tuple[str, str]]:
+    """(names, help) of every option, for --help."""
+    rows = []
+    for action in _parser()._actions:
+        if action.option_strings:
+            rows.append((", ".join(action.option_strings), action.help or ""))
+    return rows

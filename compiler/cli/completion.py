@@ -1,0 +1,125 @@
+"""Shell completion: commands, options, keys, groups and their options, words that a key accepts.
+
+`jobc completion bash` prints the script; the script calls `jobc _complete` with the words before the cursor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from ..convert import choices, hints, type_at
+from ..diagnostics import CompileError, Diagnostic
+from ..registry import PACKAGE, find_plugins
+from ..spec import JobSpec
+from . import OK
+from .arguments import COMMANDS as ALL_COMMANDS
+from .arguments import Arguments, option_names, parse
+
+_BASH = r"""# bash completion of jobc: eval "$(jobc completion bash)"
+_jobc() {
+  local line=${COMP_LINE:0:COMP_POINT} word reply
+  word=${line##*[[:space:]]}
+  mapfile -t COMPREPLY < <(jobc _complete "$line" 2>/dev/null)
+  # bash splits words at `=` and `:`, and replaces only the last part
+  if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then
+    for reply in "${!COMPREPLY[@]}"; do COMPREPLY[reply]=${COMPREPLY[reply]#*=}; done
+  fi
+}
+complete -o default -o nospace -F _jobc jobc
+"""
+
+
+def completion_command(arguments: Arguments) -> int:
+    if arguments.words != ("bash",):
+        because = f"shell {arguments.words[0]} is not known" if arguments.words else "the shell is not named"
+        raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
+    print(_BASH, end="")
+    return OK
+
+
+def complete_command(arguments: Arguments) -> int:
+    line = arguments.words[0] if arguments.words else ""
+    if arguments.rest is None:
+        for candidate in candidates(line):
+            print(candidate)
+    return OK
+
+
+def candidates(line: str) -> list[str]:
+    """What the last word of a command line can become."""
+    words = line.split(" ")
+    word = words[-1]
+    if "--" in words[:-1]:
+        return []
+    if word.startswith("-"):
+        return _fitting(word, (f"{name} " for name in option_names()))
+    operator = word[: len(word) - len(word.lstrip("+~"))]
+    typed = word[len(operator) :]
+    key, equals, value = typed.partition("=")
+    if equals:
+        return [f"{operator}{key}={found}" for found in _fitting(value, _values(key, words))]
+    found = _fitting(typed, _keys(typed))
+    if not operator and len(words) == 2:
+        found += _fitting(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
+    return [f"{operator}{candidate}" for candidate in found]
+
+
+def _fitting(start: str, found: Iterable[str]) -> list[str]:
+    return sorted({one for one in found if one.startswith(start)})
+
+
+def _keys(typed: str) -> Iterable[str]:
+    """One level below what is typed: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
+    section, _, _ = typed.rpartition(".")
+    prefix = f"{section}." if section else ""
+    if not section:
+        yield from (f"{group}=" for group in _groups())
+    for name, hint in _fields(section).items():
+        below = _fields(f"{prefix}{name}")
+        if below:
+            yield f"{prefix}{name}."
+        elif hint is not None:
+            yield f"{prefix}{name}="
+
+
+def _fields(section: str) -> dict[str, object]:
+    """The keys directly below a section; all variants of a union together."""
+    if section == "backend":
+        return {field.name: str for plugin in find_plugins().values() for field in _options(plugin.name)}
+    hint = type_at(JobSpec, section) if section else JobSpec
+    found: dict[str, object] = {"backend": None} if not section else {}
+    for variant in _members(hint):
+        if isinstance(variant, type) and dataclasses.is_dataclass(variant):
+            found.update(hints(variant))
+    return found
+
+
+def _members(hint: object) -> tuple[object, ...]:
+    return getattr(hint, "__args__", None) or (hint,)
+
+
+def _options(name: str) -> tuple[dataclasses.Field[object], ...]:
+    try:
+        return dataclasses.fields(find_plugins()[name].load().Options)
+    except CompileError:
+        return ()
+
+
+def _values(key: str, words: list[str]) -> Iterable[str]:
+    yield from _groups().get(key, ())
+    yield from choices(type_at(JobSpec, key))
+
+
+def _groups() -> dict[str, list[str]]:
+    """group -> options over all config folders, the user's included."""
+    roots = [path for _, path in parse(()).config_dirs]
+    roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]
+    found: dict[str, list[str]] = {}
+    for root in roots:
+        for file in root.glob("*/*.yaml"):
+            found.setdefault(file.parent.name, []).append(file.stem)
+    return found
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"completion": completion_command, "_complete": complete_command}

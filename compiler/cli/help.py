@@ -1,0 +1,54 @@
+"""`jobc --help`: what a newcomer can act on, without importing Hydra."""
+
+from __future__ import annotations
+
+import re
+
+from ..registry import PACKAGE
+from .arguments import COMMANDS, Arguments, option_lines
+
+_INTRO = """\
+jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
+
+  jobc name=hello procs=2                        compile for this machine into artifacts/hello/local/
+  artifacts/hello/local/submit.sh                start it
+  jobc run name=hello procs=2                    both, and follow
+  jobc procs=2 time=12h -- train.py --lr 0.1     your own program
+  jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each
+"""
+
+
+def show_help(arguments: Arguments) -> int:
+    print(_INTRO)
+    print("commands (the first word without `=`):")
+    for name, text in COMMANDS.items():
+        if text:
+            print(f"  {name:<12} {text}")
+    print("\noptions:")
+    for names, text in option_lines():
+        print(f"  {names:<22} {text}")
+    print("\ngroups (group=option):")
+    for group, found in _groups().items():
+        print(f"  {group:<12} {', '.join(found)}")
+    print("\neveryday keys (key=value; `jobc --cfg job` prints all):")
+    for key, text in _everyday_keys():
+        print(f"  {key:<12} {text}")
+    print("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none; your own config files go to ./jobc or ~/.config/jobc")
+    return 0
+
+
+def _groups() -> dict[str, list[str]]:
+    """group -> options of the packaged folders."""
+    found: dict[str, list[str]] = {}
+    for root in [*sorted(PACKAGE.glob("backends/*/conf")), PACKAGE / "conf"]:
+        for file in sorted(root.glob("*/*.yaml")):
+            found.setdefault(file.parent.name, []).append(file.stem)
+    return found
+
+
+def _everyday_keys() -> list[tuple[str, str]]:
+    """(key, comment) of the first block of conf/config.yaml: the file is the documentation."""
+    text = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
+    block = text.split("everyday keys")[1].split("# ----")[0]
+    rows = re.findall(r"^(\w+): *(\S+) +# (.*)$", block, re.MULTILINE)
+    return [(key, f"{meaning} [{default}]") for key, default, meaning in rows]

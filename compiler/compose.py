@@ -1,0 +1,264 @@
+"""Hydra composes one tree from the config folders and the overrides; this file is the only one that talks to it.
+
+In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, where each leaf was
+written, which option each group has. Hydra's exceptions become diagnostics here, all of one command line at once.
+Hydra keeps its state in process-wide singletons, so this file has the two globals that they force on us.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from .convert import join
+from .diagnostics import CompileError, Diagnostic, nearest
+from .overrides import Override
+from .source import JobcSource, read_files
+from .text import Origin, Text
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One folder of the search path. provider: see JobcSource; path: absolute."""
+
+    provider: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Composed:
+    """tree: resolved, text leaves; written: as in the files, interpolations kept; choices: group -> option."""
+
+    tree: dict[str, Any]
+    written: dict[str, Any]
+    choices: dict[str, str]
+    overrides: tuple[Override, ...]
+
+    def origin_of(self, key: str) -> Origin | None:
+        """Where the value at a dotted key was written; the first leaf's place for a mapping; None when unknown."""
+        node = _at(self.written, key)
+        if isinstance(node, Text):
+            return node.origin
+        for override in reversed(self.overrides):
+            if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
+                return override.origin
+        return next((leaf.origin for _, leaf in _leaves(node, key) if isinstance(leaf, Text)), None)
+
+    def origin_of_choice(self, group: str) -> Origin | None:
+        """Where the option of a group was chosen, None when a defaults list did."""
+        found = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
+        return found[-1] if found else None
+
+    def via(self, key: str) -> str:
+        """The interpolation a leaf was written as, such as `${name}`; "" for a literal."""
+        node = _at(self.written, key)
+        return str(node) if isinstance(node, str) and "${" in node else ""
+
+
+_search_path: list[Folder] = []
+_registered = False
+
+
+class _SearchPath(SearchPathPlugin):
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for folder in _search_path:
+            search_path.append(folder.provider, f"jobc://{folder.path}")
+
+
+@contextmanager
+def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
+    """Hydra initialised on our folders, earlier ones winning; gives its config loader. Restores what was there."""
+    global _registered
+    if not _registered:
+        Plugins.instance().register(JobcSource)
+        Plugins.instance().register(_SearchPath)
+        _registered = True
+    _search_path[:] = folders
+    read_files.clear()
+    before = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize(config_path=None, version_base="1.3"):
+            yield GlobalHydra.instance().config_loader()
+    finally:
+        _search_path.clear()
+        GlobalHydra.instance().hydra = before
+
+
+def read_inputs() -> dict[str, str]:
+    """`root:path` -> text of the config files read since hydra_ready() that are not our own or a plugin's."""
+    return {place: text for place, text in read_files.items() if not place.startswith(("jobc:", "plugin:"))}
+
+
+def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> Composed:
+    """Compose one job. `known`: the dotted keys of the spec, for did-you-mean. Raises CompileError."""
+    config, refused = None, []
+    kept = list(overrides)
+    while config is None:
+        try:
+            config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
+        except (HydraException, OmegaConfBaseException, RecursionError) as error:
+            diagnostic, culprit = _explain(error, kept, loader, config_name, known)
+            refused.append(diagnostic)
+            if culprit is None:
+                raise CompileError(refused) from None
+            kept.remove(culprit)
+    if refused:
+        raise CompileError(refused)
+    return _read(config, tuple(overrides))
+
+
+def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
+    chosen = {group: str(option) for group, option in config.hydra.runtime.choices.items() if option is not None}
+    with open_dict(config):
+        del config["hydra"]
+    written: Any = OmegaConf.to_container(config, resolve=False)
+    composed = Composed({}, written, chosen, overrides)
+    if refused := _machine_readers(composed):
+        raise CompileError(refused)
+    try:
+        tree: Any = OmegaConf.to_container(config, resolve=True)
+    except (OmegaConfBaseException, RecursionError):
+        raise CompileError(_unresolved(config, composed)) from None
+    return Composed(tree, written, chosen, overrides)
+
+
+_MACHINE = re.compile(r"(?<!\\)\$\{\s*(oc\.env|now|hydra)\b")
+
+
+def _machine_readers(composed: Composed) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            "JC1107",
+            f"${{{match[1]}…}} reads the compiling machine",
+            "the same overrides would give other files on another machine",
+            f"write \\${{NAME}} to have a command's shell read it, or set the value: {key}=VALUE",
+            composed.origin_of(key),
+            key,
+        )
+        for key, leaf in _leaves(composed.written, "")
+        if isinstance(leaf, str) and (match := _MACHINE.search(leaf))
+    ]
+
+
+def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
+    found = []
+    keys = [key for key, _ in _leaves(composed.written, "")]
+    for key, leaf in _leaves(composed.written, ""):
+        if not (isinstance(leaf, str) and "${" in leaf):
+            continue
+        try:
+            OmegaConf.select(config, key, throw_on_missing=True)
+        except RecursionError:
+            because, hint = "it leads back to itself", "give one of the keys a value"
+        except OmegaConfBaseException as error:
+            because = str(error).split("\n", 1)[0]
+            wanted = re.search(r"\$\{([^}:]+)\}", leaf)
+            close = nearest(wanted[1], keys) if wanted else []
+            hint = f"did you mean ${{{close[0]}}}?" if close else "write shell text as \\${HOME}"
+        else:
+            continue
+        title = f"cannot resolve {leaf!r}"
+        found.append(Diagnostic("JC1106", title, because, hint, composed.origin_of(key), key))
+    return found or [Diagnostic("JC1106", "an interpolation leads back to itself", "", "give the key a value")]
+
+
+def _explain(
+    error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Iterable[str]
+) -> tuple[Diagnostic, Override | None]:
+    """Hydra's exception as a diagnostic, and the override to blame, None when a file is."""
+    message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
+    if isinstance(error, MissingConfigException):
+        return _missing_config(error, overrides, loader, config_name)
+    quoted = re.search(r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)'?[.\s]", message)
+    blamed = quoted[1] if quoted else ""
+    culprit = next((o for o in overrides if blamed and (o.key == blamed or o.canonical.startswith(blamed))), None)
+    if culprit is None:
+        culprit = next((o for o in overrides if f"'{o.key}'" in message or o.canonical in message), None)
+    origin = culprit.origin if culprit else None
+    key = culprit.key if culprit else ""
+    first_line = message.split("\n", 1)[0]
+    if "No match in the defaults list" in message and culprit:
+        hint = f"+{culprit.typed}"
+        return Diagnostic(
+            "JC1103", f"group {key} has no default", "a group with none is added", hint, origin, key
+        ), culprit
+    if "already at" in message and culprit:
+        hint = culprit.typed.lstrip("+")
+        return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
+    if culprit and ("Could not override" in message or "does not exist" in message):
+        groups = loader.list_groups("")
+        close = nearest(key, [*known, *groups])
+        hint = f"did you mean {close[0]}?" if close else "jobc --help lists the keys"
+        because = f"no config file has a key {key}"
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, origin, key), culprit
+    hint = "jobc --cfg job prints the tree that the override meets"
+    return Diagnostic("JC1105", f"cannot compose: {first_line}", message.split("\n")[-1], hint, origin, key), culprit
+
+
+def _missing_config(
+    error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
+) -> tuple[Diagnostic, Override | None]:
+    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
+    group, _, option = wanted.rpartition("/")
+    if not group:
+        found = loader.list_groups("") and loader.get_group_options("", ObjectType.CONFIG)
+        close = nearest(wanted, found or [])
+        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found or [])}"
+        return Diagnostic("JC1108", f"no config named {wanted or config_name}", "no folder has it", hint), None
+    options = list(error.options or loader.get_group_options(group))
+    culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
+    close = nearest(option, options)
+    if "," in option:
+        hint = f"for a sweep: jobc -m {group}={option}"
+    elif close:
+        hint = f"{group}={close[0]}"
+    else:
+        hint = f"one of: {', '.join(sorted(options))}"
+    place = culprit.origin if culprit else None
+    because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
+    if place is None and (parent := re.search(r"In '([^']+)'", str(error))):
+        because = f"{parent[1]}.yaml asks for it; {because}"
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group), culprit
+
+
+def _at(tree: Any, key: str) -> Any:
+    """The node at a dotted key; keys that hold dots themselves are tried longest first."""
+    if not key:
+        return tree
+    if isinstance(tree, dict):
+        parts = key.split(".")
+        for n in range(len(parts), 0, -1):
+            head = ".".join(parts[:n])
+            if head in tree:
+                return _at(tree[head], ".".join(parts[n:]))
+    if isinstance(tree, list):
+        head, _, rest = key.partition(".")
+        if head.isdigit() and int(head) < len(tree):
+            return _at(tree[int(head)], rest)
+    return None
+
+
+def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict):
+        for name, inner in tree.items():
+            yield from _leaves(inner, join(key, str(name)))
+    elif isinstance(tree, list):
+        for i, inner in enumerate(tree):
+            yield from _leaves(inner, f"{key}.{i}")
+    else:
+        yield key, tree

@@ -1,0 +1,281 @@
+"""The one place where text becomes typed values.
+
+In:  a composed tree whose leaves are text, and the dataclass it must fill.   Out: the filled dataclass, the place of
+every leaf, and a diagnostic for every leaf that does not fit. Nothing stops at the first mistake.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from .diagnostics import Diagnostic, nearest
+from .text import Origin, is_null
+from .values import PLAIN, Refused, ValueType
+
+T = TypeVar("T")
+Shown = Any  # str, None, or a list of them
+OriginOf = Callable[[str], "Origin | None"]
+
+
+@dataclass(frozen=True)
+class Converted(Generic[T]):
+    """value: None when there is a diagnostic; leaves: key -> (value, its canonical text; a list has one per item; None for null)."""
+
+    value: T | None
+    leaves: dict[str, tuple[Any, Shown]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
+    """Type every leaf of `tree` as the fields of the dataclass `into` say.
+
+    prefix: dotted key of the tree's root, for diagnostics and origins
+    Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is needed
+    """
+    run = _Conversion(origin_of)
+    value = run.dataclass(tree, into, prefix)
+    return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
+
+
+def spec_keys(into: type, prefix: str = "") -> list[str]:
+    """Every dotted key that a dataclass knows, unions included once each."""
+    keys: list[str] = []
+    for name, hint in hints(into).items():
+        key = join(prefix, name)
+        keys.append(key)
+        for variant in _variants(hint):
+            keys += [k for k in spec_keys(variant, key) if k not in keys]
+    return keys
+
+
+def type_at(into: type, key: str) -> Any:
+    """The type of a dotted key, None when there is no such key. Open mappings give their value's type."""
+    here: Any = into
+    for part in key.split("."):
+        if dataclasses.is_dataclass(here):
+            here = hints(here).get(part)  # type: ignore[arg-type]
+        elif variants := _variants(here):
+            here = next((hints(v)[part] for v in variants if part in hints(v)), None)
+        elif get_origin(here) is not None and _is_mapping(here):
+            here = get_args(here)[1]
+        else:
+            return None
+    return here
+
+
+def choices(hint: Any) -> tuple[str, ...]:
+    """The words a Literal or a switch accepts, empty for other types."""
+    found: list[str] = []
+    for option in _options(hint):
+        if option is bool:
+            found += ["true", "false"]
+        elif get_origin(option) is Literal:
+            found += [str(word) for word in get_args(option)]
+    return tuple(found)
+
+
+@cache
+def hints(cls: type) -> dict[str, Any]:
+    """key -> type of a dataclass's fields. A key that is a Python keyword has a field name with `_` behind it."""
+    found = get_type_hints(cls, include_extras=True)
+    return {field.name.rstrip("_"): found[field.name] for field in dataclasses.fields(cls)}
+
+
+@cache
+def _field_names(cls: type) -> dict[str, str]:
+    return {field.name.rstrip("_"): field.name for field in dataclasses.fields(cls)}
+
+
+def join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+class _Conversion:
+    def __init__(self, origin_of: OriginOf) -> None:
+        self.origin_of = origin_of
+        self.leaves: dict[str, tuple[Any, Shown]] = {}
+        self.diagnostics: list[Diagnostic] = []
+
+    def refuse(self, code: str, key: str, title: str, because: str, hint: str) -> None:
+        self.diagnostics.append(Diagnostic(code, title, because, hint, self.origin_of(key), key))
+
+    def dataclass(self, tree: Any, into: type, key: str) -> Any:
+        if not isinstance(tree, Mapping):
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{tree!r} is a single value", f"set a key below {key}")
+            return None
+        known = hints(into)
+        for name in tree:
+            if name not in known:
+                self.unknown(join(key, name), known, key)
+        values: dict[str, Any] = {}
+        for name, hint in known.items():
+            if name in tree:
+                values[_field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
+            else:
+                at = join(key, name)
+                self.refuse("JC1203", at, f"missing key {at}", "every key has a value in conf/", "do not delete it")
+        return into(**values) if len(values) == len(known) else None
+
+    def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
+        name = key.rsplit(".", 1)[-1]
+        close = nearest(name, known)
+        hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
+        self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
+
+    def value(self, raw: Any, hint: Any, key: str) -> Any:
+        options = _options(hint)
+        if is_null(raw):
+            if type(None) in options:
+                self.leaves[key] = (None, None)
+                return None
+            example = (
+                f"{key}='\"null\"' for the text, or ~{key} for none" if options == (str,) else f"give {key} a value"
+            )
+            self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {_type_name(options)}", example)
+            return None
+        options = tuple(option for option in options if option is not type(None))
+        if all(dataclasses.is_dataclass(option) for option in options):
+            return self.variant(raw, options, key)
+        option = options[0]
+        if _is_mapping(option):
+            return self.mapping(raw, option, key)
+        if get_origin(option) is tuple:
+            return self.sequence(raw, option, key)
+        return self.scalar(raw, option, key)
+
+    def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
+        if len(options) == 1:
+            return self.dataclass(raw, options[0], key)
+        kinds = {get_args(hints(option)["kind"])[0]: option for option in options}
+        kind = raw.get("kind") if isinstance(raw, Mapping) else None
+        if kind in kinds:
+            return self.dataclass(raw, kinds[kind], key)
+        close = nearest(str(kind), kinds)
+        one_of = ", ".join(sorted(kinds))
+        self.refuse(
+            "JC1202",
+            join(key, "kind"),
+            f"{key}.kind: {kind!r} is none of {one_of}",
+            "the kind decides which other keys there are",
+            f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
+        )
+        return None
+
+    def mapping(self, raw: Any, hint: Any, key: str) -> Any:
+        key_type, value_type = get_args(hint)
+        if not isinstance(raw, Mapping):
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{raw!r} is not", f"{key}.NAME=VALUE")
+            return None
+        out = {}
+        for name, inner in raw.items():
+            at = join(key, str(name))
+            self.read(str(name), key_type, at, leaf=False)
+            out[str(name)] = self.value(inner, value_type, at)
+        return types.MappingProxyType(out)
+
+    def sequence(self, raw: Any, hint: Any, key: str) -> Any:
+        if not isinstance(raw, list):
+            self.refuse("JC1202", key, f"{key} is a list", f"{raw!r} is a single value", f"{key}=[{raw}]")
+            return None
+        types_of_items = get_args(hint)
+        if types_of_items[-1] is Ellipsis:
+            types_of_items = (types_of_items[0],) * len(raw)
+        if len(raw) != len(types_of_items):
+            count = len(types_of_items)
+            self.refuse("JC1202", key, f"{key} has {count} values", f"{len(raw)} were given", f"give {count} values")
+            return None
+        inner = _Conversion(self.origin_of)
+        values = tuple(
+            inner.value(item, hint, f"{key}.{i}")
+            for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
+        )
+        self.diagnostics += inner.diagnostics
+        self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
+        return values
+
+    def scalar(self, raw: Any, hint: Any, key: str) -> Any:
+        as_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is tuple
+        if isinstance(raw, list) and as_list:
+            raw = ",".join(str(item) for item in raw)
+        if isinstance(raw, (list, Mapping)):
+            kind = "a list" if isinstance(raw, list) else "a mapping"
+            self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{kind} was given", f"{key}=VALUE")
+            return None
+        return self.read(str(raw), hint, key)
+
+    def read(self, text: str, hint: Any, key: str, leaf: bool = True) -> Any:
+        if get_origin(hint) is Literal:
+            words = [str(word) for word in get_args(hint)]
+            if text not in words:
+                close = nearest(text, words)
+                sweep = _sweep_hint(text, key)
+                self.refuse(
+                    "JC1202",
+                    key,
+                    f"{key}: {text!r} is none of {', '.join(words)}",
+                    "only these are known",
+                    sweep or f"{key}={close[0] if close else words[0]}",
+                )
+                return None
+            value: Any = get_args(hint)[words.index(text)]
+            shown = text
+        else:
+            scalar = value_type(hint)
+            assert scalar is not None, f"no reader for {hint}"
+            try:
+                value = scalar.read(text)
+            except Refused as error:
+                hint_text = _sweep_hint(text, key) or f"{key}={error.hint}"
+                self.refuse("JC1202", key, f"{key}: {text!r} is not {scalar.name}", error.because, hint_text)
+                return None
+            shown = scalar.show(value)
+        if leaf:
+            self.leaves[key] = (value, shown)
+        return value
+
+
+def _sweep_hint(text: str, key: str) -> str:
+    return f"for a sweep: jobc -m {key}={text}" if "," in text else ""
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(option for member in get_args(hint) for option in _options(member))
+    return (hint,)
+
+
+def _variants(hint: Any) -> list[type]:
+    return [option for option in _options(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
+
+
+def _is_mapping(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def value_type(hint: Any) -> ValueType | None:
+    """How a scalar type is read and shown; None for lists, mappings, sections and Literals."""
+    for option in _options(hint):
+        if get_origin(option) is Annotated:
+            return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))
+        if isinstance(option, type) and option in PLAIN:
+            return PLAIN[option]
+    return None
+
+
+def _type_name(options: tuple[Any, ...]) -> str:
+    option = next(o for o in options if o is not type(None))
+    if get_origin(option) is Literal:
+        return "one of " + ", ".join(str(word) for word in get_args(option))
+    if _is_mapping(option) or dataclasses.is_dataclass(option):
+        return "a mapping"
+    if get_origin(option) is tuple:
+        return "a list"
+    scalar = value_type(option)
+    return scalar.name if scalar else "text"

@@ -1,0 +1,96 @@
+"""Every message a user may see: code, severity, place, because, hint.
+
+A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
+Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC3xxx lowering, JC4xxx backend, JC5xxx writing
+and artifacts, JC9xxx our bug. Plugins use their own letters.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from .text import Origin
+
+
+class Severity(str, Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    title:   what is wrong, lower case, no full stop
+    origin:  where it was written, when one place is to blame
+    key:     the spec key concerned, "" when none
+    because: why it cannot work; one sentence
+    hint:    what to type instead; it compiles
+    """
+
+    code: str
+    title: str
+    because: str = ""
+    hint: str = ""
+    origin: Origin | None = None
+    key: str = ""
+    severity: Severity = Severity.ERROR
+
+    def sort_key(self) -> tuple[str, int, int, str, str, str]:
+        place = self.origin or Origin("", "")
+        return (f"{place.root}:{place.path}", place.line, place.column, self.code, self.key, self.title)
+
+
+class CompileError(Exception):
+    """The compile cannot go on; the diagnostics say why."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n".join(f"{d.code}: {d.title}" for d in self.diagnostics))
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    return any(d.severity is Severity.ERROR for d in diagnostics)
+
+
+def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known words most like `word`, best first; empty when none is close."""
+    candidates = sorted(set(known))
+    by_leaf = [k for k in candidates if k.rsplit(".", 1)[-1] == word.rsplit(".", 1)[-1]]
+    close = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
+    return list(dict.fromkeys(by_leaf + close))[:limit]
+
+
+_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+
+
+def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
+    """The terminal form, sorted by place, one blank line between two."""
+
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if colour else text
+
+    blocks = []
+    for d in sorted(diagnostics, key=Diagnostic.sort_key):
+        head = paint(f"{d.severity.value}[{d.code}]", f"1;{_COLOURS[d.severity]}")
+        lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
+        key = f"   ({d.key})" if d.key else ""
+        if d.origin:
+            lines.append(f"  --> {_one_line(str(d.origin))}{key}")
+        elif d.key:
+            lines.append(f"  --> {d.key}")
+        if d.because:
+            lines.append(f"  = because: {_one_line(d.because)}")
+        if d.hint:
+            lines.append(f"  = hint: {_one_line(d.hint)}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _one_line(text: str) -> str:
+    """User text inside a message cannot break the line or drive the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

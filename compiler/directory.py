@@ -1,0 +1,227 @@
+"""The artifact directory on disk: written whole or not at all, and verifiable afterwards.
+
+A new directory is made beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
+renames elsewhere), so a crash or a full disk leaves the old one as it was. Only directories that jobc made and nobody
+edited are replaced; `.jobc/manifest.json` says what was made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from .artifact import Artifact
+from .diagnostics import CompileError, Diagnostic
+from .sourcemap import SourceMap, from_json, line_sum
+
+MANIFEST = ".jobc/manifest.json"
+SOURCE_MAP = ".jobc/sourcemap.json"
+IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One difference between a directory and its manifest. lines: 1-based, as they are now; () = the whole file."""
+
+    path: str
+    kind: str  # changed | missing | added | mode
+    lines: tuple[int, ...] = ()
+
+
+def manifest(artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str]) -> Artifact:
+    """inputs: `root:path` -> sha256 of the user's files that the compile read. digest: of all files, to be quoted."""
+    files = {a.path: {"sha256": _sha256(a.text), "executable": a.executable} for a in sorted(artifacts, key=_path)}
+    digest = _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in files.items()))
+    tree = {"schema": 1, "jobc": version, "digest": digest, "inputs": dict(sorted(inputs.items())), "files": files}
+    return Artifact(MANIFEST, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
+    """Make `target` hold exactly these files.
+
+    Raises CompileError: JC5001 a directory that jobc did not make, JC5002 files edited by hand (not with force),
+    JC5003 the file system refuses (full, read-only, no permission); then `target` is as it was.
+    """
+    _refuse_foreign(target, force)
+    staging: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_stale(target)
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", dir=target.parent))
+        staging.chmod(0o755)
+        for artifact in artifacts:
+            _write_file(staging / artifact.path, artifact)
+        _sync(staging)
+        _exchange(staging, target)
+    except OSError as error:
+        place = error.filename or str(target)
+        because = f"{error.strerror or error}: {os.path.relpath(place)}" if place else str(error)
+        hint = "free space or choose another place with --out DIR; what was there is unchanged"
+        raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
+    finally:
+        if staging is not None and staging.exists():
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """CompileError JC5004 when the directory has no manifest that we can read."""
+    try:
+        tree = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        if isinstance(tree, dict) and isinstance(tree.get("files"), dict):
+            return tree
+        because = "its manifest is not one that jobc wrote"
+    except OSError as error:
+        because = f"{MANIFEST}: {error.strerror}"
+    except ValueError:
+        because = f"{MANIFEST} is not JSON"
+    hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
+    raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)])
+
+
+def read_source_map(directory: Path) -> SourceMap:
+    """CompileError JC5004 when it is missing or broken."""
+    try:
+        return from_json((directory / SOURCE_MAP).read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        because = f"{SOURCE_MAP}: {error.strerror if isinstance(error, OSError) else 'not readable'}"
+        hint = "compile the directory again"
+        raise CompileError([Diagnostic("JC5004", f"{directory} has no source map", because, hint)]) from None
+
+
+def verify(directory: Path) -> list[Edit]:
+    """Every hand edit, with the lines it touched. Raises as read_manifest()."""
+    entries = read_manifest(directory)["files"]
+    edits = [Edit(path, "added") for path in sorted(_files(directory) - set(entries) - {MANIFEST})]
+    source_map = None
+    for path, entry in entries.items():
+        file = directory / path
+        if not file.is_file():
+            edits.append(Edit(path, "missing"))
+            continue
+        content = file.read_bytes()
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            source_map = source_map or read_source_map(directory)
+            edits.append(Edit(path, "changed", _changed_lines(content, source_map.sums.get(path, ()))))
+        elif bool(file.stat().st_mode & stat.S_IXUSR) != entry["executable"]:
+            edits.append(Edit(path, "mode"))
+    return sorted(edits, key=lambda edit: (edit.path, edit.kind))
+
+
+def _changed_lines(content: bytes, before: Sequence[str]) -> tuple[int, ...]:
+    now = [line_sum(line) for line in content.decode("utf-8", "surrogateescape").split("\n")]
+    if now and now[-1] == line_sum(""):
+        now.pop()
+    found: set[int] = set()
+    for kind, _, _, first, last in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+        if kind in ("replace", "insert"):
+            found.update(range(first + 1, last + 1))
+        elif kind == "delete":
+            found.add(max(first, 1))  # the line before the gap
+    return tuple(sorted(found))
+
+
+def _refuse_foreign(target: Path, force: bool) -> None:
+    if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
+        return
+    if target.is_symlink() or not (target / MANIFEST).is_file():
+        because = "it holds no .jobc/manifest.json, so its files are somebody's own"
+        hint = "move it away, or choose another place with --out DIR"
+        raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
+    if force:
+        return
+    edits = verify(target)
+    if edits:
+        shown = ", ".join(describe(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
+        hint = "put the change into the spec, or overwrite it with --force"
+        raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
+
+
+def describe(edit: Edit) -> str:
+    """`submit.sh lines 4, 7-9`, `notes.txt (added)`."""
+    if edit.kind != "changed" or not edit.lines:
+        return f"{edit.path} ({edit.kind})"
+    spans: list[list[int]] = []
+    for line in edit.lines:
+        if spans and spans[-1][1] == line - 1:
+            spans[-1][1] = line
+        else:
+            spans.append([line, line])
+    words = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {words}"
+
+
+def _files(directory: Path) -> set[str]:
+    found = (p for p in directory.rglob("*") if not p.is_dir() or p.is_symlink())
+    relative = (p.relative_to(directory) for p in found)
+    return {p.as_posix() for p in relative if not any(part in IGNORED for part in p.parts)}
+
+
+def _write_file(file: Path, artifact: Artifact) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    with open(file, "x", encoding="utf-8", newline="") as stream:
+        stream.write(artifact.text)
+    file.chmod(0o755 if artifact.executable else 0o644)
+
+
+def _sync(folder: Path) -> None:
+    """Everything written below reaches the disk: one syncfs (Linux 2.6.39) costs a tenth of an fsync per file."""
+    syncfs = getattr(_libc(), "syncfs", None)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if syncfs is None or syncfs(fd) != 0:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+
+
+def _exchange(staging: Path, target: Path) -> None:
+    """Put staging in target's place; what was there ends up at staging, which the caller removes."""
+    if not target.exists():
+        os.rename(staging, target)
+        return
+    renameat2 = getattr(_libc(), "renameat2", None)
+    if renameat2 is not None:
+        paths = (os.fsencode(staging), os.fsencode(target))
+        if renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+            return
+    old = staging.with_name(f"{staging.name}.old")
+    os.rename(target, old)
+    try:
+        os.rename(staging, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+    os.rename(old, staging)
+
+
+def _sweep_stale(target: Path) -> None:
+    """Staging folders of compiles that were killed: theirs is the process id in the name, and no such process runs."""
+    for folder in target.parent.glob(f".{target.name}.*"):
+        pid = folder.name[len(target.name) + 2 :].split(".")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc").is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _path(artifact: Artifact) -> str:
+    return artifact.path

@@ -1,0 +1,240 @@
+"""The pipeline: words of a command line in, artifacts out. Used by the command line and by the tests.
+
+    words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
+
+Only compose reads files; nothing here reads the clock, the user, the environment or a cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from . import capabilities, check, directory, neutral, sourcemap
+from .artifact import Artifact
+from .backend import VERBS, Backend
+from .compose import Composed, Folder, compose, hydra_ready, read_inputs
+from .convert import Converted, convert, spec_keys
+from .diagnostics import CompileError, Diagnostic, Severity, has_errors
+from .lower import KeyTable, lower
+from .overrides import Override, read_overrides, read_sweep
+from .plan import LaunchPlan
+from .registry import PACKAGE, Plugin, find_plugins, plugin
+from .render import Render
+from .sourcemap import SourceMap, SpecValue
+from .spec import OPEN_KEYS, JobSpec
+from .text import COMMAND_LINE, Origin
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compile.
+
+    words:       overrides as typed
+    command:     the words after ` -- `, None when there is no ` -- `
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
+    strict:      a wish that is left out is an error
+    """
+
+    words: tuple[str, ...]
+    command: tuple[str, ...] | None = None
+    config_dirs: tuple[tuple[str, Path], ...] = ()
+    config_name: str = "config"
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder."""
+
+    spec: JobSpec
+    plan: LaunchPlan
+    backend: Backend
+    artifacts: tuple[Artifact, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    source_map: SourceMap
+    place: str
+
+
+def compile_job(request: Request) -> Compiled:
+    """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
+    with hydra_ready(search_path(request)) as loader:
+        return _compile(request, read_overrides(request.words, OPEN_KEYS), loader, point="")
+
+
+def compile_sweep(request: Request) -> Iterator[Compiled]:
+    """Compile every point of a -m command line, each into a place of its own."""
+    with hydra_ready(search_path(request)) as loader:
+        points = read_sweep(request.words, OPEN_KEYS, loader)
+        varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
+        for point in points:
+            label = ",".join(_label(point[i]) for i in sorted(varied) if point[i].key != "backend")
+            yield _compile(request, point, loader, label)
+
+
+def check_job(request: Request) -> list[Diagnostic]:
+    """Every diagnostic of a compile, errors and notes, without raising."""
+    try:
+        return list(compile_job(request).diagnostics)
+    except CompileError as error:
+        return list(error.diagnostics)
+
+
+def write_job(compiled: Compiled, out: Path, force: bool = False) -> Path:
+    """Write the directory below `out`; gives its path. Raises as directory.write()."""
+    target = out / compiled.place
+    directory.write(target, compiled.artifacts, force)
+    return target
+
+
+def search_path(request: Request) -> list[Folder]:
+    """Config folders, the first wins: the user's, then plugins', then ours."""
+    folders = [Folder(root, str(path)) for root, path in request.config_dirs]
+    for found in find_plugins().values():
+        if found.conf.is_dir():
+            provider = f"jobc:backends/{found.name}/conf" if found.root == "jobc" else found.root
+            folders.append(Folder(provider, str(found.conf)))
+    return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
+
+
+def _compile(request: Request, overrides: Sequence[Override], loader: Any, point: str) -> Compiled:
+    composed = compose(loader, request.config_name, overrides, known_keys())
+    chosen, backend, spec, options, values = _typed(composed, request.command)
+    _stop_on(_placed(check.check(spec), composed))
+    plan, table = lower(spec)
+    missing = capabilities.left_out(plan, backend, _asked(table, values))
+    found = [
+        *check.check_training(plan),
+        *capabilities.check_scopes(plan, backend),
+        *capabilities.check_honours(missing, backend, _able(chosen.name), table, request.strict),
+        *backend.check(plan, options),
+    ]
+    diagnostics = _stop_on(_placed(found, composed))
+    render = _render(chosen, plan, options, spec)
+    files = [*_emit(backend, chosen, plan, options, render), *neutral.neutral_files(plan, backend, missing, render)]
+    source_map = sourcemap.build(files, table, values)
+    files += [*neutral.library(), *neutral.identity_files(spec, plan)]
+    files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
+    files.append(directory.manifest(files, jobc_version(), _input_digests()))
+    name = f"{spec.name}+{point}" if point else spec.name
+    place = f"{name}/{backend.name}"
+    return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
+
+
+def _typed(
+    composed: Composed, command: tuple[str, ...] | None
+) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue]]:
+    """The composed tree as typed values; all type errors of spec and options together."""
+    chosen = plugin(composed.choices.get("backend", ""))
+    backend = chosen.load()
+    tree = dict(composed.tree)
+    options_tree = tree.pop("backend", None) or {}
+    if command is not None:
+        tree["command"] = list(command)
+
+    def origin_of(key: str) -> Origin | None:
+        if command is not None and (key == "command" or key.startswith("command.")):
+            return Origin(COMMAND_LINE, "-- …")
+        return composed.origin_of(key)
+
+    spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
+    options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
+    diagnostics = [*spec.diagnostics, *options.diagnostics]
+    if diagnostics or spec.value is None:
+        raise CompileError(diagnostics)
+    values = {
+        key: SpecValue(shown, origin_of(key), composed.via(key))
+        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
+    }
+    values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
+    return chosen, backend, spec.value, options.value, values
+
+
+def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
+    """The backend's files; a template or plugin error is a diagnostic that names the backend (JC9002)."""
+    try:
+        files = list(backend.emit(plan, options, render))
+    except Exception as error:
+        because = f"{type(error).__name__}: {error}"
+        hint = "this is a bug of the backend; please report it with the command line"
+        raise CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to emit", because, hint)]) from error
+    paths = [file.path for file in files]
+    wrong = [p for p in paths if p.startswith(("/", ".jobc/", "lib/")) or ".." in p.split("/") or paths.count(p) > 1]
+    lacking = [verb for verb in VERBS if verb not in paths]
+    if wrong or lacking:
+        because = f"not allowed: {', '.join(wrong)}" if wrong else f"not emitted: {', '.join(lacking)}"
+        hint = "see jobc.compiler.backend.Backend.emit"
+        raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
+    return files
+
+
+def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:
+    ours = (PACKAGE / "compiler" / "templates", "jobc:compiler/templates")
+    folders = [(chosen.folder / "templates", f"{chosen.label}/templates"), ours]
+    views = {"plan": plan, "options": options, "spec": spec, "backend_name": chosen.name}
+    return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
+
+
+def _asked(table: KeyTable, values: Mapping[str, SpecValue]) -> Any:
+    """Whether somebody beside our own defaults set a plan key."""
+
+    def asked(plan_key: str) -> bool:
+        origins = [value.origin for key in table.get(plan_key, ()) for k, value in values.items() if _below(k, key)]
+        return any(origin is not None and origin.root != "jobc" for origin in origins)
+
+    return asked
+
+
+def _below(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
+
+
+def _able(name: str) -> Any:
+    """plan key -> names of the other backends that honour it; a plugin that cannot be imported is passed over."""
+
+    def able(plan_key: str) -> list[str]:
+        found = []
+        for other in find_plugins().values():
+            try:
+                if other.name != name and capabilities.honours(other.load(), plan_key):
+                    found.append(other.name)
+            except CompileError:
+                continue
+        return found
+
+    return able
+
+
+def _placed(diagnostics: Sequence[Diagnostic], composed: Composed) -> list[Diagnostic]:
+    return [d if d.origin or not d.key else replace(d, origin=composed.origin_of(d.key)) for d in diagnostics]
+
+
+def _stop_on(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    if has_errors(diagnostics):
+        raise CompileError([d for d in diagnostics if d.severity is Severity.ERROR])
+    return diagnostics
+
+
+def known_keys() -> list[str]:
+    return [*spec_keys(JobSpec), "backend"]
+
+
+def _input_digests() -> dict[str, str]:
+    return {place: hashlib.sha256(text.encode()).hexdigest() for place, text in read_inputs().items()}
+
+
+def _label(override: Override) -> str:
+    """`nodes=8` for a folder name."""
+    value = override.canonical.partition("=")[2].strip("'\"")
+    return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in f"{override.key}={value}")[:60]
+
+
+def jobc_version() -> str:
+    try:
+        return version("jobc")
+    except PackageNotFoundError:
+        return "0+unknown"

@@ -1,0 +1,258 @@
+"""lower(spec) -> (plan, key table): pure arithmetic and naming.
+
+Every plan leaf is made by one function of a watched spec, so the key table (plan key -> the spec keys it came from)
+is what was really read, never a list that someone keeps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, cast
+
+from ..trainer.config import SCHEMA
+from ..trainer.strict import plain
+from .plan import (
+    Code,
+    Container,
+    LaunchPlan,
+    Lifecycle,
+    Mount,
+    Network,
+    NodeGroup,
+    Queue,
+    Rendezvous,
+    Resources,
+    Run,
+    Secret,
+    Setup,
+    Topology,
+)
+from .reads import watch
+from .render import sh
+from .spec import JobSpec
+
+KeyTable = Mapping[str, tuple[str, ...]]
+T = TypeVar("T")
+Leaf = Callable[[JobSpec], Any]
+
+TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
+_TRAIN_SECTIONS = ("model", "data", "optim", "loop", "validation", "checkpoint", "metrics", "parallel", "process_group")
+
+
+def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
+    """The plan of a spec that passed check(), and for each plan key the spec keys it was made from."""
+    low = _Lowering(spec)
+    plan = low.make(
+        "",
+        LaunchPlan,
+        name=lambda s: s.name,
+        topology=Topology(
+            (low.make("topology.groups.0", NodeGroup, nodes=lambda s: s.nodes, gpus=lambda s: s.gpus, procs=procs),)
+        ),
+        resources=low.make(
+            "resources",
+            Resources,
+            gpu_type=lambda s: s.gpu_type,
+            cpus=lambda s: s.cpus,
+            mem_bytes=lambda s: s.mem,
+            shm_bytes=lambda s: s.shm,
+            hosts=lambda s: (s.hosts or ())[: s.nodes] if s.hosts else (),
+        ),
+        launcher=lambda s: s.launcher,
+        rendezvous=low.make(
+            "rendezvous", Rendezvous, port=lambda s: s.rendezvous.port, timeout_s=lambda s: s.rendezvous.timeout
+        ),
+        command=command,
+        uses_trainer=lambda s: s.command is None,
+        threads_per_rank=threads,
+        env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
+        secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
+        labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
+        setup=low.make(
+            "setup", Setup, kind=lambda s: s.python.kind, lines=setup_lines, python=lambda s: s.python.interpreter
+        ),
+        container=low.make(
+            "container",
+            Container,
+            kind=lambda s: s.container.kind,
+            image=lambda s: s.image,
+            workdir=lambda s: s.container.workdir,
+            options=lambda s: s.container.options,
+        ),
+        mounts=lambda s: tuple(Mount(m.source, m.target, m.read_only) for m in s.mounts),
+        code=low.make(
+            "code",
+            Code,
+            kind=lambda s: "lib" if s.command is None else s.code.kind,
+            root=lambda s: s.code.root,
+        ),
+        network=low.make(
+            "network",
+            Network,
+            profile=lambda s: s.network.profile,
+            interface=lambda s: s.network.interface,
+            debug=lambda s: s.network.debug,
+        ),
+        lifecycle=low.make(
+            "lifecycle",
+            Lifecycle,
+            grace_s=lambda s: s.lifecycle.grace,
+            time_limit_s=lambda s: s.time or 0,
+            max_requeues=lambda s: s.lifecycle.max_requeues,
+            max_restarts=lambda s: s.lifecycle.max_restarts,
+        ),
+        queue=low.make(
+            "queue",
+            Queue,
+            **{field.name: _queue_leaf(field.name) for field in dataclasses.fields(Queue)},
+        ),
+        run=low.make(
+            "run",
+            Run,
+            root=lambda s: s.storage.root,
+            storage=lambda s: s.storage.run,
+            keep=lambda s: s.keep_runs,
+            data=lambda s: s.storage.data,
+        ),
+        train=low.tree("train", _train_document(spec)),
+    )
+    return plan, MappingProxyType(low.table)
+
+
+def procs(spec: JobSpec) -> int:
+    """Trainer processes on one node: as given, else one per GPU, else one (torchrun --nproc-per-node)."""
+    return spec.procs if spec.procs is not None else max(spec.gpus, 1)
+
+
+def world_size(spec: JobSpec) -> int:
+    return spec.nodes * procs(spec)
+
+
+def threads(spec: JobSpec) -> int:
+    """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
+
+    torchrun sets OMP_NUM_THREADS=1 when it is unset; an equal share is what a CPU node needs (pytorch/pytorch#22260).
+    """
+    if spec.threads is not None:
+        return spec.threads
+    return max(spec.cpus // procs(spec), 1) if spec.cpus is not None else 1
+
+
+def accumulation(spec: JobSpec) -> int:
+    """Forward passes per optimizer step; check() saw to it that global divides."""
+    if spec.batch.accumulation is not None:
+        return spec.batch.accumulation
+    if spec.batch.global_ is not None:
+        return spec.batch.global_ // (spec.batch.micro * world_size(spec))
+    return 1
+
+
+def command(spec: JobSpec) -> tuple[str, ...]:
+    """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
+    if spec.command is None:
+        return TRAINER_COMMAND
+    first = spec.command[0]
+    return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
+
+
+def setup_lines(spec: JobSpec) -> tuple[str, ...]:
+    """Bash lines that make the Python environment active in a non-login shell."""
+    python = spec.python
+    if python.kind == "image":
+        return ()
+    lines = [f"module load {sh(name)}" for name in python.modules]
+    if lines:
+        lines.insert(0, 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"')
+    if python.kind == "venv":
+        lines.append(f". {sh(f'{python.path}/bin/activate')}")
+    elif python.kind == "conda":
+        lines += ['eval "$(conda shell.bash hook)"', f"conda activate {sh(python.path or 'base')}"]
+    elif python.kind == "uv":
+        lines.append(f". {sh(f'{python.path}/.venv/bin/activate')}")
+    return tuple(lines)
+
+
+def secret(reference: str) -> Secret:
+    """`env:HF_TOKEN` as a Secret; values.py saw to the form."""
+    kind, _, ref = reference.partition(":")
+    return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
+
+
+def _queue_leaf(name: str) -> Leaf:
+    if name in ("nodelist", "exclude"):
+        return lambda s: getattr(s.queue, name) or ()
+    return lambda s: getattr(s.queue, name)
+
+
+def _train_document(spec: JobSpec) -> dict[str, Any]:
+    """train.json: leaves are functions of the spec; see trainer/config.py for what each means."""
+    document: dict[str, Any] = {
+        "schema": lambda s: SCHEMA,
+        "job": lambda s: s.name,
+        "world_size": world_size,
+        "threads_per_rank": threads,
+        "seed": lambda s: s.seed,
+    }
+    for section in _TRAIN_SECTIONS:
+        document[section] = {
+            field.name.rstrip("_"): _section_leaf(section, field.name)
+            for field in dataclasses.fields(getattr(spec, section))
+        }
+    document["batch"] = {
+        "micro": lambda s: s.batch.micro,
+        "accumulation": accumulation,
+        "global": lambda s: s.batch.micro * accumulation(s) * world_size(s),
+    }
+    return document
+
+
+def _section_leaf(section: str, name: str) -> Leaf:
+    return lambda s: plain(getattr(getattr(s, section), name))
+
+
+def thaw(tree: Any) -> Any:
+    """Read-only mappings as plain ones, tuples as lists: what json.loads would give."""
+    if isinstance(tree, Mapping):
+        return {key: thaw(value) for key, value in tree.items()}
+    return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree
+
+
+def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> Any:
+    return entry(spec, name)
+
+
+class _Lowering:
+    """Evaluates leaves on a watched spec and keeps the key table."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.spec = spec
+        self.table: dict[str, tuple[str, ...]] = {}
+
+    def leaf(self, key: str, function: Leaf) -> Any:
+        read: list[str] = []
+        value = function(watch(self.spec, "", read.append))
+        self.table[key] = tuple(dict.fromkeys(read))
+        return value
+
+    def make(self, prefix: str, cls: type[T], **fields: Any) -> T:
+        """A plan section; a field is a finished section or mapping, or a function of the spec."""
+        values = {}
+        for name, value in fields.items():
+            key = f"{prefix}.{name}" if prefix else name
+            values[name] = self.leaf(key, value) if callable(value) else value
+        return cls(**values)
+
+    def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
+        self.table[key] = (key,)
+        return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
+
+    def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return MappingProxyType(
+            {
+                name: self.leaf(f"{key}.{name}", value) if callable(value) else self.tree(f"{key}.{name}", value)
+                for name, value in document.items()
+            }
+        )

@@ -1,0 +1,172 @@
+"""The files that every artifact has, whatever the backend: node.sh, train.json, spec.yaml, README.md, lib/.
+
+A backend's emit() brings the engine's files and the verbs; these complete them. train.json and node.sh are
+byte-identical over backends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..trainer import config
+from .artifact import Artifact, LineRange
+from .backend import Backend
+from .convert import join, type_at, value_type
+from .lower import thaw
+from .plan import Demand, LaunchPlan
+from .registry import PACKAGE
+from .render import Render
+from .spec import IDENTITY, JobSpec
+
+LIB = "lib/jobc_trainer"
+_LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
+
+
+def neutral_files(plan: LaunchPlan, backend: Backend, left_out: Iterable[Demand], render: Render) -> Iterator[Artifact]:
+    """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options."""
+    yield render.template("node.sh.j2", "node.sh", executable=True)
+    yield render.json(_leaves_of("train", plan.train), "train.json")
+    yield _spec_yaml(render)
+    yield render.template(
+        "README.md.j2",
+        "README.md",
+        backend_name=backend.name,
+        launch=backend.launch,
+        left_out=[(demand.key, demand.value) for demand in left_out],
+    )
+
+
+def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with every leaf as a function of the views, so that each line knows its plan key."""
+
+    def leaf(keys: tuple[str, ...]) -> Any:
+        def read(views: Any) -> Any:
+            here = getattr(views.plan, path)
+            for key in keys:
+                here = here[key]
+            return thaw(here)
+
+        return read
+
+    def walk(node: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+        return {k: walk(v, (*keys, k)) if isinstance(v, Mapping) else leaf((*keys, k)) for k, v in node.items()}
+
+    return walk(tree, ())
+
+
+# ---- spec.yaml ------------------------------------------------------------------------------------------------------
+
+_SPEC_HEADER = (
+    "# The job as it was compiled: every value final, secrets as references. Change the spec, not this file.\n"
+)
+
+
+def _spec_yaml(render: Render) -> Artifact:
+    document = {
+        "backend": {"name": render.views["backend_name"], **_spec_section(render.views["options"], "options", ())},
+        **_spec_section(render.views["spec"], "spec", ()),
+    }
+    made = render.yaml([document], "spec.yaml")
+    lines = (
+        LineRange(1, 1, (), "header"),
+        *(dataclasses.replace(r, first=r.first + 1, last=r.last + 1) for r in made.lines),
+    )
+    return Artifact(made.path, _SPEC_HEADER + made.text, False, lines)
+
+
+def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
+    names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
+    made: dict[str, Any] = {}
+    for name in names:
+        value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
+        at = (*keys, name)
+        if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
+            made[name.rstrip("_")] = _spec_section(value, view, at)
+        else:
+            made[name.rstrip("_")] = _spec_leaf(view, at)
+    return made
+
+
+def _spec_leaf(view: str, keys: tuple[str, ...]) -> Any:
+    show = value_type(type_at(JobSpec, ".".join(key.rstrip("_") for key in keys))) if view == "spec" else None
+
+    def read(views: Any) -> Any:
+        here = getattr(views, view)
+        for key in keys:
+            here = here[key] if isinstance(here, Mapping) else getattr(here, key)
+        if here is not None and show is not None and show.units:
+            return show.show(here)
+        return _readable(here)
+
+    return read
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
+    if isinstance(value, (tuple, list)):
+        return [_readable(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _readable(inner) for key, inner in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name.rstrip("_"): _readable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return value
+
+
+# ---- .jobc/ and lib/ ------------------------------------------------------------------------------------------------
+
+
+def identity_files(spec: JobSpec, plan: LaunchPlan) -> Iterator[Artifact]:
+    """What a resume compares: `key = json` lines of the identity keys, and of all others that may change freely."""
+    if plan.uses_trainer:
+        identity = config.identity(config.parse(thaw(plan.train)))
+    else:
+        identity = {}
+    free = {
+        key: value
+        for key, value in flatten(spec, "")
+        if key not in identity and not (plan.uses_trainer and key.split(".")[0] in IDENTITY)
+    }
+    yield Artifact(".jobc/identity.txt", _pairs(identity))
+    yield Artifact(".jobc/free.txt", _pairs(free))
+
+
+def flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Every leaf of a dataclass by dotted key, JSON-able."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from flatten(getattr(value, field.name), join(key, field.name.rstrip("_")))
+    elif isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from flatten(inner, join(key, name))
+    else:
+        yield key, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
+
+
+def library() -> Iterator[Artifact]:
+    """The trainer, copied: needs torch and the standard library, not jobc."""
+    root = PACKAGE / "trainer"
+    for file in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in _LIB_SUFFIXES):
+        path = file.relative_to(root).as_posix()
+        if "__pycache__" in path:
+            continue
+        yield Artifact(f"{LIB}/{path}", file.read_text(encoding="utf-8"))

@@ -1,0 +1,204 @@
+"""Command-line overrides, read so that every value keeps the text that was typed.
+
+In:  the words of the command line.   Out: `Override`s whose canonical form Hydra reads back to exactly that text.
+Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; every number, word and flag stays text
+(`24.10`, `0755`, `on`). A right side that Hydra cannot parse and that opens no `[`, `{` or quote is text as typed
+(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m a comma or a function call is text as well; types decide later.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .diagnostics import CompileError, Diagnostic
+from .text import COMMAND_LINE, Origin
+
+
+@dataclass(frozen=True)
+class Override:
+    """One override.
+
+    typed:     the word as the user typed it
+    operator:  "" set, "+" add, "++" set or add, "~" delete
+    key:       dotted key or group
+    package:   the package of `group@package`, "" for none
+    canonical: what Hydra gets
+    """
+
+    typed: str
+    operator: str
+    key: str
+    package: str
+    canonical: str
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(COMMAND_LINE, self.typed)
+
+
+def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
+    """All overrides of one compile, or CompileError with every word that cannot be read (JC1101).
+
+    open_keys: mappings that take new keys without `+`, such as `env`
+    """
+    return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
+
+
+def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
+    """Every combination of a -m command line, the last override varying fastest.
+
+    loader: Hydra's config loader, which `glob(…)` over a group needs
+    """
+    return [list(point) for point in itertools.product(*_read(words, open_keys, sweep=True, loader=loader))]
+
+
+def spell(value: Any) -> str:
+    """A value in Hydra's grammar; text in single quotes, so that it is read back unchanged."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "[" + ",".join(spell(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k}:{spell(v)}" for k, v in value.items()) + "}"
+    return _quote(str(getattr(value, "text", value)))
+
+
+def _quote(text: str) -> str:
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
+    found, refused = [], []
+    for word in words:
+        try:
+            found.append(_read_one(word, open_keys, sweep, loader))
+        except _Unreadable as error:
+            because, hint = error.args
+            origin = Origin(COMMAND_LINE, word)
+            refused.append(Diagnostic("JC1101", f"cannot read the override {word!r}", because, hint, origin))
+    if refused:
+        raise CompileError(refused)
+    return found
+
+
+class _Unreadable(Exception):
+    """args: because, hint."""
+
+
+def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
+    operator = "~" if word.startswith("~") else word[: len(word[:2]) - len(word[:2].lstrip("+"))]
+    left, equals, right = word[len(operator) :].partition("=")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise _Unreadable("it is not valid UTF-8", "type the value in UTF-8") from None
+    head = _parse(f"{operator}{left}=x", sweep=False)
+    if head is None or not left:
+        raise _Unreadable(
+            "an override is key=value, +key=value, ++key=value, ~key or group=option",
+            "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
+        )
+    key, package = head.key_or_group, head.package or ""
+    if not operator and any(key.startswith(f"{prefix}.") for prefix in open_keys):
+        operator = "++"
+
+    def made(value: str | None) -> Override:
+        target = key if not package else f"{key}@{package}"
+        return Override(word, operator, key, package, f"{operator}{target}" + ("" if value is None else f"={value}"))
+
+    if operator == "~" and not equals:
+        return [made(None)]
+    if not equals:
+        raise _Unreadable("it has no `=`", f"{word}=VALUE")
+    return [made(value) for value in _values(f"{operator}{left}={right}", right, sweep, loader)]
+
+
+def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
+    """The canonical right sides: one, or with -m as many as the sweep has."""
+    if right != right.strip(" \t") and right.strip(" \t")[:1] not in ("[", "{", "'", '"'):
+        return [_quote(right)]
+    parsed = _parse(word, sweep)
+    if parsed is None:
+        if right[:1] in ("[", "{", "'", '"'):
+            raise _Unreadable(
+                f"{right[:1]} opens a list, mapping or quoted text that does not close as Hydra expects",
+                "quote it once more for the shell, such as name='\"a b\"'",
+            )
+        return [_quote(right)]
+    if parsed.is_sweep_override():
+        parsed.config_loader = loader
+        key = word.partition("=")[0]
+        points = [str(value) for value in parsed.sweep_string_iterator()]
+        return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
+    return [spell(parsed._value)]
+
+
+def _parse(word: str, sweep: bool) -> Any:
+    """Hydra's Override for the word with every primitive as text, or None when Hydra cannot parse it."""
+    from hydra.errors import HydraException, OverrideParseException
+
+    try:
+        return _parser(sweep)(word)
+    except (OverrideParseException, HydraException):
+        return None
+
+
+@cache
+def _parser(sweep: bool) -> Callable[[str], Any]:
+    """Hydra's grammar with a visitor that keeps the text of primitives (hydra-core 1.3, documented grammar)."""
+    from antlr4 import CommonTokenStream, InputStream
+    from hydra.core.override_parser.overrides_parser import create_functions
+    from hydra.core.override_parser.overrides_visitor import HydraErrorListener, HydraOverrideVisitor
+    from hydra.core.override_parser.types import ChoiceSweep, Quote, QuotedString
+    from hydra.grammar.gen.OverrideLexer import OverrideLexer
+    from hydra.grammar.gen.OverrideParser import OverrideParser
+
+    class TextVisitor(HydraOverrideVisitor):
+        numbers = False  # inside range(…), interval(…) and casts numbers must stay numbers
+
+        def visitPrimitive(self, ctx: Any) -> Any:
+            value = super().visitPrimitive(ctx)
+            if value is None or isinstance(value, QuotedString) or self.numbers:
+                return value
+            return QuotedString(value if isinstance(value, str) else ctx.getText().strip(), Quote.single)
+
+        def visitDictKey(self, ctx: Any) -> str:
+            return str(ctx.getText().strip())
+
+        def visitFunction(self, ctx: Any) -> Any:
+            if not sweep:
+                return QuotedString(ctx.getText(), Quote.single)
+            outer, self.numbers = self.numbers, not ctx.getText().startswith(("choice", "shuffle", "glob"))
+            try:
+                return super().visitFunction(ctx)
+            finally:
+                self.numbers = outer
+
+        def visitSimpleChoiceSweep(self, ctx: Any) -> Any:
+            if not sweep:
+                return QuotedString(ctx.getText(), Quote.single)
+            value = super().visitSimpleChoiceSweep(ctx)
+            assert isinstance(value, ChoiceSweep)
+            return value
+
+    functions = create_functions()
+
+    def parse(word: str) -> Any:
+        listener = HydraErrorListener()
+        lexer = OverrideLexer(InputStream(word))
+        lexer.removeErrorListeners()
+        lexer.addErrorListener(listener)
+        parser: Any = OverrideParser(CommonTokenStream(lexer))
+        parser.removeErrorListeners()
+        parser.addErrorListener(listener)
+        override = TextVisitor(functions).visit(parser.override())
+        override.input_line = word
+        return override
+
+    return parse

@@ -1,0 +1,232 @@
+"""LaunchPlan: who runs what where. Backend-neutral; every derived number exists once, here.
+
+The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). Each is a *must* (it changes what
+the job is: a backend that cannot honour it stops the compile) or a *wish* (queueing and comfort: named on screen and
+in the artifact's README, an error with --strict). A field at its neutral value asks nothing of a backend.
+Fields may be added freely; a backend that does not know a new one does not list it in `honours`, and is refused by
+the generic check in capabilities.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .words import Word
+
+
+def _must(neutral: Any = None) -> Any:
+    return dataclasses.field(metadata={"must": True, "neutral": neutral})
+
+
+def _wish(neutral: Any = None) -> Any:
+    return dataclasses.field(metadata={"must": False, "neutral": neutral})
+
+
+def _given() -> Any:
+    """Honoured by the neutral files (node.sh, train.json, lib/), whatever the backend."""
+    return dataclasses.field(metadata={"given": True})
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """`nodes` machines that are alike. gpus, procs: per node."""
+
+    nodes: int
+    gpus: int
+    procs: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The machines, node rank order. Every backend honours it; one group until heterogeneous jobs are asked for."""
+
+    groups: tuple[NodeGroup, ...] = _given()
+
+    @property
+    def nodes(self) -> int:
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def world_size(self) -> int:
+        return sum(group.nodes * group.procs for group in self.groups)
+
+    @property
+    def procs(self) -> int:
+        """Processes per node; only for one group."""
+        (group,) = self.groups
+        return group.procs
+
+    @property
+    def gpus(self) -> int:
+        """GPUs per node; only for one group."""
+        (group,) = self.groups
+        return group.gpus
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Per node. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: where, in rank order, () = the engine decides."""
+
+    gpu_type: str | None = _must()
+    cpus: int | None = _wish()
+    mem_bytes: int | None = _wish()
+    shm_bytes: int | None = _must()
+    hosts: tuple[str, ...] = _must(())
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """port: on node 0, 0 = chosen at run time; timeout_s: for all nodes to arrive."""
+
+    port: int = _given()
+    timeout_s: int = _given()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """kind: env (variable `ref` of the submitting or node environment), file (path `ref`), k8s (`NAME/KEY`)."""
+
+    kind: Literal["env", "file", "k8s"]
+    ref: str
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The Python environment of the ranks. lines: complete bash lines run on the node; python: the interpreter."""
+
+    kind: str = _must("none")
+    lines: tuple[str, ...] = _given()
+    python: Word = _given()
+
+
+@dataclass(frozen=True)
+class Container:
+    """kind: none | docker | apptainer | pyxis | pod; image, workdir, options: for that runtime."""
+
+    kind: str = _must("none")
+    image: str | None = _must()
+    workdir: str | None = _must()
+    options: tuple[str, ...] = _must(())
+
+
+@dataclass(frozen=True)
+class Mount:
+    """source: path, volume or claim; target: absolute path seen by the job."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class Code:
+    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code."""
+
+    kind: str = _must("lib")
+    root: str = _given()
+
+
+@dataclass(frozen=True)
+class Network:
+    """profile: fabric, auto = the libraries choose; interface: None = found at run time."""
+
+    profile: str = _must("auto")
+    interface: str | None = _must()
+    debug: bool = _given()
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """All seconds. time_limit_s: of one attempt, 0 = none. signal: what ranks get before the kill, always SIGTERM."""
+
+    grace_s: int = _given()
+    time_limit_s: int = _wish(0)
+    max_requeues: int = _wish(0)
+    max_restarts: int = _given()
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Scheduler wishes, in the site's own names."""
+
+    name: str | None = _wish()
+    account: str | None = _wish()
+    qos: str | None = _wish()
+    priority: str | None = _wish()
+    reservation: str | None = _wish()
+    nodelist: tuple[str, ...] = _wish(())
+    exclude: tuple[str, ...] = _wish(())
+    exclusive: bool = _wish(False)
+    after: tuple[str, ...] = _wish(())
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run folder. root: relative = beside artifacts/; storage: shared | node | object; keep: finished runs kept."""
+
+    root: str = _given()
+    storage: str = _must("shared")
+    keep: int = _given()
+    data: str | None = _given()
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One job, ready to be spelt for any engine.
+
+    name:      of the job
+    launcher:  how ranks start on a node; node.sh holds them all
+    command:   the program of every rank, without launcher
+    uses_trainer: command is our trainer, so train.json and lib/ are used
+    env:       variables of every rank
+    threads_per_rank: OMP_NUM_THREADS and torch threads
+    train:     train.json as data, byte-identical over backends
+    """
+
+    name: str = _given()
+    topology: Topology = _given()
+    resources: Resources = _given()
+    launcher: str = _must("torchrun")
+    rendezvous: Rendezvous = _given()
+    command: tuple[Word, ...] = _given()
+    uses_trainer: bool = _given()
+    threads_per_rank: int = _given()
+    env: Mapping[str, Word] = _given()
+    secrets: Mapping[str, Secret] = _given()
+    labels: Mapping[str, str] = _wish({})
+    setup: Setup = _given()
+    container: Container = _given()
+    mounts: tuple[Mount, ...] = _must(())
+    code: Code = _given()
+    network: Network = _given()
+    lifecycle: Lifecycle = _given()
+    queue: Queue = _given()
+    run: Run = _given()
+    train: Mapping[str, Any] = _given()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One plan field away from its neutral value: what a backend must honour or may name as left out."""
+
+    key: str
+    value: Any
+    must: bool
+
+
+def demands(plan: LaunchPlan) -> Iterator[Demand]:
+    """Everything this plan asks of a backend beyond the neutral files."""
+    yield from _demands(plan, "")
+
+
+def _demands(section: Any, prefix: str) -> Iterator[Demand]:
+    for field in dataclasses.fields(section):
+        value, key = getattr(section, field.name), f"{prefix}{field.name}"
+        if "must" in field.metadata:
+            if value != field.metadata["neutral"]:
+                yield Demand(key, value, field.metadata["must"])
+        elif dataclasses.is_dataclass(value):
+            yield from _demands(value, f"{key}.")

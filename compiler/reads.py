@@ -1,0 +1,66 @@
+"""Who read what: views of frozen values that note the dotted key of every leaf taken from them.
+
+`lower` reads the spec through one, templates and documents read the plan through one. What was read while a piece was
+made is what the piece depends on; so plan keys know their spec keys, and lines their plan keys, without anyone
+writing it down. A tuple counts as one leaf; a mapping has one leaf per entry, and its own key for "is it empty".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Note = Callable[[str], None]
+
+
+def watch(value: Any, key: str, note: Note) -> Any:
+    """A view of a dataclass, a mapping or a tuple of dataclasses; any other value is a leaf, noted and returned."""
+    if dataclasses.is_dataclass(value):
+        return WatchedFields(value, key, note)
+    if isinstance(value, Mapping):
+        return WatchedMapping(value, key, note)
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return tuple(watch(item, f"{key}.{i}", note) for i, item in enumerate(value))
+    note(key)
+    return value
+
+
+class WatchedFields:
+    """A dataclass whose attribute reads are noted."""
+
+    def __init__(self, target: Any, key: str, note: Note) -> None:
+        self._target, self._key, self._note = target, key, note
+
+    def __getattr__(self, name: str) -> Any:
+        target = object.__getattribute__(self, "_target")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        member = getattr(type(target), name, None)
+        if isinstance(member, property) and member.fget is not None:
+            return member.fget(self)  # derived from fields: run on the view, so that the fields it reads are noted
+        value = getattr(target, name)
+        part = name.rstrip("_")
+        return watch(value, f"{self._key}.{part}" if self._key else part, self._note)
+
+
+class WatchedMapping(Mapping[str, Any]):
+    """A mapping whose entry reads are noted one by one; its own key is noted only by truth and length."""
+
+    def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
+        self._target, self._key, self._note = target, key, note
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._target[name]
+        return watch(value, f"{self._key}.{name}" if self._key else name, self._note)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._target)
+
+    def __len__(self) -> int:
+        self._note(self._key)
+        return len(self._target)
+
+    def __bool__(self) -> bool:
+        self._note(self._key)
+        return bool(self._target)

@@ -1,0 +1,103 @@
+"""Finds backends: the folders of jobc.backends, then the entry points of other packages. Nobody lists them.
+
+Finding costs no import; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from .backend import Backend
+from .diagnostics import CompileError, Diagnostic, nearest
+
+ENTRY_POINTS = "jobc.backends"
+PACKAGE = Path(__file__).parent.parent  # the folder of jobc itself
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A backend that was found. root: `jobc` or `plugin:NAME`, as origins say it; folder: holds templates and conf."""
+
+    name: str
+    root: str
+    folder: Path
+    load_module: Callable[[], object]
+
+    @property
+    def conf(self) -> Path:
+        return self.folder / "conf"
+
+    @property
+    def label(self) -> str:
+        """The folder in source maps."""
+        return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
+
+    def load(self) -> Backend:
+        """Import the backend. CompileError JC4003 when that fails, JC4004 when it is no Backend."""
+        try:
+            backend = self.load_module()
+        except Exception as error:  # a plugin's import may raise anything; it is reported, not hidden
+            because = f"{type(error).__name__}: {error}"
+            hint = f"mend or remove the package of {self.root}; other backends work without it"
+            raise CompileError(
+                [Diagnostic("JC4003", f"backend {self.name} cannot be imported", because, hint)]
+            ) from error
+        wanted = [
+            n for n in ("name", "Options", "spellings", "honours", "launch", "check", "emit") if not hasattr(backend, n)
+        ]
+        if wanted or not isinstance(backend, Backend) or backend.name != self.name:
+            because = (
+                f"it lacks {', '.join(wanted)}" if wanted else f"it calls itself {getattr(backend, 'name', None)!r}"
+            )
+            hint = "see jobc.compiler.backend.Backend"
+            raise CompileError([Diagnostic("JC4004", f"{self.root} brings no backend {self.name}", because, hint)])
+        return backend
+
+
+@cache
+def find_plugins() -> dict[str, Plugin]:
+    """name -> plugin, built-in ones first. Raises CompileError JC4002 when two claim one name."""
+    found = {
+        folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
+    }
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
+        plugin = _from_entry_point(entry)
+        if plugin.name in found and found[plugin.name].folder != plugin.folder:
+            because = f"{found[plugin.name].root} and {entry.value} both bring it"
+            hint = f"remove one of the packages, or rename the entry point of {entry.value}"
+            raise CompileError([Diagnostic("JC4002", f"two backends are called {plugin.name}", because, hint)])
+        found[plugin.name] = plugin
+    return found
+
+
+def plugin(name: str) -> Plugin:
+    """The plugin of that name; CompileError JC4001 with the nearest names when there is none."""
+    found = find_plugins()
+    if name in found:
+        return found[name]
+    close = nearest(name, found)
+    hint = f"backend={(close or sorted(found))[0]}"
+    raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(found))}", hint)])
+
+
+def _is_backend(folder: Path) -> bool:
+    return not folder.name.startswith(("_", ".")) and (folder / "backend.py").is_file()
+
+
+def _builtin(folder: Path) -> Plugin:
+    module = f"{__package__.rsplit('.', 1)[0]}.backends.{folder.name}.backend"
+    return Plugin(folder.name, "jobc", folder, lambda: importlib.import_module(module).BACKEND)
+
+
+def _from_entry_point(entry: EntryPoint) -> Plugin:
+    package = entry.module.split(".")[0]
+    spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
+    places = list(spec.submodule_search_locations or []) if spec else []
+    folder = Path(places[0]).joinpath(*entry.module.split(".")[1:-1]) if places else Path(package)
+    return Plugin(entry.name, f"plugin:{entry.name}", folder, entry.load)

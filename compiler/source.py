@@ -1,0 +1,213 @@
+"""Config files as Hydra sees them, but with every scalar's text and place kept.
+
+In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars are `Text`.
+`JobcSource` is a Hydra ConfigSource (scheme `jobc:`), public plugin API of hydra-core 1.3; nothing of Hydra is patched.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import yaml
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import OmegaConf
+from omegaconf.errors import GrammarParseError
+from omegaconf.grammar_parser import parse as parse_interpolation
+
+from .diagnostics import CompileError, Diagnostic
+from .text import Origin, Text
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
+_CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
+_HYDRA_SECTIONS = ("defaults", "hydra")  # Hydra reads these two itself, as ordinary YAML values
+
+
+read_files: dict[str, str] = {}  # `root:path` -> text; Hydra makes the sources, so they can report only here
+
+
+class JobcSource(ConfigSource):
+    """One folder of config files.
+
+    provider: names the root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for our own
+    path:     `jobc://` + the absolute folder
+    """
+
+    @staticmethod
+    def scheme() -> str:
+        return "jobc"
+
+    def _file(self, config_path: str) -> str:
+        return os.path.join(self.path, config_path)
+
+    def available(self) -> bool:
+        return os.path.isdir(self.path)
+
+    def is_group(self, config_path: str) -> bool:
+        return os.path.isdir(self._file(config_path))
+
+    def is_config(self, config_path: str) -> bool:
+        return os.path.isfile(self._file(self._normalize_file_name(config_path)))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        found: list[str] = []
+        for name in os.listdir(self._file(config_path)):
+            if not name.startswith("."):
+                self._list_add_result(found, os.path.join(config_path, name), name, results_filter)
+        return sorted(set(found))
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        file = self._normalize_file_name(config_path)
+        if not os.path.exists(self._file(file)):
+            raise ConfigLoadError(f"Config not found : {file}")
+        root, path = origin_root(self.provider, file)
+        text = read_text(self._file(file), Origin(root, path))
+        read_files[f"{root}:{path}"] = text
+        tree = read_tree(text, root, path)
+        return ConfigResult(
+            config=OmegaConf.create(tree, flags={"allow_objects": True}),
+            path=f"{self.scheme()}://{self.path}",
+            provider=self.provider,
+            header=self._get_header_dict(text[:512]),
+        )
+
+
+def origin_root(provider: str, file: str) -> tuple[str, str]:
+    """(root, path) of a file for its origins; our own folders lie below one root, `jobc`."""
+    root, _, folder = provider.partition(":")
+    if root == "jobc" and folder:
+        return root, f"{folder}/{file}"
+    return provider, file
+
+
+def read_text(file: str, origin: Origin) -> str:
+    """The file's text, or CompileError JC1001 when it cannot be read as UTF-8."""
+    try:
+        with open(file, encoding="utf-8") as stream:
+            return stream.read()
+    except UnicodeDecodeError as error:
+        because = f"byte {error.start} is not valid UTF-8"
+    except OSError as error:
+        because = error.strerror or str(error)
+    raise CompileError(
+        [Diagnostic("JC1001", "cannot read this file", because, "save the file as UTF-8 and make it readable", origin)]
+    )
+
+
+def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
+    """The mapping in one YAML document.
+
+    Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
+    (JC1006) and broken interpolation (JC1007) of the file, or the YAML syntax error (JC1002).
+    """
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        reader = _Reader(root, path)
+        tree = {} if node is None else reader.document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        origin = Origin(root, path, mark.line + 1, mark.column + 1) if mark else Origin(root, path)
+        because = error.problem or error.context or str(error)
+        raise CompileError([_syntax_error(because, origin)]) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise CompileError([_syntax_error(str(error).split("\n", 1)[0], Origin(root, path))]) from None
+    if reader.diagnostics:
+        raise CompileError(reader.diagnostics)
+    return tree
+
+
+def _syntax_error(because: str, origin: Origin) -> Diagnostic:
+    hint = "quote text that holds `: `, ` #`, `{`, `[`, `*`, `&`, `!`, `%` or `@`; indent with spaces"
+    return Diagnostic("JC1002", "this file is not valid YAML", because, hint, origin)
+
+
+class _Reader:
+    """One pass over the node graph of one document; collects diagnostics instead of stopping."""
+
+    def __init__(self, root: str, path: str) -> None:
+        self.root, self.path = root, path
+        self.diagnostics: list[Diagnostic] = []
+        self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
+
+    def origin(self, node: yaml.Node) -> Origin:
+        return Origin(self.root, self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def refuse(self, code: str, node: yaml.Node, title: str, because: str, hint: str) -> None:
+        self.diagnostics.append(Diagnostic(code, title, because, hint, self.origin(node)))
+
+    def document(self, node: yaml.Node) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            hint = "write `key: value` lines"
+            self.refuse("JC1002", node, "a config file is a mapping", "the document is a list or a single value", hint)
+            return {}
+        return self.mapping(node, top=True)
+
+    def value(self, node: yaml.Node) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
+        if id(node) in self.open:
+            self.refuse("JC1005", node, "this alias contains itself", "a config is a tree", "copy the values you need")
+            return None
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self.mapping(node)
+            return [self.value(item) for item in node.value]
+        finally:
+            self.open.discard(id(node))
+
+    def scalar(self, node: yaml.ScalarNode) -> Text | None:
+        if node.tag not in _CORE_TAGS:
+            self.refuse(
+                "JC1004", node, f"unknown YAML tag {node.tag}", "a config holds plain values only", "remove the tag"
+            )
+            return None
+        quoted = node.style in ("'", '"', "|", ">")
+        if node.tag.endswith(":null") and not quoted:
+            return Text("null", self.origin(node), null=True)
+        if "${" in node.value:
+            try:
+                parse_interpolation(node.value)
+            except GrammarParseError:
+                self.refuse(
+                    "JC1007",
+                    node,
+                    f"cannot read the interpolation in {node.value!r}",
+                    "`${` opens an interpolation such as ${name}",
+                    "write shell text as \\${HOME}",
+                )
+                return None
+        return Text(node.value, self.origin(node))
+
+    def mapping(self, node: yaml.MappingNode, top: bool = False) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        first: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.refuse("JC1006", key_node, "a key must be text", "this key is a list or a mapping", "use a name")
+                continue
+            key = key_node.value
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                merged = self.value(value_node)
+                for one in merged if isinstance(merged, list) else [merged]:
+                    for inherited, inner in (one or {}).items():
+                        out.setdefault(inherited, inner)
+                continue
+            if key in first:
+                line = first[key].start_mark.line + 1
+                self.refuse(
+                    "JC1003", key_node, f"duplicate key {key!r}", f"line {line} sets it already", "keep one of the two"
+                )
+                continue
+            first[key] = key_node
+            out[key] = self.plain(value_node) if top and key in _HYDRA_SECTIONS else self.value(value_node)
+        return out
+
+    def plain(self, node: yaml.Node) -> Any:
+        """Hydra's own sections, with YAML's ordinary types."""
+        try:
+            return yaml.constructor.SafeConstructor().construct_document(node)
+        except yaml.MarkedYAMLError as error:
+            self.refuse("JC1002", node, "this section is not valid", error.problem or "", "see hydra.cc for its form")
+            return None

@@ -1,0 +1,120 @@
+"""The source map of an artifact directory: line -> plan keys -> spec keys -> where each was written.
+
+In the directory it is `.jobc/sourcemap.json`; `jobc why` and `jobc verify` read it without composing anything.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .artifact import Artifact
+from .text import Origin
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class SpecValue:
+    """value: canonical text, None for null; origin: where written; via: the interpolation it was written as, or ""."""
+
+    value: Any
+    origin: Origin | None
+    via: str = ""
+
+
+@dataclass(frozen=True)
+class SourceMap:
+    """files: path -> one (keys, template) per line; sums: path -> CRC-32 per line; table: plan key -> spec keys."""
+
+    files: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
+    sums: Mapping[str, tuple[str, ...]]
+    table: Mapping[str, tuple[str, ...]]
+    spec: Mapping[str, SpecValue]
+
+    def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
+        """The spec leaves behind plan keys. A key of a whole section stands for every leaf below it."""
+        found: dict[str, None] = {}
+        for key in plan_keys:
+            for spec_key in self._spec_keys(key):
+                found.update(dict.fromkeys(self._leaves(spec_key)))
+        return tuple(found)
+
+    def _leaves(self, key: str) -> list[str]:
+        """The recorded leaf that is `key` or holds it (a list is one leaf), else all leaves below it."""
+        holder = key
+        while holder not in self.spec and "." in holder:
+            holder = holder.rpartition(".")[0]
+        return [holder] if holder in self.spec else [leaf for leaf in self.spec if leaf.startswith(f"{key}.")]
+
+    def _spec_keys(self, key: str) -> tuple[str, ...]:
+        if key in self.table:
+            return self.table[key]
+        if key.startswith("spec."):
+            return (key.removeprefix("spec."),)
+        if key.startswith("options."):
+            return (f"backend.{key.removeprefix('options.')}",)
+        below = [spec for plan, specs in self.table.items() if plan.startswith(f"{key}.") for spec in specs]
+        return tuple(dict.fromkeys(below))
+
+
+def line_sum(line: str) -> str:
+    """CRC-32 of one line without its end; enough to see which lines an edit touched."""
+    return f"{zlib.crc32(line.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def build(
+    artifacts: Iterable[Artifact], table: Mapping[str, tuple[str, ...]], spec: Mapping[str, SpecValue]
+) -> SourceMap:
+    files, sums = {}, {}
+    for artifact in artifacts:
+        count = len(artifact.text.split("\n")) - 1 if artifact.text.endswith("\n") else len(artifact.text.split("\n"))
+        rows: list[tuple[tuple[str, ...], str]] = [((), "")] * count
+        for span in artifact.lines:
+            for number in range(span.first, min(span.last, count) + 1):
+                rows[number - 1] = (span.keys, span.template)
+        files[artifact.path] = tuple(rows)
+        sums[artifact.path] = tuple(line_sum(line) for line in artifact.text.split("\n")[:count])
+    return SourceMap(files, sums, table, spec)
+
+
+def to_json(source_map: SourceMap) -> str:
+    """One line per file and key, so that it stays readable and diffs well."""
+    keys = sorted({key for rows in source_map.files.values() for found, _ in rows for key in found})
+    index = {key: i for i, key in enumerate(keys)}
+
+    def origin(place: Origin | None) -> Any:
+        return None if place is None else [place.root, place.path, place.line, place.column]
+
+    sections: dict[str, dict[str, Any]] = {
+        "files": {p: [[[index[k] for k in ks], t] for ks, t in rows] for p, rows in sorted(source_map.files.items())},
+        "sums": {p: "".join(found) for p, found in sorted(source_map.sums.items())},
+        "plan": {key: list(found) for key, found in sorted(source_map.table.items())},
+        "spec": {key: [v.value, origin(v.origin), v.via] for key, v in sorted(source_map.spec.items())},
+    }
+    lines = [f'{{"schema": {SCHEMA},', f'"keys": {json.dumps(keys, ensure_ascii=False)},']
+    for name, section in sections.items():
+        rows = ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in section.items())
+        lines.append(f'"{name}": {{\n{rows}\n}}' + ("," if name != "spec" else ""))
+    return "\n".join(lines) + "\n}\n"
+
+
+def from_json(text: str) -> SourceMap:
+    """Raises ValueError or KeyError for a text that to_json() did not write."""
+    tree = json.loads(text)
+    if tree["schema"] != SCHEMA:
+        raise ValueError(f"source map of schema {tree['schema']}, this jobc reads {SCHEMA}")
+    keys = tree["keys"]
+    return SourceMap(
+        {p: tuple((tuple(keys[i] for i in ks), t) for ks, t in rows) for p, rows in tree["files"].items()},
+        {p: tuple(sums[i : i + 8] for i in range(0, len(sums), 8)) for p, sums in tree["sums"].items()},
+        {key: tuple(found) for key, found in tree["plan"].items()},
+        {k: SpecValue(v, Origin(*place) if place else None, via) for k, (v, place, via) in tree["spec"].items()},
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,200 @@
+"""JobSpec: the source language. What a user may say about a job, typed.
+
+Types and docs only: every default, with its unit and meaning, stands in conf/*.yaml and nowhere else. The sections
+that the trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are not here:
+its folder brings them, below the key `backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ..trainer.config import (
+    CheckpointConfig,
+    DdpConfig,
+    DigitsConfig,
+    GptConfig,
+    LoopConfig,
+    MetricsConfig,
+    MlpConfig,
+    OptimConfig,
+    ProcessGroupConfig,
+    StdlibBytesConfig,
+    ValidationConfig,
+)
+from .values import Bytes, Count, CountOrZero, Duration, EnvName, HostList, Name, Path, Port, SecretRef
+
+OPEN_KEYS = ("env", "secrets", "labels")  # mappings whose keys the user invents: no `+` needed
+IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """Samples per step. micro is required, and at most one of the other two: the rest is computed.
+
+    micro:        samples of one forward pass of one rank
+    accumulation: forward passes per optimizer step; null = from global, or 1
+    global:       samples per optimizer step over all ranks; null = from accumulation
+    """
+
+    micro: Count
+    accumulation: Count | None
+    global_: Count | None
+
+
+@dataclass(frozen=True)
+class CodeSpec:
+    """How the user's own code reaches the job. kind: snapshot | shared | none | rsync | git | image; root: folder."""
+
+    kind: Literal["snapshot", "shared", "none", "rsync", "git", "image"]
+    root: Path
+
+
+@dataclass(frozen=True)
+class PythonSpec:
+    """The Python environment of the ranks (group `env`).
+
+    kind:        none | venv | conda | uv | modules | image
+    path:        folder of the venv, conda environment or uv project
+    modules:     environment modules to load, in order
+    interpreter: the command that starts Python once the environment is active
+    """
+
+    kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
+    path: Path | None
+    modules: tuple[str, ...]
+    interpreter: Path
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """What runs `image`. kind: none | docker | apptainer | pyxis | pod; workdir: inside; options: extra words."""
+
+    kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
+    workdir: Path | None
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MountSpec:
+    """One folder made visible to the job. source: path, volume or claim; target: absolute path; read_only."""
+
+    source: str
+    target: Path
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """How ranks talk. profile: a fabric's settings; interface: null = found at run time; debug: verbose NCCL."""
+
+    profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
+    interface: str | None
+    debug: bool
+
+
+@dataclass(frozen=True)
+class RendezvousSpec:
+    """Where ranks meet. port: 0 = a free one (one node), or from the job id; timeout: for nodes to arrive."""
+
+    port: Port
+    timeout: Duration
+
+
+@dataclass(frozen=True)
+class LifecycleSpec:
+    """What happens at the end of an attempt.
+
+    grace:        between the stop signal and the kill; saving must fit
+    max_requeues: times an engine may start the job again after preemption
+    max_restarts: times the launcher restarts failed ranks in place
+    """
+
+    grace: Duration
+    max_requeues: CountOrZero
+    max_restarts: CountOrZero
+
+
+@dataclass(frozen=True)
+class QueueSpec:
+    """Wishes to a scheduler; the names are the site's.
+
+    name:        partition or queue
+    account:     who pays
+    qos:         quality of service
+    priority:    priority class or number
+    reservation: reservation to use
+    nodelist, exclude: hosts to prefer, hosts to avoid
+    exclusive:   no other job on the nodes
+    after:       ids of jobs that must end well first
+    """
+
+    name: str | None
+    account: str | None
+    qos: str | None
+    priority: str | None
+    reservation: str | None
+    nodelist: HostList | None
+    exclude: HostList | None
+    exclusive: bool
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StorageSpec:
+    """Where runs and data lie.
+
+    run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
+    root: folder of all runs; relative = beside the folder `artifacts/`
+    data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
+    """
+
+    run: Literal["shared", "node", "object"]
+    root: Path
+    data: Path | None
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
+
+    name: Name
+    nodes: Count
+    gpus: CountOrZero
+    gpu_type: str | None
+    procs: Count | None
+    cpus: Count | None
+    mem: Bytes | None
+    shm: Bytes | None
+    time: Duration | None
+    hosts: HostList | None
+    image: str | None
+    env: Mapping[EnvName, str]
+    secrets: Mapping[EnvName, SecretRef]
+    labels: Mapping[str, str]
+    command: tuple[str, ...] | None
+    launcher: Literal["torchrun", "spawn", "srun", "accelerate", "mpirun", "torch_distributed_launch"]
+    threads: Count | None
+    seed: CountOrZero
+    keep_runs: CountOrZero
+    model: GptConfig | MlpConfig
+    data: StdlibBytesConfig | DigitsConfig
+    batch: BatchSpec
+    optim: OptimConfig
+    loop: LoopConfig
+    validation: ValidationConfig
+    checkpoint: CheckpointConfig
+    metrics: MetricsConfig
+    parallel: DdpConfig
+    process_group: ProcessGroupConfig
+    code: CodeSpec
+    python: PythonSpec
+    container: ContainerSpec
+    mounts: tuple[MountSpec, ...]
+    network: NetworkSpec
+    rendezvous: RendezvousSpec
+    lifecycle: LifecycleSpec
+    queue: QueueSpec
+    storage: StorageSpec

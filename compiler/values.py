@@ -1,0 +1,220 @@
+"""The value types of a spec: how each is read from text and written back.
+
+Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds an
+int of seconds. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+
+class Refused(Exception):
+    """The text is not a value of the type. because: why; hint: a value that is."""
+
+    def __init__(self, because: str, hint: str) -> None:
+        super().__init__(because)
+        self.because, self.hint = because, hint
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
+
+    units: the text has a unit that the value has not, so only the text may be written into a file
+    """
+
+    name: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str] = str
+    units: bool = False
+
+
+def read_int(text: str) -> int:
+    if re.fullmatch(r"[+-]?(0|[1-9](_?\d)*)", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?0\d+", text):
+        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+    if re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", text) and abs(Decimal(text)) < 10**18:
+        number = Decimal(text)
+        raise Refused("this is a number with a fraction or an exponent", str(int(number)))
+    raise Refused("digits only are expected", "8")
+
+
+def read_float(text: str) -> float:
+    if re.fullmatch(r"[+-]?(\d(_?\d)*\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+        value = float(text.replace("_", ""))
+        if abs(value) != float("inf"):
+            return value
+    raise Refused("a finite decimal number is expected", "0.001 or 1e-3")
+
+
+def read_bool(text: str) -> bool:
+    word = text.lower()
+    if word in ("true", "yes", "on"):
+        return True
+    if word in ("false", "no", "off"):
+        return False
+    raise Refused("a switch is true or false", "true")
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = read_int(text)
+        if value < least:
+            raise Refused(f"the least is {least}", str(least))
+        return value
+
+    return read
+
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text):
+        return text
+    fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-") or "job"
+    raise Refused("a name is 1 to 63 of A-Z a-z 0-9 . _ -, with a letter or digit at both ends", fitting)
+
+
+def _env_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise Refused("a shell takes letters, digits and _ only, no digit first", "MY_VARIABLE")
+    return text
+
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _duration(text: str) -> int:
+    if match := re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    if re.fullmatch(r"(\d+(w|d|h|min|m|s))+", text):
+        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"(\d+)(w|d|h|min|m|s)", text))
+    if re.fullmatch(r"\d+", text):
+        raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m or {text}s")
+    if re.fullmatch(r"\d+:\d+", text):
+        raise Refused(
+            "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
+        )
+    raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h, 1h30m or 1-12:00:00")
+
+
+def show_duration(seconds: int) -> str:
+    """1h30m, the largest units first; 0s for none."""
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, seconds = divmod(seconds, _UNITS_S[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+_UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end in ("iB", "i")} | {
+    f"{p}B": 1000**i for i, p in enumerate("KMGTP", 1)
+}
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)", text)
+    if match and match[2] in _UNITS_BYTES:
+        return int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
+    if match and match[2].upper() in ("K", "M", "G", "T", "P"):
+        unit = match[2].upper()
+        raise Refused(f"{unit} is 1024-based for Slurm and 1000-based for Kubernetes", f"{match[1]}{unit}iB")
+    if re.fullmatch(r"\d+", text):
+        raise Refused("a bare number is MiB for some engines and bytes for others", f"{text}MiB")
+    raise Refused("a size is a number with a unit", "64GiB")
+
+
+def show_bytes(size: int) -> str:
+    """64GiB where the unit divides evenly, else a smaller unit; bytes as a fraction never occur."""
+    for i, prefix in reversed(list(enumerate("KMGTP", 1))):
+        if size and size % 1024**i == 0:
+            return f"{size // 1024**i}{prefix}iB"
+    return f"{Decimal(size) / 1000:f}KB"
+
+
+def _port(text: str) -> int:
+    value = read_int(text)
+    if not 0 <= value <= 65535 or 0 < value < 1024:
+        raise Refused("a port is 1024 to 65535, or 0 for a free one", "29500")
+    return value
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(expand_hostlist(text))
+    seen = [host for host in dict.fromkeys(hosts) if hosts.count(host) > 1]
+    if seen:
+        raise Refused(f"{seen[0]} is listed twice, so two nodes would share a rank", ",".join(dict.fromkeys(hosts)))
+    return hosts
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """`gpu[01-03,7],login` to names, zeros kept (the syntax of Slurm and pdsh)."""
+    hosts: list[str] = []
+    for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
+        hosts.extend(_expand_word(word))
+    if not hosts:
+        raise Refused("a host list is names separated by commas", "node1,node2 or node[1-4]")
+    if len(hosts) > 100_000:
+        raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
+    return hosts
+
+
+def _expand_word(word: str) -> list[str]:
+    match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
+    if not match:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:@%-]*", word):
+            raise Refused(f"{word!r} is no host name", "node1,node2 or node[1-4]")
+        return [word]
+    head, ranges, tail = match.groups()
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not bounds or int(bounds[2] or bounds[1]) < int(bounds[1]) or int(bounds[2] or 0) - int(bounds[1]) > 100_000:
+            raise Refused(f"[{ranges}] is no range of numbers", "node[1-4] or node[01-16,20]")
+        width = len(bounds[1])
+        numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
+    return [whole for n in numbers for whole in _expand_word(f"{head}{n}{tail}")]
+
+
+def _secret(text: str) -> str:
+    match = re.fullmatch(r"(env|file|k8s):(\S+)", text)
+    if match and (match[1] != "env" or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", match[2])):
+        return text
+    raise Refused(
+        "a secret is a reference, never a value, because artifacts are shared",
+        "env:HF_TOKEN, file:~/.hf_token or k8s:SECRET/KEY",
+    )
+
+
+def _path(text: str) -> str:
+    if not text or "\0" in text or "\n" in text:
+        raise Refused("a path is one line of text", "runs")
+    return text
+
+
+Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
+CountOrZero = Annotated[int, ValueType("a count", _count(0))]
+Name = Annotated[str, ValueType("a name", _name)]
+EnvName = Annotated[str, ValueType("a variable name", _env_name)]
+Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
+Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
+Port = Annotated[int, ValueType("a port", _port)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
+SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
+Path = Annotated[str, ValueType("a path", _path)]
+
+PLAIN: dict[type, ValueType] = {
+    int: ValueType("a whole number", read_int),
+    float: ValueType("a number", read_float, repr),
+    bool: ValueType("true or false", read_bool, lambda value: str(value).lower()),
+    str: ValueType("text", str),
+}

@@ -1,0 +1,68 @@
+"""Words of a command or environment: literal text, or a value known only where the job runs.
+
+Frozen from the first release: backends spell `RuntimeVar`s, `render.sh` quotes everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Literal
+
+
+class Scope(IntEnum):
+    """Where text is evaluated; a value known in one scope is known in all later ones."""
+
+    SUBMIT = 0
+    BATCH = 1
+    NODE = 2
+    RANK = 3
+
+
+class RuntimeVar(Enum):
+    """A value that exists only at run time. Every backend says where it learns it and how it is spelt there.
+
+    It is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
+    """
+
+    JOB_ID = "the engine's id of the job"
+    RUN_ID = "id of the run, folder name below RUN_ROOT/NAME"
+    RUN_DIR = "absolute path of the run's folder"
+    ATTEMPT = "0 for the first start of a run, one more for each requeue or resume"
+    NODE_RANK = "0 to nodes - 1"
+    HEAD_ADDR = "host name or address of node 0"
+    HEAD_PORT = "TCP port of the rendezvous on node 0; 0 lets the only node choose"
+
+    @property
+    def variable(self) -> str:
+        return f"JOBC_{self.name}"
+
+
+class Concat(tuple["Word", ...]):
+    """Several words that make one, such as RUN_DIR + "/data"."""
+
+
+Word = str | RuntimeVar | Concat
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a backend learns a runtime variable.
+
+    scope: the first scope where it is known
+    text:  shell text evaluated there (`$SLURM_NODEID`), or a field of the engine's file (`fieldRef` path)
+    form:  which of the two
+    """
+
+    scope: Scope
+    text: str
+    form: Literal["shell", "field"] = "shell"
+
+
+def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
+    """Every runtime variable in a word or a sequence of words."""
+    if isinstance(word, RuntimeVar):
+        return {word}
+    if isinstance(word, tuple):
+        return {found for part in word for found in runtime_vars(part)}
+    return set()

@@ -1,0 +1,1 @@
+"""The packaged config groups. Every default stands here, with its meaning and unit, and nowhere else."""
