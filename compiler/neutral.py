@@ -31,13 +31,8 @@ def neutral_files(plan: LaunchPlan, backend: Backend, left_out: Iterable[Demand]
     yield render.template("node.sh.j2", "node.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
-    yield render.template(
-        "README.md.j2",
-        "README.md",
-        backend_name=backend.name,
-        launch=backend.launch,
-        left_out=[(demand.key, demand.value) for demand in left_out],
-    )
+    asked = {demand.key: demand.value for demand in left_out}
+    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked)
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:

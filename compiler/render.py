@@ -309,8 +309,8 @@ class _Views:
 
 
 def _root(view: str) -> str:
-    """Plan keys are written bare; those of other views carry the view's name."""
-    return "" if view == "plan" else view
+    """Plan keys are written bare, also those of `left_out`; those of other views carry the view's name."""
+    return "" if view in ("plan", "left_out") else view
 
 
 def _data_path(at: tuple[str | int, ...]) -> str:

@@ -58,7 +58,9 @@ class SourceMap:
         if key.startswith("options."):
             return (f"backend.{key.removeprefix('options.')}",)
         below = [spec for plan, specs in self.table.items() if plan.startswith(f"{key}.") for spec in specs]
-        return tuple(dict.fromkeys(below))
+        if below or "." not in key:
+            return tuple(dict.fromkeys(below))
+        return self._spec_keys(key.rpartition(".")[0])
 
 
 def line_sum(line: str) -> str:
