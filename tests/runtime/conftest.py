@@ -1,0 +1,180 @@
+"""A job without the compiler: renders the shell templates from a hand-made plan, and runs them as a user would.
+
+`job` is a factory; a Job knows its folders, starts scripts, and waits for marks that stand-in programs leave.
+Everything it starts is ended with the test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+import pytest
+
+REPO = Path(__file__).parents[2]
+TEMPLATES = {
+    "node.sh": REPO / "compiler/templates/node.sh.j2",
+    **{path.name.removesuffix(".j2"): path for path in (REPO / "backends/local/templates").glob("*.sh.j2")},
+}
+PROGRAM = Path(__file__).with_name("program.py")
+TIMEOUT_S = 30
+
+JINJA = jinja2.Environment(
+    undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+)
+JINJA.filters["sh"] = lambda word: shlex.quote(word) if isinstance(word, str) else shlex.join(word)
+JINJA.filters["comment"] = lambda text: " ".join(text.split())
+
+
+def plan(**changes: Any) -> SimpleNamespace:
+    """Two ranks of the stand-in program on one node, started by spawn; change by dotted-free keyword, a_b = a.b."""
+    values: dict[str, Any] = {
+        "name": "demo",
+        "topology": {"nodes": 1, "procs": 2, "gpus": 0, "world_size": 2},
+        "launcher": "spawn",
+        "rendezvous": {"port": 0, "timeout_s": 60},
+        "command": (sys.executable, str(PROGRAM)),
+        "uses_trainer": False,
+        "env": {},
+        "secrets": {},
+        "setup": {"lines": (), "python": sys.executable},
+        "code": {"kind": "none", "root": "."},
+        "run": {"root": "runs", "keep": 0},
+        "threads_per_rank": 1,
+        "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0},
+    }
+    for name, value in changes.items():
+        group, _, field = name.partition("_")
+        if isinstance(values.get(group), dict) and field:
+            values[group][field] = value
+        else:
+            values[name] = value
+    dictionaries = ("env", "secrets")
+    return SimpleNamespace(
+        **{k: SimpleNamespace(**v) if isinstance(v, dict) and k not in dictionaries else v for k, v in values.items()}
+    )
+
+
+class Job:
+    """An artifact in `folder`/artifacts/NAME/local, with the scripts and lib/ that a compile would have written."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.plan = plan(**changes)
+        self.folder = folder
+        self.artifact = folder / "artifacts" / self.plan.name / "local"
+        self.runs = folder / "runs" / self.plan.name
+        self.started: list[subprocess.Popen[str]] = []
+        self.write_artifact()
+
+    def write_artifact(self, identity: str = "seed = 0\n", free: str = "loop.steps = 10\n") -> None:
+        lib = self.artifact / "lib" / "jobc_trainer"
+        (self.artifact / ".jobc").mkdir(parents=True, exist_ok=True)
+        shutil.copytree(
+            REPO / "trainer" / "rt", lib / "rt", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        (lib / "__init__.py").write_text("")
+        for name, template in TEMPLATES.items():
+            script = self.artifact / name
+            script.write_text(JINJA.from_string(template.read_text()).render(plan=self.plan, options=SimpleNamespace()))
+            script.chmod(0o755)
+        (self.artifact / "train.json").write_text("{}")
+        (self.artifact / ".jobc" / "identity.txt").write_text(identity)
+        (self.artifact / ".jobc" / "free.txt").write_text(free)
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        """The caller's, without what another run may have left in it, plus the folder for marks."""
+        outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
+        return {**outer, "MARKS": str(self.marks), **extra}
+
+    @property
+    def marks(self) -> Path:
+        folder = self.folder / "marks"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def start(self, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """The script in its own session, as from a terminal of its own; both outputs in one pipe."""
+        path = script if "/" in script else str(self.artifact / script)
+        process = subprocess.Popen(
+            [path, *arguments], env=self.environment(**environment), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="surrogateescape", start_new_session=True,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def run(self, script: str, *arguments: str, **environment: str) -> tuple[int, str]:
+        """(exit code, what it printed)."""
+        process = self.start(script, *arguments, **environment)
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, output
+
+    def runs_made(self) -> list[Path]:
+        return sorted(self.runs.iterdir()) if self.runs.exists() else []
+
+    @property
+    def only_run(self) -> Path:
+        (run,) = self.runs_made()
+        return run
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {TIMEOUT_S} s for {what}"
+            time.sleep(0.02)
+
+    def wait_for_marks(self, *names: str) -> None:
+        self.wait_for(lambda: all((self.marks / name).exists() for name in names), f"marks {names}")
+
+    def mark(self, name: str) -> str:
+        return (self.marks / name).read_text()
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for state in self.folder.glob("**/state/node_[0-9][0-9]"):
+            keys = dict(line.split("=", 1) for line in state.read_text().splitlines())
+            if "ended" not in keys and is_running(int(keys["pid"])):
+                os.kill(int(keys["pid"]), signal.SIGKILL)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    made: list[Job] = []
+
+    def make(folder: Path = tmp_path, **changes: Any) -> Job:
+        made.append(Job(folder, **changes))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    """A TCP port that somebody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        yield listener.getsockname()[1]
+
+
+def is_running(pid: int) -> bool:
+    """There, and not a zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False

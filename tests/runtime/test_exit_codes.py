@@ -1,0 +1,142 @@
+"""The exit code that submit.sh returns, for everything that can happen to a rank."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer.rt import exit_codes
+from jobc.trainer.rt.rank import meaning
+from jobc.trainer.rt.run_folder import RunFolder
+from jobc.trainer.rt.verdict import log_tail
+
+words = str.split
+HEADER = re.compile(r"jobc: rank (\d+) failed first \(exit (\d+).*\); the end of logs/rank_\d\d\.log:")
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("say hello", 0),
+        ("only 1 exit 3", 1),
+        ("only 1 exit 65", 65),
+        ("only 0 exit 69", 69),
+        ("only 1 exit 71", 71),
+        ("exit 75", 75),
+        ("ignore SIGTERM meet only 0 exit 1 only 1 exit 65", 65),
+        ("ignore SIGTERM meet only 0 exit 69 only 1 exit 75", 69),
+        ("only 1 kill SIGKILL all wait", 1),
+        ("only 1 kill SIGTERM all wait", 1),
+    ],
+)
+def test_the_code_of_the_ranks_is_the_code_of_submit(job, program, code):
+    demo = job()
+    demo.plan.command += (*words(program),)
+    demo.write_artifact()
+    assert demo.run("submit.sh")[0] == code
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("program", ["exit 0", "only 1 exit 65 all wait", "exit 75"])
+def test_the_code_survives_torchrun(job, program):
+    demo = job(launcher="torchrun")
+    demo.plan.command += ("mark", *words(program))
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    assert code == int(re.search(r"exit (\d+)", program)[1]), output
+    assert (demo.marks / "1").exists()
+
+
+@pytest.mark.parametrize(
+    ("codes", "winner"),
+    [([0, 75], 75), ([75, 69], 69), ([69, 1], 1), ([1, 71], 71), ([71, 65], 65), ([0, 0], 0), ([65, 1, 0], 65)],
+)
+def test_the_worst_code_wins(codes, winner):
+    assert exit_codes.worst(codes) == exit_codes.worst(reversed(codes)) == winner
+
+
+@pytest.mark.parametrize(
+    ("status", "forwarded", "stopped", "code"),
+    [
+        (-signal.SIGTERM, {signal.SIGTERM: 0.0}, False, 75),
+        (-signal.SIGTERM, {signal.SIGTERM: 0.0}, True, 0),
+        (128 + signal.SIGTERM, {signal.SIGTERM: 0.0}, False, 75),
+        (-signal.SIGTERM, {}, False, 1),
+        (-signal.SIGSEGV, {signal.SIGTERM: 0.0}, False, 1),
+        (75, {}, True, 0),
+        (2, {}, True, 1),
+        (130, {}, False, 1),
+    ],
+)
+def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
+    assert meaning(status, forwarded, stopped)[0] == code
+
+
+def test_bash_and_python_say_the_same_about_each_code(job):
+    demo = job()
+    for code, words in exit_codes.MEANING.items():
+        lib = demo.artifact / "lib/jobc_trainer/rt/run.sh"
+        assert demo.run("/bin/bash", "-c", 'source "$0"; meaning "$1"', str(lib), str(code)) == (0, words + "\n")
+
+
+def test_the_first_traceback_is_shown_last(job):
+    demo = job()
+    demo.plan.command += (*words("only 1 raise all wait"),)
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    header = HEADER.search(output)
+    assert code == 1 and header and header[1] == "1"
+    assert output[header.end() :].lstrip().startswith("Traceback (most recent call last)")
+    assert "RuntimeError: rank 1 has a bug\n" in output[header.end() :]
+    assert (demo.only_run / "exit/0/node_00").read_text().splitlines()[0] == "1"
+
+
+def test_a_rank_that_would_not_end_with_its_failed_peer_is_killed_and_does_not_mask_it(job):
+    demo = job(lifecycle_grace_s=1)
+    demo.plan.command += (*words("only 0 ignore SIGTERM mark wait only 1 exit 69"),)
+    demo.write_artifact()
+    assert demo.run("submit.sh")[0] == 69
+
+
+def test_a_killed_wrapper_counts_as_a_crash(job):
+    demo = job()
+    demo.plan.command += ("mark", "wait")
+    demo.write_artifact()
+    process = demo.start("submit.sh")
+    demo.wait_for_marks("0", "1")
+    state = demo.only_run / "state/rank_01"
+    demo.wait_for(state.exists, "the state of rank 1")
+    os.kill(int(state.read_text().split()[0].removeprefix("pid=")), signal.SIGKILL)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1 and HEADER.search(output)[1] == "1"
+
+
+@pytest.mark.parametrize("command", [("no-such-program",), ("/etc/passwd",)], ids=["absent", "not executable"])
+def test_a_command_that_cannot_start_is_broken_configuration(job, command):
+    code, output = job(command=command).run("submit.sh")
+    assert code == 65 and f"cannot start ['{command[0]}']" in output
+
+
+def test_all_attempts_share_a_log_and_only_the_last_is_quoted(job):
+    demo = job(topology_procs=1)
+    demo.plan.command += (*words("say first-attempt exit 1"),)
+    demo.write_artifact()
+    demo.run("submit.sh")
+    demo.plan.command = (*demo.plan.command[:2], *words("say second-attempt exit 1"))
+    demo.write_artifact()
+    _, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    log = (demo.only_run / "logs/rank_00.log").read_text()
+    assert "first-attempt" in log and "second-attempt" in log
+    assert "first-attempt" not in output and "second-attempt" in output
+
+
+def test_the_tail_of_a_log_reads_only_its_end(tmp_path: Path):
+    run = RunFolder(tmp_path, 0)
+    run.rank_log(0).parent.mkdir()
+    run.rank_log(0).write_text(run.log_header("rank 0") + "x\n" * 10**6 + "last\n")
+    assert log_tail(run, 0).splitlines()[-1] == b"last"
+    assert len(log_tail(run, 0).splitlines()) == 20

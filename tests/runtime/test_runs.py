@@ -1,0 +1,287 @@
+"""Making, finding, continuing, forking and removing runs with the local scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
+    demo = job()
+    code, output = demo.run("submit.sh", "--run-id", "first")
+    run = demo.runs / "first"
+    assert code == 0 and run.name in output and "logs.sh --follow" in output and "stop.sh" in output
+    assert {path.name for path in run.iterdir()} == {"artifact", "control", "exit", "logs", "state"}
+    assert (run / "artifact/0/node.sh").exists() and not (run / "artifact/0/node.sh").stat().st_mode & 0o222
+    assert "done (exit 0)" in demo.run("status.sh")[1]
+
+
+def test_detach_returns_at_once_and_the_scripts_of_the_run_mean_that_run(job):
+    demo = job()
+    demo.plan.command += ("handle", "SIGTERM=75", "say", "hello", "mark", "wait")
+    demo.write_artifact()
+    assert demo.run("submit.sh", "--detach")[0] == 0
+    demo.wait_for_marks("0", "1")
+    own = demo.only_run / "artifact/0"
+    assert ": live\n" in demo.run(str(own / "status.sh"))[1]
+    assert "hello" in demo.run(str(own / "logs.sh"), "--rank", "1")[1]
+    assert demo.run(str(own / "stop.sh"))[0] == 0
+    assert "stopped by stop.sh" in demo.run("status.sh", "--all")[1]
+
+
+def test_detach_reports_a_start_that_failed(job, busy_port):
+    demo = job(rendezvous_port=busy_port)
+    code, output = demo.run("submit.sh", "--detach")
+    assert code == 71 and f"port {busy_port} is in use" in output
+
+
+def test_a_port_in_use_ends_it_before_anything_starts(job, busy_port):
+    demo = job(rendezvous_port=busy_port)
+    demo.plan.command += ("mark",)
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    assert code == 71 and output.count("error:") == 1 and not list(demo.marks.iterdir())
+    assert "failed (exit 71: the ranks did not find each other" in demo.run("status.sh")[1]
+
+
+def test_a_second_launch_into_a_live_run_is_refused_and_touches_nothing(job):
+    demo = job()
+    demo.plan.command += ("handle", "SIGTERM=75", "mark", "wait")
+    demo.write_artifact()
+    first = demo.start("submit.sh")
+    demo.wait_for_marks("0", "1")
+    run = demo.only_run
+    before = sorted((str(p), p.stat().st_mtime_ns) for p in run.rglob("*"))
+    by_hand = {"JOBC_RUN_DIR": str(run), "JOBC_ATTEMPT": "0"}
+    for code, output in (
+        demo.run("submit.sh", "--resume", run.name),
+        demo.run(str(run / "artifact/0/submit.sh")),
+        demo.run(str(run / "artifact/0/node.sh"), **by_hand),
+    ):
+        assert code == 1 and output.count("error:") == 1 and f"run {run.name} is live" in output
+    assert sorted((str(p), p.stat().st_mtime_ns) for p in run.rglob("*")) == before
+    first.terminate()
+    assert first.wait(30) == 75
+
+
+def test_two_runs_at_once_do_not_meet_and_stop_refuses_to_choose(job):
+    demo = job()
+    demo.plan.command += ("handle", "SIGTERM=75", "mark", "wait")
+    demo.write_artifact()
+    for name in ("one", "two"):
+        (demo.marks / name).mkdir()
+    one = demo.start("submit.sh", "--run-id", "one", MARKS=str(demo.marks / "one"))
+    two = demo.start("submit.sh", "--run-id", "two", MARKS=str(demo.marks / "two"))
+    demo.wait_for_marks("one/0", "one/1", "two/0", "two/1")
+    code, output = demo.run("stop.sh")
+    assert code == 1 and "2 live runs" in output
+    assert demo.run("stop.sh", "--run", "one")[0] == 0
+    assert one.wait(30) == 0 and two.poll() is None
+    assert demo.run("stop.sh")[0] == 0
+    assert two.wait(30) == 0
+    assert demo.run("stop.sh")[0] == 1
+
+
+def test_resume_is_the_next_attempt_of_the_same_run(job):
+    demo = job()
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    demo.run("submit.sh")
+    (demo.only_run / "control/STOP").touch()
+    demo.write_artifact(free="loop.steps = 20\n")
+    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    assert code == 0 and "loop.steps: 10 -> 20" in output
+    assert "loop.steps: 10 -> 20" in (demo.only_run / "state/changes").read_text()
+    assert sorted(p.name for p in (demo.only_run / "artifact").iterdir()) == ["0", "1"]
+    assert "JOBC_ATTEMPT=1" in demo.mark("record.0").split("\0")
+    assert not (demo.only_run / "control/STOP").exists()
+
+
+def test_resume_with_another_identity_is_refused_with_both_values(job):
+    demo = job()
+    demo.run("submit.sh")
+    run = demo.only_run
+    demo.write_artifact(identity='model = {"kind": "gpt = x"}\nseed = 1\n')
+    code, output = demo.run("submit.sh", "--resume", run.name)
+    assert code == 1
+    assert "  seed: 0 -> 1\n" in output and '  model: (not set) -> {"kind": "gpt = x"}\n' in output
+    assert f"--fork {run.name}" in output
+    assert [p.name for p in (run / "artifact").iterdir()] == ["0"]
+
+
+def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
+    demo = job()
+    demo.run("submit.sh", "--run-id", "old")
+    demo.plan.command += ("record",)
+    demo.write_artifact(identity="seed = 1\n")
+    assert demo.run("submit.sh", "--fork", "old", "--run-id", "new")[0] == 0
+    assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
+    assert f"JOBC_RUN_DIR={demo.runs / 'new'}" in demo.mark("record.0").split("\0")
+    demo.run("submit.sh", "--resume", "new")
+    assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
+
+
+def test_keep_removes_only_finished_runs_that_jobc_made(job):
+    demo = job(run_keep=2)
+    (demo.runs / "mine/artifact").mkdir(parents=True)
+    for name in ("a", "b", "c", "d"):
+        assert demo.run("submit.sh", "--run-id", name)[0] == 0
+    assert [run.name for run in demo.runs_made()] == ["c", "d", "mine"]
+
+
+def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job, tmp_path):
+    demo = job(code_kind="snapshot")
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    for name in ("train.py", "-dash name.py", "new\nline.py", "ignored.bin", "gone.py"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / ".gitignore").write_text("ignored.bin\nmarks\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "gone.py", "train.py"], check=True)
+    (tmp_path / "gone.py").unlink()
+    assert demo.run("submit.sh")[0] == 0
+    code = demo.only_run / "code"
+    assert {p.name for p in code.iterdir()} == {"train.py", "-dash name.py", "new\nline.py", ".gitignore"}
+    assert not (code / "train.py").stat().st_mode & 0o222
+    assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
+
+
+def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, tmp_path):
+    demo = job(code_kind="snapshot")
+    for name in ("pkg/a.py", "pkg/__pycache__/a.pyc", ".venv/bin/python"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert demo.run("submit.sh")[0] == 0
+    files = {str(p.relative_to(demo.only_run / "code")) for p in (demo.only_run / "code").rglob("*") if p.is_file()}
+    assert "pkg/a.py" in files and not any("pycache" in f or "venv" in f or "artifacts" in f for f in files)
+
+
+def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
+    demo = job(code_kind="snapshot")
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(201 * 2**20)
+    code, output = demo.run("submit.sh")
+    assert code == 65 and "201 MiB, more than the 200 MiB" in output and output.count("error:") == 1
+    assert demo.runs_made() == []
+
+
+def test_a_run_root_that_cannot_be_written_is_one_line(job, tmp_path):
+    demo = job()
+    blocked = tmp_path / "file"
+    blocked.touch()
+    code, output = demo.run("submit.sh", JOBC_RUN_ROOT=str(blocked))
+    assert code == 1 and output.startswith(f"error: cannot create the folder {blocked}/demo: ")
+    assert output.count("error:") == 1 and "  hint: " in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_full_disk_leaves_no_half_run(job, tmp_path):
+    demo = job()
+    small = tmp_path / "small"
+    small.mkdir()
+    script = 'mount -t tmpfs -o size=16k none "$2" && "$1"; code=$?; ls "$2/demo"; exit $code'
+    arguments = ("bash", "-c", script, "bash", str(demo.artifact / "submit.sh"), str(small))
+    code, output = demo.run("/usr/bin/unshare", "--mount", *arguments, JOBC_RUN_ROOT=str(small))
+    if "unshare" in output or "mount:" in output:
+        pytest.skip("no mount namespaces here")
+    assert code == 1 and "No space left on device" in output and output.count("error:") == 1
+    assert output.splitlines()[-1].startswith("  hint:")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"setup_python": "/no/such/python"}, "python not found: /no/such/python"),
+        ({"setup_lines": ("source /no/such/activate",)}, "setting up the environment failed (exit 1)"),
+        ({"secrets": {"TOKEN": {"kind": "env", "ref": "NO_SUCH_VARIABLE"}}}, "variable NO_SUCH_VARIABLE is not set"),
+        ({"secrets": {"TOKEN": {"kind": "file", "ref": "/no/such/file"}}}, "the file /no/such/file"),
+    ],
+)
+def test_a_broken_environment_is_one_line_and_65(job, changes, words):
+    secrets = {name: _Secret(**value) for name, value in changes.pop("secrets", {}).items()}
+    code, output = job(**changes, secrets=secrets).run("submit.sh")
+    assert code == 65 and words in output and output.count("error:") == 1, output
+
+
+class _Secret:
+    def __init__(self, kind: str, ref: str) -> None:
+        self.kind, self.ref = kind, ref
+
+
+def test_secrets_reach_the_ranks_and_no_file_of_the_run(job, tmp_path):
+    (tmp_path / "token").write_text("from-the-file-7f3a\n")
+    secrets = {"A": _Secret("env", "CALLER"), "B": _Secret("file", str(tmp_path / "token"))}
+    demo = job(secrets=secrets)
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    assert demo.run("submit.sh", CALLER="from-the-caller-91b2")[0] == 0
+    assert {"A=from-the-caller-91b2", "B=from-the-file-7f3a"} <= set(demo.mark("record.0").split("\0"))
+    for path in demo.only_run.rglob("*"):
+        assert path.is_dir() or not any(s in path.read_bytes() for s in (b"7f3a", b"91b2")), path
+
+
+def test_status_reads_step_and_loss_and_survives_a_torn_line(job):
+    demo = job()
+    demo.run("submit.sh")
+    metrics = demo.only_run / "metrics"
+    metrics.mkdir()
+    (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 2.5e-1, "lr": 1}\n{"step": 41, "lo')
+    assert "  step 40, loss 2.5e-1\n" in demo.run("status.sh")[1]
+
+
+def test_a_dead_supervisor_is_told_from_a_live_one(job):
+    demo = job()
+    demo.plan.command += ("mark", "wait")
+    demo.write_artifact()
+    process = demo.start("submit.sh")
+    demo.wait_for_marks("0", "1")
+    assert ": live\n" in demo.run("status.sh")[1]
+    process.kill()
+    process.wait()
+    assert "failed: its supervisor was killed" in demo.run("status.sh")[1]
+
+
+@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell"])
+def test_every_script_has_help_and_refuses_unknown_options(job, name):
+    demo = job()
+    code, output = demo.run(f"{name}.sh", "--help")
+    assert code == 0 and f"usage: {name}.sh" in output
+    code, output = demo.run(f"{name}.sh", "--no-such-option")
+    assert code == 2 and output.splitlines()[0] == "error: unknown option: --no-such-option"
+
+
+@pytest.mark.parametrize("name", ["status", "logs", "stop"])
+def test_no_run_is_said_in_one_line(job, name):
+    code, output = job().run(f"{name}.sh")
+    assert code == 1 and output.startswith("error: job demo has no ")
+
+
+def test_shell_runs_a_command_in_the_environment_of_the_job(job):
+    code, output = job(env={"GREETING": "it's $HOME"}).run(
+        "shell.sh", "--", "bash", "-c", 'echo "$GREETING $JOBC_PROCS"'
+    )
+    assert (code, output) == (0, "it's $HOME 2\n")
+
+
+def test_preflight_prints_every_check(job, busy_port, tmp_path):
+    secrets = {"TOKEN": _Secret("env", "NO_SUCH_VARIABLE")}
+    demo = job(rendezvous_port=busy_port, secrets=secrets, command=("python3", "absent.py"))
+    code, output = demo.run("preflight.sh")
+    failed = [line for line in output.splitlines() if line.startswith("FAIL")]
+    assert code == 1 and len(failed) == 3, output
+    assert "ok    python 3" in output and "GiB free there" in output
+    assert job(Path(tmp_path / "fine")).run("preflight.sh")[0] == 0
+
+
+def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
+    demo = job(topology_procs=1)
+    (demo.artifact / "lib/jobc_trainer/smoke.py").write_text(
+        "import os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])"
+    )
+    assert demo.run("smoke.sh", TMPDIR=str(tmp_path))[0] == 0
+    assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
+    assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []

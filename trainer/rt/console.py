@@ -1,0 +1,58 @@
+"""A terminal, pipe or file to print to that can never hold up the job.
+
+A terminal paused with Ctrl-S, or a `less` that does not read on, would otherwise stop the training once the
+pipe is full. What does not fit is dropped here and said so; the log file has it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+MOST_WAITING_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable takes this much without waiting (pipe(7))
+FLUSH_S = 5.0  # at the end, since the reader last took something
+
+
+class Console:
+    """Output through one descriptor; write() returns at once."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting = bytearray()
+        self._dropped = False
+        self._open = True
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._waiting)
+
+    def write(self, text: bytes) -> None:
+        self._waiting += text
+        self._push()
+        if len(self._waiting) > MOST_WAITING_BYTES:
+            del self._waiting[MOST_WAITING_BYTES:]
+            self._dropped = True
+
+    def flush(self) -> None:
+        """Write what is waiting, for as long as the reader takes it."""
+        if self._dropped:
+            self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
+        deadline = time.monotonic() + FLUSH_S
+        while self._waiting and time.monotonic() < deadline:
+            if self._push(0.1):
+                deadline = time.monotonic() + FLUSH_S
+
+    def _push(self, timeout_s: float = 0) -> bool:
+        """Write what the other side takes now; True when it took something."""
+        taken = False
+        while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:
+            try:
+                del self._waiting[: os.write(self._descriptor, self._waiting[:PIECE_BYTES])]
+                taken = True
+            except OSError:  # the terminal or the reader is gone
+                self._open = False
+        if not self._open:
+            self._waiting.clear()
+        return taken

@@ -1,0 +1,57 @@
+"""The keeper: a small process around the launcher, so that nothing of the job outlives it or the supervisor.
+
+supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
+
+The keeper adopts every orphan below it. It ends all of them when the launcher ends, and when the supervisor
+dies, also by SIGKILL. Should the keeper itself be killed, the launcher dies with it and the supervisor adopts
+the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from . import processes
+from .signal_queue import SignalQueue
+
+
+def start_enclosed(argv: list[str], output: int) -> int:
+    """Start the launcher inside a keeper; the keeper's pid.
+
+    output: file descriptor for everything they print
+    The keeper ends with the launcher's exit code, or 128 + N when that was killed by signal N.
+    """
+    supervisor = os.getpid()
+    keeper = os.fork()
+    if keeper == 0:
+        status = 1
+        try:
+            status = _keep(supervisor, argv, output)
+        finally:
+            os._exit(status)
+    return keeper
+
+
+def _keep(supervisor: int, argv: list[str], output: int) -> int:
+    os.setsid()
+    signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
+    processes.become_subreaper()
+    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL: the others are to be ended first
+    if os.getppid() != supervisor:
+        return 1
+    try:
+        launcher = processes.start(argv, output)
+    except OSError as error:
+        os.write(output, f"jobc: cannot start the launcher {argv[0]}: {error.strerror}\n".encode())
+        return 127
+    status = None
+    while status is None:
+        arrived, _ = signals.wait(3600)
+        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # else it was sent to everybody, as at a shutdown
+            status = -signal.SIGTERM
+        for pid, code in processes.reap():
+            if pid == launcher:
+                status = code
+    processes.kill_descendants(os.getpid())
+    return status if status >= 0 else 128 - status

@@ -1,0 +1,153 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it, removes old ones.
+
+# ---- making a run
+
+# discard_unfinished: removes what could not be completed. Runs whenever the script ends before it starts the job.
+discard_unfinished() {
+  if [[ -n $unfinished && -e $unfinished ]]; then
+    chmod -R u+w -- "$unfinished"
+    rm -rf -- "$unfinished"
+  fi
+}
+
+# create_run [ID]: a new run folder in `run`, for attempt 0.
+create_run() {
+  local id=${1:-} tries=5
+  if [[ -n $id && ! $id =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]]; then
+    die 2 "not a run id: $id" 'letters, digits, dot, dash and underscore'
+  fi
+  try "create the folder $runs" mkdir -p -- "$runs"
+  while ((tries--)); do
+    run=$runs/${id:-$(date -u +%Y%m%d-%H%M%S)-$(od -An -N2 -tx1 /dev/urandom | tr -d ' \n')}
+    if mkdir -- "$run" 2>/dev/null; then
+      unfinished=$run
+      trap discard_unfinished EXIT
+      attempt=0
+      copy_artifact
+      return
+    elif [[ -e $run && -n $id ]]; then
+      die 1 "run $id exists already" "submit.sh --resume $id continues it"
+    elif [[ ! -e $run ]]; then
+      try "create the folder $run" mkdir -- "$run"
+    fi
+  done
+  die 1 "no free run id in $runs"
+}
+
+# create_temporary_run: a run folder in `run` that is removed when this script ends, unless keep_temporary_run is called.
+create_temporary_run() {
+  run=$(mktemp -d "${TMPDIR:-/tmp}/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in ${TMPDIR:-/tmp}"
+  unfinished=$run
+  attempt=0
+  copy_artifact
+  describe_run ''
+}
+
+keep_temporary_run() {
+  unfinished=''
+}
+
+# copy_artifact: this artifact, read-only, as that of the attempt.
+copy_artifact() {
+  local copy=$run/artifact/$attempt
+  try "create the folder $run/artifact" mkdir -p -- "$run/artifact"
+  mkdir -- "$copy" 2>/dev/null || die 1 "attempt $attempt of run $(basename -- "$run") is being started by another"
+  unfinished=${unfinished:-$copy}
+  trap discard_unfinished EXIT
+  try "copy the artifact to $copy" cp -R -- "$artifact/." "$copy"
+  chmod -R a-w -- "$copy"
+}
+
+# describe_run INIT_FROM: writes state/run, which makes the folder a run. Last step of its making.
+describe_run() {
+  try "create the folder $run/state" mkdir -p -- "$run/state" "$run/logs" "$run/control"
+  { printf '%s=%s\n' job "$job_name" created "$(date +%s)" project "$project" init_from "$1" >"$run/state/run"; } 2>/dev/null ||
+    die 1 "cannot write $run/state/run" 'is the disk full?'
+}
+
+# continue_run ID: checks that this artifact may continue that run, and prepares its next attempt.
+continue_run() {
+  local last changed
+  choose_run "$1"
+  refuse_live "$run"
+  last=$(last_attempt "$run")
+  changed=$(compare_specs "$run/artifact/$last/.jobc/identity.txt" "$artifact/.jobc/identity.txt")
+  if [[ -n $changed ]]; then
+    printf 'error: this spec is not that of run %s:\n%s\n' "$(basename -- "$run")" "$changed" >&2
+    printf '  hint: submit.sh --fork %s starts a new run from its checkpoint\n' "$(basename -- "$run")" >&2
+    exit 1
+  fi
+  attempt=$((last + 1))
+  copy_artifact
+  changed=$(compare_specs "$run/artifact/$last/.jobc/free.txt" "$artifact/.jobc/free.txt")
+  if [[ -n $changed ]]; then
+    printf 'changed since attempt %s:\n%s\n' "$last" "$changed"
+    printf 'attempt %s\n%s\n' "$attempt" "$changed" >>"$run/state/changes"
+  fi
+  rm -f -- "$run/control/STOP"
+}
+
+# compare_specs OLD NEW: a line for each `key = value` that differs.
+compare_specs() {
+  local old=$1 new=$2
+  [[ -f $old ]] || old=/dev/null
+  [[ -f $new ]] || new=/dev/null
+  awk '
+    { at = index($0, " = "); name = substr($0, 1, at - 1); names[name]; value[side, name] = substr($0, at + 3) }
+    END {
+      for (name in names) {
+        was = ("old", name) in value ? value["old", name] : "(not set)"
+        is = ("new", name) in value ? value["new", name] : "(not set)"
+        if (was != is) print "  " name ": " was " -> " is
+      }
+    }' side=old "$old" side=new "$new" | sort
+}
+
+# ---- removing old runs
+
+# prune_runs KEEP SPARED: removes finished runs but the KEEP newest and SPARED; never one that is live, or not finished
+# as far as this machine can see. 0 = keeps all.
+prune_runs() {
+  local keep=$1 spared=$2 old file finished
+  ((keep > 0)) || return 0
+  while IFS= read -r -d '' old; do
+    if ((keep > 0)); then
+      keep=$((keep - 1))
+      continue
+    fi
+    finished=$(node_files "$old" | head -n 1)
+    while IFS= read -r file; do
+      case $(node_status "$file") in up | elsewhere) finished='' ;; esac
+    done < <(node_files "$old")
+    if [[ -n $finished && $old != "$run" && $old != "$spared" ]]; then
+      chmod -R u+w -- "$old" && rm -rf -- "$old" && echo "removed old run $(basename -- "$old")"
+    fi
+  done < <(list_runs)
+}
+
+# ---- starting it
+
+# start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.
+start_run() {
+  local node file=$run/state/node_00 copy=$run/artifact/$attempt
+  printf 'run %s in %q\n' "$JOBC_RUN_ID" "$run"
+  printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
+  unfinished='' # from here on the folder is a run
+  if [[ -z $1 ]]; then exec bash "$copy/node.sh" 0 train; fi
+
+  setsid bash "$copy/node.sh" 0 train </dev/null >/dev/null 2>>"$run/logs/node_00.log" &
+  node=$!
+  until [[ -f $file && $(key "$file" attempt) == "$attempt" ]]; do
+    if ! kill -0 "$node" 2>/dev/null; then
+      local code=0
+      wait "$node" || code=$?
+      tail -n 20 -- "$run/logs/node_00.log" >&2
+      exit "$code"
+    fi
+    sleep 0.1
+  done
+  if [[ -n $(key "$file" pid) ]]; then return; fi # up
+  tail -n 20 -- "$run/logs/node_00.log" >&2
+  exit "$(key "$file" exit)"
+}

@@ -1,0 +1,75 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# node_setup.sh: part of run.sh, used by node.sh. Secrets, python, and how a start that failed is recorded.
+
+# refuse_live_node: dies when this node of the run has a supervisor.
+refuse_live_node() {
+  local file
+  file=$JOBC_RUN_DIR/state/node_$(printf '%02d' "$JOBC_NODE_RANK")
+  if [[ -f $file && $(node_status "$file") == up ]]; then refuse_live "$JOBC_RUN_DIR"; fi
+}
+
+# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell.
+fail() {
+  local state=${JOBC_RUN_DIR:-/nonexistent}/state node now
+  if [[ -d $state && ${payload:-} != @(shell|preflight) ]]; then
+    now=$(date +%s)
+    node=node_$(printf '%02d' "$JOBC_NODE_RANK")
+    mkdir -p -- "$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT"
+    printf '%s\nreason=%s\n' "$1" "$2" >"$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT/$node"
+    printf '%s\n' "host=$(uname -n)" "attempt=$JOBC_ATTEMPT" "started=$now" "ended=$now" "exit=$1" "reason=$2" \
+      >"$state/.$node" && mv -- "$state/.$node" "$state/$node"
+  fi
+  [[ ${payload:-} == preflight ]] && die 1 "${@:2}"
+  die "$@"
+}
+
+# lacking TITLE HINT: a broken environment. preflight goes on to its other checks.
+lacking() {
+  if [[ ${payload:-} == preflight ]]; then
+    printf 'FAIL  %s\n      hint: %s\n' "$1" "$2"
+    lacks=1
+  else
+    fail 65 "$@"
+  fi
+}
+
+# secret_env NAME VARIABLE: NAME gets the value of VARIABLE, which whoever starts the job must have exported.
+secret_env() {
+  if [[ -n ${!2:-} ]]; then
+    export "$1=${!2}"
+  else
+    lacking "secret $1: the environment variable $2 is not set" "export $2 before submit.sh"
+  fi
+}
+
+# secret_file NAME FILE: NAME gets the content of FILE, read now, on this node.
+secret_file() {
+  local file=${2/#\~\//$HOME/}
+  if [[ -r $file && -s $file ]]; then
+    export "$1=$(<"$file")"
+  else
+    lacking "secret $1: the file $file is empty or cannot be read on $(uname -n)" "put the value into it: chmod 600 $file"
+  fi
+}
+
+# activated STATUS LINE: checks the line of the environment's set-up that has just run.
+activated() {
+  if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
+}
+
+# find_python WORD NEEDS_TORCH: sets `python`.
+find_python() {
+  local status=0
+  python=$(type -P -- "$1") || fail 65 "python not found: $1" 'check env.* in the spec; preflight.sh shows what is there'
+  [[ $python == /* ]] || python=$PWD/$python
+  (cd / && "$python" - "$2" >/dev/null 2>&1) <<'PYTHON' || status=$?
+import importlib.util, sys
+sys.exit(3 if sys.version_info < (3, 10) else 4 if sys.argv[1] == "true" and not importlib.util.find_spec("torch") else 0)
+PYTHON
+  case $status in
+    0) ;;
+    3) fail 65 "python is older than 3.10: $python" 'choose another environment in the spec' ;;
+    4) lacking "no torch in the environment of $python" "$python -m pip install torch" ;;
+    *) fail 65 "python does not start: $python (exit $status)" "$python -V" ;;
+  esac
+}

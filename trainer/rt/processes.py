@@ -1,0 +1,151 @@
+"""Linux process control: start a program that cannot outlive its starter, and find and end all descendants.
+
+Three kernel features carry this. A parent-death signal kills a child when its parent dies, in any way.
+A child subreaper inherits every orphan below it, so a daemon that forked twice and called setsid is found.
+The start time in /proc/PID/stat tells a process from an earlier one with the same number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36
+
+# Python ignores the first two at start, a background shell the last two; an ignored signal survives exec.
+_RESET_AT_EXEC = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
+    """This process gets `death_signal` when the thread that started it ends. Survives exec, not fork."""
+    _prctl(PR_SET_PDEATHSIG, death_signal)
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants become children of this process, not of init. Survives exec, not fork."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+
+
+def start(argv: list[str], output: int | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Start `argv` in its own session, killed when this process ends; its process number.
+
+    output: file descriptor for its stdout and stderr; None = those of this process
+    Raises OSError, with the reason of the failed exec, when it cannot be started.
+    """
+    read_end, write_end = os.pipe()  # closed by a successful exec; else it carries the errno
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            die_with_parent()
+            if os.getppid() != parent:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            for number in _RESET_AT_EXEC:
+                signal.signal(number, signal.SIG_DFL)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            if output is not None:
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+            os.execvpe(argv[0], argv, os.environ if environ is None else environ)
+        except OSError as error:
+            os.write(write_end, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)), argv[0])
+    return pid
+
+
+def reap() -> list[tuple[int, int]]:
+    """(pid, exit code; -N = killed by signal N) of every child that has ended; never waits."""
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        ended.append((pid, os.waitstatus_to_exitcode(status)))
+
+
+def start_ticks(pid: int) -> int | None:
+    """When `pid` started, in clock ticks since boot (proc(5), field 22 of stat); None = no such process."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def is_running(pid: int, ticks: int) -> bool:
+    """Is that very process there, and not a zombie?"""
+    fields = _stat(pid)
+    return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields from the third one (state) on; the second may hold spaces and brackets."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def descendants(root: int) -> list[tuple[int, int]]:
+    """(pid, start ticks) of all living processes below `root`, parents first."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        if (fields := _stat(pid)) and fields[0] not in "ZX":
+            children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
+    found: list[tuple[int, int]] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(0), [])
+        found += below
+        queue += [pid for pid, _ in below]
+    return found
+
+
+def signal_process(pid: int, ticks: int, number: int) -> bool:
+    """Send a signal to that very process; False when it is gone."""
+    if not is_running(pid, ticks):
+        return False
+    try:
+        os.kill(pid, number)
+    except OSError as error:
+        if error.errno != errno.ESRCH:
+            raise
+        return False
+    return True
+
+
+def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
+    """SIGKILL everything below `root`, again and again until nothing is left; those that would not die."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left = descendants(root)
+        for pid, ticks in left:
+            with contextlib.suppress(PermissionError):  # a program of another user, started through sudo
+                signal_process(pid, ticks, signal.SIGKILL)
+        if not left or time.monotonic() > deadline:
+            return [pid for pid, _ in left]
+        time.sleep(0.01)

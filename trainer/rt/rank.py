@@ -1,0 +1,175 @@
+"""Wrapper around one rank: its log file, its signals, and an exit code that survives the launcher.
+
+Usage  python -I -S rank.py -- COMMAND…
+In     RANK from the launcher, JOBC_RUN_DIR and JOBC_ATTEMPT from node.sh
+Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
+
+torchrun and accelerate return 1 for any failed rank, so the code that counts is the one in the exit file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
+    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+    __package__ = "rt"
+
+from . import exit_codes, processes
+from .run_folder import RunFolder, write_small
+from .signal_queue import SignalQueue
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+REPEAT_S = 5.0  # launchers and schedulers send one request more than once; within this time it counts as one
+DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
+
+
+def main(argv: list[str]) -> int:
+    """The exit code for the launcher."""
+    command = argv[1:] if argv[:1] == ["--"] else argv
+    signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
+    processes.die_with_parent()
+    try:
+        rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
+        return rank.run(signals)
+    except (KeyError, ValueError) as error:
+        print(f"jobc: rank wrapper: the environment is not complete: {error}", file=sys.stderr)
+        return exit_codes.DATA_BROKEN
+    except OSError as error:
+        print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
+        return exit_codes.CRASHED
+
+
+class Rank:
+    """One rank of one attempt, from its start to its exit file."""
+
+    def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
+        self.run_folder, self.rank, self.command = run, rank, command
+        run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place, torchrun --max-restarts
+        path = run.rank_log(rank)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.write(self.log, run.log_header(f"rank {rank}").encode())
+        self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
+
+    def run(self, signals: SignalQueue) -> int:
+        output, pipe = self.log, None
+        if self.rank == 0:
+            pipe, output = os.pipe()
+        try:
+            child = processes.start(self.command, output)
+        except OSError as error:
+            return self._could_not_start(error)
+        if pipe is not None:
+            os.close(output)
+        self._write_state()
+        status = self._attend(child, pipe, signals)
+        code, reason = meaning(status, self.forwarded, self.run_folder.stop_mark.exists())
+        return self._leave(code, reason, status)
+
+    def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
+        """Pass signals down and output up until the child ends; its status, -N = killed by signal N."""
+        while True:
+            arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
+            for number in arrived:
+                self._forward(child, number)
+            if pipe is not None and readable and not self._copy(pipe):
+                pipe = None
+            if signal.SIGCHLD in arrived:
+                for pid, status in processes.reap():
+                    if pid == child:
+                        self._drain(pipe, signals)
+                        return status
+
+    def _forward(self, child: int, number: int) -> None:
+        now = time.monotonic()
+        if number not in FORWARDED or now - self.forwarded.get(number, -REPEAT_S) < REPEAT_S:
+            return
+        self.forwarded[number] = now
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+        with contextlib.suppress(OSError):
+            self._write_state()
+
+    def _copy(self, pipe: int) -> bool:
+        """One piece of output to the log and to stdout; False at its end."""
+        piece = os.read(pipe, 65536)
+        for descriptor in (self.log, sys.stdout.fileno()):
+            with contextlib.suppress(OSError):  # a full disk or a closed terminal must not end the training
+                write_all(descriptor, piece)
+        return bool(piece)
+
+    def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
+        """Output that came before the end; not more, for a daemon of the rank may keep the pipe open."""
+        deadline = time.monotonic() + DRAIN_S
+        while pipe is not None and time.monotonic() < deadline:
+            _, readable = signals.wait(0, pipe)
+            if not readable or not self._copy(pipe):
+                return
+
+    def _could_not_start(self, error: OSError) -> int:
+        line = f"jobc: rank {self.rank}: cannot start {self.command[:1]}: {error.strerror}\n".encode()
+        write_all(self.log, line)
+        if self.rank == 0:
+            write_all(sys.stdout.fileno(), line)
+        return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
+
+    def _leave(self, code: int, reason: str, status: int) -> int:
+        """Leave the exit file; what the launcher is told."""
+        raw = {"signal": -status} if status < 0 else {"status": status}
+        keys = {**raw, "time_ns": time.time_ns(), "reason": reason}
+        write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
+        if code == exit_codes.PREEMPTED and "TORCHELASTIC_RUN_ID" in os.environ:
+            return 0  # else torchrun kills, after 30 s, the ranks that are still saving
+        return code
+
+    def _write_state(self) -> None:
+        keys: dict[str, object] = {
+            "pid": os.getpid(),
+            "start_ticks": processes.start_ticks(os.getpid()),
+            "attempt": self.run_folder.attempt,
+        }
+        if self.forwarded:
+            keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
+        write_small(self.run_folder.rank_state(self.rank), keys=keys)
+
+
+def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
+    """(exit code, reason) of a rank.
+
+    status:    as os.waitstatus_to_exitcode gives it: exit status, or -N = killed by signal N
+    forwarded: signals that the wrapper passed on; a rank ended by one of them obeyed (a shell says 128 + N)
+    stopped:   the stop mark exists, so nobody shall start this run again
+    """
+    stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
+    for number in forwarded:
+        if status in (-number, 128 + number):
+            return stop, f"ended by {signal.Signals(number).name}, as asked"
+    if status < 0:
+        return exit_codes.CRASHED, f"killed by {_signal_name(-status)}"
+    if status == exit_codes.PREEMPTED:
+        return stop, "exit status 75"
+    if status in exit_codes.PRIORITY:
+        return status, f"exit status {status}"
+    return exit_codes.CRASHED, f"exit status {status}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def write_all(descriptor: int, piece: bytes) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

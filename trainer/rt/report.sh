@@ -1,0 +1,81 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# report.sh: part of run.sh. Status in words, and stopping.
+
+# ---- how it is doing
+# run_status RUN: live, done, stopped, failed, …; in words.
+run_status() {
+  local file=$1/state/node_00 code reason
+  if is_live "$1"; then
+    if [[ -e $1/control/STOP ]]; then echo 'stopping'; else echo 'live'; fi
+  elif [[ ! -f $file ]]; then
+    echo 'not started'
+  elif [[ $(node_status "$file") == dead ]]; then
+    echo 'failed: its supervisor was killed, or the machine was restarted'
+  else
+    code=$(key "$file" exit) reason=$(key "$file" reason)
+    if [[ -e $1/control/STOP && $code == @(0|130) ]]; then
+      echo "stopped by stop.sh or Ctrl-C (exit $code)"
+    elif ((code == 0)); then
+      echo 'done (exit 0)'
+    else
+      echo "failed (exit $code: $(meaning "$code"); $reason)"
+    fi
+  fi
+}
+
+# describe_node FILE: one line.
+describe_node() {
+  local node=${1##*/node_} status since
+  status=$(node_status "$1")
+  since=$(key "$1" started)
+  case $status in
+    up) printf 'node %s  up on %s since %s, pid %s' "$node" "$(key "$1" host)" "$(clock "$since")" "$(key "$1" pid)" ;;
+    ended) printf 'node %s  ended on %s at %s, exit %s' "$node" "$(key "$1" host)" "$(clock "$(key "$1" ended)")" "$(key "$1" exit)" ;;
+    dead) printf 'node %s  down on %s, started %s' "$node" "$(key "$1" host)" "$(clock "$since")" ;;
+    elsewhere) printf 'node %s  on %s since %s; ask there' "$node" "$(key "$1" host)" "$(clock "$since")" ;;
+  esac
+}
+
+# clock SECONDS: local time.
+clock() {
+  date -d "@$1" '+%F %T'
+}
+
+# last_step RUN: step and loss of the last complete line of rank 0's metrics that has both.
+last_step() {
+  [[ -f $1/metrics/rank_00.jsonl ]] || return 0
+  tail -c 65536 -- "$1/metrics/rank_00.jsonl" | awk '
+    /}$/ && match($0, /"step": *[0-9]+/) {
+      step = substr($0, RSTART, RLENGTH); sub(/.*: */, "", step)
+      if (match($0, /"loss[a-z_]*": *[-+0-9.eE]+/)) { loss = substr($0, RSTART, RLENGTH); sub(/.*: */, "", loss); found = 1 }
+    }
+    END { if (found) print "  step " step ", loss " loss }'
+}
+
+# ---- stopping it
+# mark_stopped RUN: the stop mark. It exists before anything is signalled, so nobody takes the end for a preemption.
+mark_stopped() {
+  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
+  try "write the stop mark in $1/control" touch -- "$1/control/STOP"
+}
+
+# signal_nodes NAME RUN: to the supervisors on this machine.
+signal_nodes() {
+  local file
+  while IFS= read -r file; do
+    case $(node_status "$file") in
+      up) kill -s "$1" "$(key "$file" pid)" 2>/dev/null || true ;;
+      elsewhere) echo "node ${file##*_} is on $(key "$file" host): run stop.sh there, or wait until it sees the stop mark" ;;
+    esac
+  done < <(node_files "$2")
+}
+
+# wait_for_end SECONDS RUN: says how it ended; false when it has not.
+wait_for_end() {
+  local until=$((SECONDS + $1))
+  while is_live "$2"; do
+    if ((SECONDS >= until)); then return 1; fi
+    sleep 0.2
+  done
+  echo "run $(basename -- "$2"): $(run_status "$2")"
+}

@@ -1,0 +1,82 @@
+"""The run folder: names of the files that the run-time side keeps there, and atomic writing of small ones.
+
+A small file is `key=value` lines, so that bash reads it as easily as Python.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class RunFolder:
+    """One attempt of one run. `path` is JOBC_RUN_DIR, `attempt` is JOBC_ATTEMPT."""
+
+    def __init__(self, path: Path, attempt: int) -> None:
+        self.path, self.attempt = path, attempt
+
+    @classmethod
+    def from_environment(cls) -> RunFolder:
+        """Raises KeyError or ValueError when the variables are not those that node.sh exports."""
+        return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
+
+    def node_state(self, node: int) -> Path:
+        return self.path / "state" / f"node_{node:02}"
+
+    def node_lock(self, node: int) -> Path:
+        return self.path / "state" / f"node_{node:02}.lock"
+
+    def rank_state(self, rank: int) -> Path:
+        return self.path / "state" / f"rank_{rank:02}"
+
+    def node_exit(self, node: int) -> Path:
+        return self.path / "exit" / str(self.attempt) / f"node_{node:02}"
+
+    def rank_exit(self, rank: int) -> Path:
+        return self.path / "exit" / str(self.attempt) / f"rank_{rank:02}"
+
+    def node_log(self, node: int) -> Path:
+        return self.path / "logs" / f"node_{node:02}.log"
+
+    def rank_log(self, rank: int) -> Path:
+        return self.path / "logs" / f"rank_{rank:02}.log"
+
+    @property
+    def stop_mark(self) -> Path:
+        """Its existence means: stopped by a person, ends with 0, nobody starts it again."""
+        return self.path / "control" / "STOP"
+
+    def log_header(self, who: str) -> str:
+        """The line that opens this attempt in a log, so that one file can hold all attempts."""
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
+
+
+def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None) -> None:
+    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one."""
+    lines = [first_line] if first_line else []
+    lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
+    """(first line when it is no `key=value`, else ""), keys; None when there is no such file."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    first_line = lines.pop(0) if lines and "=" not in lines[0] else ""
+    return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) if "\n" in text else text

@@ -1,0 +1,298 @@
+"""Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
+
+Usage  python -I -S supervise.py -- LAUNCHER ARGUMENTS…
+In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time
+Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
+
+Signals  SIGTERM SIGHUP  the ranks save and end within JOBC_GRACE_S, else they are killed
+         SIGINT          the same for good: it leaves the stop mark, and the exit code is 130
+         SIGUSR1 SIGUSR2 passed on
+         SIGQUIT         everything is killed now
+Repeats within five seconds count as one; a later SIGTERM, SIGHUP or SIGINT kills. The launcher is never
+signalled, because torchrun mishandles repeats: the rank wrappers are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
+    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+    __package__ = "rt"
+
+from . import exit_codes, processes
+from .console import Console
+from .enclosure import start_enclosed
+from .run_folder import RunFolder, read_small, write_small
+from .signal_queue import SignalQueue
+from .verdict import judge, log_tail
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+NOTICES = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)  # their meaning is the program's business: they never lead to a kill
+REPEAT_S = 5.0
+WATCHFUL_S, CALM_S = 0.1, 1.0  # between two looks at the run folder: while ranks come up or go down, and else
+MOST_OUTPUT_KEPT = 64 * 1024  # of the launcher, to tell why no rank started
+
+
+class Refused(Exception):
+    """Nothing was started and nothing was touched."""
+
+
+def main(argv: list[str]) -> int:
+    """The exit code."""
+    launcher = argv[1:] if argv[:1] == ["--"] else argv
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+    caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
+    signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
+    try:
+        return Supervisor(RunFolder.from_environment()).run(launcher, signals)
+    except Refused as refusal:
+        print(f"error: {refusal}", file=sys.stderr)
+    except OSError as error:
+        print(f"error: cannot write to the run folder: {error}", file=sys.stderr)
+    return exit_codes.CRASHED
+
+
+class Supervisor:
+    """One node of one attempt."""
+
+    def __init__(self, run_folder: RunFolder) -> None:
+        self.run_folder = run_folder
+        self.node = int(os.environ["JOBC_NODE_RANK"])
+        procs = int(os.environ["JOBC_PROCS"])
+        self.ranks = range(self.node * procs, (self.node + 1) * procs)
+        self.grace_s = int(os.environ["JOBC_GRACE_S"])
+        self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
+
+        self.lock = self._lock()  # held until this process and the keeper have ended
+        self._forget_earlier_launch()
+        self.log = self._open_log()
+        self.console = Console(sys.stdout.fileno())
+        self.state: dict[str, object] = {
+            "pid": os.getpid(),
+            "start_ticks": processes.start_ticks(os.getpid()),
+            "host": os.uname().nodename,
+            "attempt": run_folder.attempt,
+            "started": int(time.time()),
+        }
+        write_small(run_folder.node_state(self.node), keys=self.state)
+
+        self.keeper = 0
+        self.output_tail = bytearray()
+        self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
+        self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
+        self.interrupted = self.killed = False
+        self.stop_signal_at = float("inf")
+        self.kill_at = float("inf")
+        self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
+
+    def run(self, launcher: list[str], signals: SignalQueue) -> int:
+        output, write_end = os.pipe()
+        processes.become_subreaper()
+        self.keeper = start_enclosed(launcher, write_end)
+        os.close(write_end)
+        status = self._attend(output, signals)
+        processes.kill_descendants(os.getpid())  # those of a keeper that was killed
+        self._drain(output)
+        return self._conclude(status)
+
+    def _attend(self, output: int, signals: SignalQueue) -> int:
+        """Serve signals, output and deadlines until the launcher and all below it have ended; its status."""
+        descriptors = [output]
+        while True:
+            arrived, readable = signals.wait(self._pause_s(), *descriptors)
+            if readable and not self._copy(output):
+                descriptors.clear()
+            for number in arrived:
+                self._on_signal(number)
+            for pid, status in processes.reap():
+                if pid == self.keeper:
+                    return status
+            self._look_at_ranks()
+            self._check_deadlines()
+            self.console.write(b"")
+
+    def _on_signal(self, number: int) -> None:
+        now = time.monotonic()
+        if number == signal.SIGQUIT:
+            self._kill("SIGQUIT")
+        elif number in NOTICES:
+            if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
+                self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
+                self.asked[number] = now
+        elif number in STOP_SIGNALS:
+            if number == signal.SIGINT:
+                self.interrupted = True
+                self._mark_stopped()
+            if now - self.stop_signal_at > REPEAT_S:
+                self._kill(f"a second {_name(number)}")
+            elif not self._is_stopping():
+                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
+            self.stop_signal_at = min(self.stop_signal_at, now)
+
+    def _ask_to_stop(self, number: int, why: str) -> None:
+        """SIGHUP becomes SIGTERM for the ranks, for few programs save on a hangup."""
+        self._say(f"{why}: asking the ranks to save and end, {self.grace_s} s at most")
+        self.asked[number] = time.monotonic()
+        self.kill_at = self.asked[number] + self.grace_s
+
+    def _is_stopping(self) -> bool:
+        return any(number in STOP_SIGNALS for number in self.asked)
+
+    def _mark_stopped(self) -> None:
+        try:
+            self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
+            self.run_folder.stop_mark.touch()
+        except OSError as error:
+            self._say(f"cannot leave the stop mark: {error}")
+
+    def _look_at_ranks(self) -> None:
+        """Send what was asked to every rank wrapper once, also to one that appears later."""
+        if self.asked:
+            for rank in self.ranks:
+                state = self._rank_state(rank)
+                if state is None:
+                    continue
+                pid, ticks = int(state["pid"]), int(state["start_ticks"])
+                for number in self.asked:
+                    if (number, pid) not in self.sent:
+                        self.sent.add((number, pid))
+                        processes.signal_process(pid, ticks, number)
+        elif self._some_were_preempted():
+            self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
+
+    def _rank_state(self, rank: int) -> dict[str, str] | None:
+        """What the wrapper of a running rank wrote."""
+        state = read_small(self.run_folder.rank_state(rank))
+        if state and state[1].get("attempt") == str(self.run_folder.attempt):
+            return state[1]
+        return None
+
+    def _some_were_preempted(self) -> bool:
+        """Did a rank end early, with no failed rank that the launcher ended it for?"""
+        preempted = False
+        for rank in self.ranks:
+            left, state = read_small(self.run_folder.rank_exit(rank)), self._rank_state(rank)
+            if left and int(left[0]) not in (exit_codes.DONE, exit_codes.PREEMPTED):
+                return False
+            if not left and state and not _is_running(state):
+                return False
+            preempted = preempted or (left is not None and int(left[0]) == exit_codes.PREEMPTED)
+        return preempted
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        if now > self.limit_at:
+            self.limit_at = float("inf")
+            if not self._is_stopping():
+                self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
+        if now > self.kill_at:
+            self._kill(f"not ended after {self.grace_s} s")
+
+    def _kill(self, why: str) -> None:
+        self.kill_at = float("inf")
+        self.killed = True
+        self._say(f"{why}: killing all processes of this node; work since the last checkpoint is lost")
+        for pid in processes.kill_descendants(self.keeper):
+            self._say(f"process {pid} does not die: it hangs in the kernel")
+
+    def _pause_s(self) -> float:
+        """How long nothing needs to be looked at."""
+        if self.console.is_behind:
+            return 0.05
+        changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10
+        deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
+        return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
+
+    def _conclude(self, status: int) -> int:
+        """Judge, tell, write it down; the exit code."""
+        asked, output = bool(self.asked) or self.killed, bytes(self.output_tail)
+        verdict = judge(self.run_folder, self.ranks, status, output, asked, self.killed)
+        code = exit_codes.INTERRUPTED if self.interrupted else verdict.code
+        ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
+        if verdict.first:
+            first = verdict.first
+            detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
+            log = self.run_folder.rank_log(first.rank)
+            self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
+            self._print(log_tail(self.run_folder, first.rank))
+            ended["first_rank"] = first.rank
+        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self._say(verdict.reason)
+        self._say(f"exit {code}: {exit_codes.MEANING[code]}")
+        try:
+            write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+            write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
+        except OSError as error:
+            self._say(f"cannot write to the run folder: {error}")
+        self.console.flush()
+        return code
+
+    def _copy(self, output: int) -> bool:
+        """One piece of the launcher's output to the console and the log; False at its end."""
+        piece = os.read(output, 65536)
+        self.output_tail = (self.output_tail + piece)[-MOST_OUTPUT_KEPT:]
+        self._print(piece)
+        return bool(piece)
+
+    def _drain(self, output: int) -> None:
+        os.set_blocking(output, False)
+        with contextlib.suppress(BlockingIOError):
+            while self._copy(output):
+                pass
+
+    def _say(self, line: str) -> None:
+        self._print(f"jobc: {line}\n".encode())
+
+    def _print(self, text: bytes) -> None:
+        with contextlib.suppress(OSError):  # a full disk must not end the training
+            os.write(self.log, text)
+        self.console.write(text)
+
+    def _lock(self) -> int:
+        path = self.run_folder.node_lock(self.node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has looked at the pid
+                return lock
+            run_id = self.run_folder.path.name
+            raise Refused(f"run {run_id} is live: node {self.node} has a supervisor") from None
+        return lock
+
+    def _forget_earlier_launch(self) -> None:
+        for rank in self.ranks:
+            self.run_folder.rank_exit(rank).unlink(missing_ok=True)
+            self.run_folder.rank_state(rank).unlink(missing_ok=True)
+        self.run_folder.node_exit(self.node).unlink(missing_ok=True)
+
+    def _open_log(self) -> int:
+        path = self.run_folder.node_log(self.node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.write(log, self.run_folder.log_header(f"node {self.node}").encode())
+        return log
+
+
+def _is_running(state: dict[str, str]) -> bool:
+    return processes.is_running(int(state["pid"]), int(state["start_ticks"]))
+
+
+def _name(number: int) -> str:
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
