@@ -6,7 +6,7 @@ Also here: the generic scope check of runtime variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from .backend import Backend
 from .diagnostics import Diagnostic, Severity
@@ -73,4 +73,6 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
     return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)

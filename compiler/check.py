@@ -140,7 +140,8 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2012 an empty command; JC2013 a NUL character, which no process can be given."""
     if spec.command == ():
         because = "there is no program to run"
-        yield Diagnostic("JC2012", "command is empty", because, "command=null runs the trainer", key="command")
+        hint = "a program after --, such as -- train.py; with no -- at all the trainer runs"
+        yield Diagnostic("JC2012", "command is empty", because, hint, key="command")
     words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
     for key, word in words:
         if "\0" in word:

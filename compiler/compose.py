@@ -56,6 +56,8 @@ class Composed:
         for override in reversed(self.overrides):
             if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
                 return override.origin
+            if override.operator == "~" and node is None and key == override.key:
+                return override.origin
         return next((leaf.origin for _, leaf in _leaves(node, key) if isinstance(leaf, Text)), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
@@ -106,12 +108,17 @@ def read_inputs() -> dict[str, str]:
 
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> Composed:
     """Compose one job. `known`: the dotted keys of the spec, for did-you-mean. Raises CompileError."""
-    config, refused = None, []
-    kept = list(overrides)
+    return _read(compose_config(loader, config_name, overrides, known), tuple(overrides))
+
+
+def compose_config(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> DictConfig:
+    """What Hydra composes, interpolations unresolved, with its own section `hydra`. Raises CompileError."""
+    config, refused = None, [_hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
+    kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
-        except (HydraException, OmegaConfBaseException, RecursionError) as error:
+        except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
             diagnostic, culprit = _explain(error, kept, loader, config_name, known)
             refused.append(diagnostic)
             if culprit is None:
@@ -119,7 +126,14 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
             kept.remove(culprit)
     if refused:
         raise CompileError(refused)
-    return _read(config, tuple(overrides))
+    return config
+
+
+def _hydra_setting(override: Override) -> Diagnostic:
+    because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
+    hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
+    title = f"{override.key} is a setting of Hydra itself"
+    return Diagnostic("JC1102", title, because, hint, override.origin, override.key)
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
@@ -128,12 +142,14 @@ def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
         del config["hydra"]
     written: Any = OmegaConf.to_container(config, resolve=False)
     composed = Composed({}, written, chosen, overrides)
-    if refused := _machine_readers(composed):
-        raise CompileError(refused)
+    refused = _machine_readers(composed)
     try:
         tree: Any = OmegaConf.to_container(config, resolve=True)
     except (OmegaConfBaseException, RecursionError):
-        raise CompileError(_unresolved(config, composed)) from None
+        readers = {diagnostic.key for diagnostic in refused}
+        refused += [d for d in _unresolved(config, composed) if d.key not in readers]
+    if refused:
+        raise CompileError(refused)
     return Composed(tree, written, chosen, overrides)
 
 
@@ -163,18 +179,29 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
             continue
         try:
             OmegaConf.select(config, key, throw_on_missing=True)
-        except RecursionError:
-            because, hint = "it leads back to itself", "give one of the keys a value"
-        except OmegaConfBaseException as error:
-            because = str(error).split("\n", 1)[0]
-            wanted = re.search(r"\$\{([^}:]+)\}", leaf)
-            close = nearest(wanted[1], keys) if wanted else []
-            hint = f"did you mean ${{{close[0]}}}?" if close else "write shell text as \\${HOME}"
+        except (OmegaConfBaseException, RecursionError) as error:
+            because, hint = _why_unresolved(error, leaf, keys, key)
         else:
             continue
         title = f"cannot resolve {leaf!r}"
         found.append(Diagnostic("JC1106", title, because, hint, composed.origin_of(key), key))
-    return found or [Diagnostic("JC1106", "an interpolation leads back to itself", "", "give the key a value")]
+    because = "its value is made of itself"
+    return found or [Diagnostic("JC1106", "an interpolation leads back to itself", because, "give the key a value")]
+
+
+def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) -> tuple[str, str]:
+    """(because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
+    message = str(error)
+    if isinstance(error, RecursionError) or "ecursive" in message:
+        return "it leads back to itself", f"give {key} a value of its own"
+    wanted = re.search(r"Interpolation key '([^']*)' not found", message)
+    if wanted:
+        close = nearest(wanted[1], keys)
+        escape = "write shell text as \\${" + wanted[1] + "}"
+        return f"there is no key {wanted[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
+    if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
+        return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
+    return "it names no value", "write shell text as \\${…}, or the value itself"
 
 
 def _explain(
@@ -184,6 +211,15 @@ def _explain(
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
     if isinstance(error, MissingConfigException):
         return _missing_config(error, overrides, loader, config_name)
+    if isinstance(error, ValueError):
+        return _null_group(error, overrides, loader, known)
+    if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
+        because = "it has a list where another file has a mapping of keys, or the other way round"
+        hint = "jobc --cfg job prints what the other files give"
+        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint), None
+    if isinstance(error, RecursionError):
+        hint = "write it with fewer levels"
+        return Diagnostic("JC1105", "cannot compose: the config is nested too deeply", "", hint), None
     quoted = re.search(r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)'?[.\s]", message)
     blamed = quoted[1] if quoted else ""
     culprit = next((o for o in overrides if blamed and (o.key == blamed or o.canonical.startswith(blamed))), None)
@@ -201,13 +237,51 @@ def _explain(
         hint = culprit.typed.lstrip("+")
         return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
     if culprit and ("Could not override" in message or "does not exist" in message):
-        groups = loader.list_groups("")
-        close = nearest(key, [*known, *groups])
-        hint = f"did you mean {close[0]}?" if close else "jobc --help lists the keys"
-        because = f"no config file has a key {key}"
-        return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, origin, key), culprit
+        return _unknown_key(message, culprit, loader, known), culprit
+    if culprit and "force-add" in message:
+        title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
+        hint = culprit.typed.lstrip("+")
+        return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
     hint = "jobc --cfg job prints the tree that the override meets"
-    return Diagnostic("JC1105", f"cannot compose: {first_line}", message.split("\n")[-1], hint, origin, key), culprit
+    because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
+    return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
+
+
+def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[str]) -> Diagnostic:
+    """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
+    below = re.search(r"full_key: (\S+)", message)
+    key = below[1] if below else culprit.key
+    value = culprit.typed.partition("=")[2]
+    because = f"no config file has a key {key}"
+    if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
+        close, because = [group[1]], f"the group has another package than {culprit.package}"
+    elif key == "cluster":
+        close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
+    else:
+        close = nearest(key, [*known, *loader.list_groups("")])
+        close = [k for k in close if k != key]
+    if close:
+        hint = f"did you mean {close[0]}{f'={value}' if value and key == culprit.key else ''}?"
+    else:
+        hint = (
+            "write one to ./jobc/cluster or ~/.config/jobc/cluster"
+            if key == "cluster"
+            else "jobc --help lists the keys"
+        )
+    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, culprit.origin, culprit.key)
+
+
+def _null_group(
+    error: ValueError, overrides: Sequence[Override], loader: Any, known: Iterable[str]
+) -> tuple[Diagnostic, Override | None]:
+    """JC1109 for group=null, which Hydra 1.3 answers with a ValueError; any other ValueError is ours."""
+    culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
+    if culprit is None:
+        raise error
+    key, options = culprit.key, loader.get_group_options(culprit.key)
+    because = f"group {key} has: {', '.join(sorted(options))}"
+    hint = f"{key}={options[0]}" if key in known else f"~{key}"
+    return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
 
 
 def _missing_config(
@@ -216,13 +290,13 @@ def _missing_config(
     wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
     group, _, option = wanted.rpartition("/")
     if not group:
-        found = loader.list_groups("") and loader.get_group_options("", ObjectType.CONFIG)
-        close = nearest(wanted, found or [])
-        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found or [])}"
+        found = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
+        close = nearest(wanted, found)
+        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found)}"
         return Diagnostic("JC1108", f"no config named {wanted or config_name}", "no folder has it", hint), None
     options = list(error.options or loader.get_group_options(group))
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    close = nearest(option, options)
+    close = nearest(option, options) or (options if len(options) == 1 else [])
     if "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:

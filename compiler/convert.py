@@ -106,7 +106,9 @@ class _Conversion:
 
     def dataclass(self, tree: Any, into: type, key: str) -> Any:
         if not isinstance(tree, Mapping):
-            self.refuse("JC1202", key, f"{key} is a mapping", f"{tree!r} is a single value", f"set a key below {key}")
+            first = next(iter(hints(into)))
+            hint = f"set a key below {key}, such as {key}.{first}"
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
             return None
         known = hints(into)
         for name in tree:
@@ -118,13 +120,19 @@ class _Conversion:
                 values[_field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
             else:
                 at = join(key, name)
-                self.refuse("JC1203", at, f"missing key {at}", "every key has a value in conf/", "do not delete it")
+                because = f"{key or 'a job'} needs it, and nothing gives it a value"
+                hint = (
+                    f"give {at} a value" if at[0].isdigit() or "." in at else f"leave out ~{at}, or give {at} a value"
+                )
+                self.refuse("JC1203", at, f"missing key {at}", because, hint)
         return into(**values) if len(values) == len(known) else None
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
         close = nearest(name, known)
         hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
+        if not close and not parent:
+            hint = "jobc --help lists the keys"
         self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
@@ -133,10 +141,14 @@ class _Conversion:
             if type(None) in options:
                 self.leaves[key] = (None, None)
                 return None
-            example = (
-                f"{key}='\"null\"' for the text, or ~{key} for none" if options == (str,) else f"give {key} a value"
-            )
-            self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {_type_name(options)}", example)
+            hint_text = f"{key}={_example(options)}"
+            if options == (str,):
+                hint_text = f"{key}='\"null\"' for the text, or {key}= for no text"
+            self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {_type_name(options)}", hint_text)
+            return None
+        if raw == "" and options == (str, type(None)):
+            because = "it is empty; was it meant to come from a shell variable that is not set?"
+            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null for none")
             return None
         options = tuple(option for option in options if option is not type(None))
         if all(dataclasses.is_dataclass(option) for option in options):
@@ -152,7 +164,11 @@ class _Conversion:
         if len(options) == 1:
             return self.dataclass(raw, options[0], key)
         kinds = {get_args(hints(option)["kind"])[0]: option for option in options}
-        kind = raw.get("kind") if isinstance(raw, Mapping) else None
+        if not isinstance(raw, Mapping):
+            hint = f"set a key below {key}, such as {key}.kind={sorted(kinds)[0]}"
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
+            return None
+        kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])
         if kind in kinds:
             return self.dataclass(raw, kinds[kind], key)
         close = nearest(str(kind), kinds)
@@ -169,7 +185,7 @@ class _Conversion:
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
-            self.refuse("JC1202", key, f"{key} is a mapping", f"{raw!r} is not", f"{key}.NAME=VALUE")
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", f"{key}.NAME=VALUE")
             return None
         out = {}
         for name, inner in raw.items():
@@ -180,7 +196,8 @@ class _Conversion:
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if not isinstance(raw, list):
-            self.refuse("JC1202", key, f"{key} is a list", f"{raw!r} is a single value", f"{key}=[{raw}]")
+            example = f"{key}=[{raw}]" if isinstance(raw, str) else f"{key}=[]"
+            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", example)
             return None
         types_of_items = get_args(hint)
         if types_of_items[-1] is Ellipsis:
@@ -200,11 +217,11 @@ class _Conversion:
 
     def scalar(self, raw: Any, hint: Any, key: str) -> Any:
         as_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is tuple
-        if isinstance(raw, list) and as_list:
-            raw = ",".join(str(item) for item in raw)
+        if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
+            raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
-            kind = "a list" if isinstance(raw, list) else "a mapping"
-            self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{kind} was given", f"{key}=VALUE")
+            example = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={_example((hint,))}"
+            self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{_kind(raw)} was given", example)
             return None
         return self.read(str(raw), hint, key)
 
@@ -230,13 +247,46 @@ class _Conversion:
             try:
                 value = scalar.read(text)
             except Refused as error:
-                hint_text = _sweep_hint(text, key) or f"{key}={error.hint}"
+                takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
+                hint_text = (not takes_commas and _sweep_hint(text, key)) or f"{key}={error.hint}"
+                if not leaf:  # the name of an entry
+                    hint_text = f"{key.removesuffix(text)}{error.hint}=VALUE"
                 self.refuse("JC1202", key, f"{key}: {text!r} is not {scalar.name}", error.because, hint_text)
                 return None
             shown = scalar.show(value)
         if leaf:
             self.leaves[key] = (value, shown)
         return value
+
+
+def _kind(raw: Any) -> str:
+    """What was given, in words: a list, a mapping, or the text."""
+    if isinstance(raw, list):
+        return "a list"
+    return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"
+
+
+def _flow(raw: Any) -> str:
+    """A value as one would type it on the command line."""
+    if isinstance(raw, list):
+        return "[" + ",".join(_flow(item) for item in raw) + "]"
+    if isinstance(raw, Mapping):
+        return "{" + ",".join(f"{name}: {_flow(inner)}" for name, inner in raw.items()) + "}"
+    return "null" if is_null(raw) else str(raw)
+
+
+def _example(options: tuple[Any, ...]) -> str:
+    """A value of the type: the one that its reader recommends for empty text."""
+    option = next(o for o in options if o is not type(None))
+    if words := choices(option):
+        return words[0]
+    scalar = value_type(option)
+    if scalar is None:
+        return "{}" if _is_mapping(option) or dataclasses.is_dataclass(option) else "[]"
+    try:
+        return scalar.show(scalar.read("")) or "TEXT"
+    except Refused as error:
+        return error.hint
 
 
 def _sweep_hint(text: str, key: str) -> str:

@@ -7,7 +7,6 @@ and artifacts, JC9xxx our bug. Plugins use their own letters.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -59,12 +58,15 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known words most like `word`, best first; empty when none is close."""
+    import difflib  # here, because most compiles need no suggestion
+
     candidates = sorted(set(known))
     by_leaf = [k for k in candidates if k.rsplit(".", 1)[-1] == word.rsplit(".", 1)[-1]]
     close = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
     return list(dict.fromkeys(by_leaf + close))[:limit]
 
 
+_LONGEST = 500
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
@@ -92,5 +94,6 @@ def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
 
 
 def _one_line(text: str) -> str:
-    """User text inside a message cannot break the line or drive the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """User text inside a message cannot break the line, flood the screen or drive the terminal."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

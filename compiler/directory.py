@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -57,8 +56,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_stale(target)
-        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", dir=target.parent))
-        staging.chmod(0o755)
+        staging = target.parent / f".{target.name}.{os.getpid()}"
+        staging.mkdir()
         for artifact in artifacts:
             _write_file(staging / artifact.path, artifact)
         _sync(staging)
@@ -215,7 +214,8 @@ def _sweep_stale(target: Path) -> None:
     """Staging folders of compiles that were killed: theirs is the process id in the name, and no such process runs."""
     for folder in target.parent.glob(f".{target.name}.*"):
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc").is_dir():
+        gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()
+        if pid.isdigit() and (gone or int(pid) == os.getpid()):
             shutil.rmtree(folder, ignore_errors=True)
 
 

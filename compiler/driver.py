@@ -8,12 +8,12 @@ Only compose reads files; nothing here reads the clock, the user, the environmen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from . import capabilities, check, directory, neutral, sourcemap
 from .artifact import Artifact
 from .backend import VERBS, Backend
@@ -21,7 +21,7 @@ from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
 from .lower import KeyTable, lower
-from .overrides import Override, read_overrides, read_sweep
+from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import LaunchPlan
 from .registry import PACKAGE, Plugin, find_plugins, plugin
 from .render import Render
@@ -63,7 +63,7 @@ class Compiled:
 def compile_job(request: Request) -> Compiled:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_ready(search_path(request)) as loader:
-        return _compile(request, read_overrides(request.words, OPEN_KEYS), loader, point="")
+        return _compile(request, read_overrides(request.words, OPEN_KEYS), loader)
 
 
 def compile_sweep(request: Request) -> Iterator[Compiled]:
@@ -72,8 +72,8 @@ def compile_sweep(request: Request) -> Iterator[Compiled]:
         points = read_sweep(request.words, OPEN_KEYS, loader)
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
-            label = ",".join(_label(point[i]) for i in sorted(varied) if point[i].key != "backend")
-            yield _compile(request, point, loader, label)
+            label = ",".join(_label(point[i]) for i in sorted(varied) if point[i].key not in ("backend", "name"))
+            yield _compile(request, [*point, *([set_key("point", label)] if label else [])], loader)
 
 
 def check_job(request: Request) -> list[Diagnostic]:
@@ -101,10 +101,11 @@ def search_path(request: Request) -> list[Folder]:
     return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
 
 
-def _compile(request: Request, overrides: Sequence[Override], loader: Any, point: str) -> Compiled:
+def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
     composed = compose(loader, request.config_name, overrides, known_keys())
     chosen, backend, spec, options, values = _typed(composed, request.command)
-    _stop_on(_placed(check.check(spec), composed))
+    origin_of = _origins(composed, request.command)
+    _stop_on(_placed(check.check(spec), origin_of))
     plan, table = lower(spec)
     missing = capabilities.left_out(plan, backend, _asked(table, values))
     found = [
@@ -113,15 +114,14 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any, point
         *capabilities.check_honours(missing, backend, _able(chosen.name), table, request.strict),
         *backend.check(plan, options),
     ]
-    diagnostics = _stop_on(_placed(found, composed))
+    diagnostics = _stop_on(_placed(found, origin_of))
     render = _render(chosen, plan, options, spec)
     files = [*_emit(backend, chosen, plan, options, render), *neutral.neutral_files(plan, backend, missing, render)]
     source_map = sourcemap.build(files, table, values)
     files += [*neutral.library(), *neutral.identity_files(spec, plan)]
     files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    files.append(directory.manifest(files, jobc_version(), _input_digests()))
-    name = f"{spec.name}+{point}" if point else spec.name
-    place = f"{name}/{backend.name}"
+    files.append(directory.manifest(files, __version__, _input_digests()))
+    place = f"{plan.run.folder}/{backend.name}"
     return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
 
 
@@ -136,11 +136,7 @@ def _typed(
     if command is not None:
         tree["command"] = list(command)
 
-    def origin_of(key: str) -> Origin | None:
-        if command is not None and (key == "command" or key.startswith("command.")):
-            return Origin(COMMAND_LINE, "-- …")
-        return composed.origin_of(key)
-
+    origin_of = _origins(composed, command)
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
     options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
     diagnostics = [*spec.diagnostics, *options.diagnostics]
@@ -209,8 +205,19 @@ def _able(name: str) -> Any:
     return able
 
 
-def _placed(diagnostics: Sequence[Diagnostic], composed: Composed) -> list[Diagnostic]:
-    return [d if d.origin or not d.key else replace(d, origin=composed.origin_of(d.key)) for d in diagnostics]
+def _origins(composed: Composed, command: tuple[str, ...] | None) -> Callable[[str], Origin | None]:
+    """key -> where it was written; the words after ` -- ` stand above every config file."""
+
+    def origin_of(key: str) -> Origin | None:
+        if command is not None and (key == "command" or key.startswith("command.")):
+            return Origin(COMMAND_LINE, "-- …")
+        return composed.origin_of(key)
+
+    return origin_of
+
+
+def _placed(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
+    return [d if d.origin or not d.key else replace(d, origin=origin_of(d.key)) for d in diagnostics]
 
 
 def _stop_on(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -231,10 +238,3 @@ def _label(override: Override) -> str:
     """`nodes=8` for a folder name."""
     value = override.canonical.partition("=")[2].strip("'\"")
     return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in f"{override.key}={value}")[:60]
-
-
-def jobc_version() -> str:
-    try:
-        return version("jobc")
-    except PackageNotFoundError:
-        return "0+unknown"

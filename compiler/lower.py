@@ -113,6 +113,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             "run",
             Run,
             root=lambda s: s.storage.root,
+            folder=lambda s: s.name if s.point is None else f"{s.name}+{s.point}",
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,

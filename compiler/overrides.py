@@ -9,7 +9,8 @@ Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; e
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -56,6 +57,11 @@ def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any 
     return [list(point) for point in itertools.product(*_read(words, open_keys, sweep=True, loader=loader))]
 
 
+def set_key(key: str, value: str) -> Override:
+    """An override of our own making."""
+    return Override(f"{key}={value}", "", key, "", f"{key}={spell(value)}")
+
+
 def spell(value: Any) -> str:
     """A value in Hydra's grammar; text in single quotes, so that it is read back unchanged."""
     if value is None:
@@ -67,10 +73,10 @@ def spell(value: Any) -> str:
     return _quote(str(getattr(value, "text", value)))
 
 
-def _quote(text: str) -> str:
+def _quote(text: str, double: bool = False) -> str:
     from hydra.core.override_parser.types import Quote, QuotedString
 
-    return QuotedString(text, Quote.single).with_quotes()
+    return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
 
 
 def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
@@ -79,16 +85,16 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
         try:
             found.append(_read_one(word, open_keys, sweep, loader))
         except _Unreadable as error:
-            because, hint = error.args
-            origin = Origin(COMMAND_LINE, word)
-            refused.append(Diagnostic("JC1101", f"cannot read the override {word!r}", because, hint, origin))
+            because, hint, *other = error.args
+            code, title = other or ("JC1101", f"cannot read the override {word!r}")
+            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, word)))
     if refused:
         raise CompileError(refused)
     return found
 
 
 class _Unreadable(Exception):
-    """args: because, hint."""
+    """args: because, hint, and when it is not JC1101: code, title."""
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -105,7 +111,8 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
             "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
         )
     key, package = head.key_or_group, head.package or ""
-    if not operator and any(key.startswith(f"{prefix}.") for prefix in open_keys):
+    whole = key in open_keys and right[:1] == "{"
+    if not operator and (whole or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
         operator = "++"
 
     def made(value: str | None) -> Override:
@@ -121,22 +128,59 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     """The canonical right sides: one, or with -m as many as the sweep has."""
-    if right != right.strip(" \t") and right.strip(" \t")[:1] not in ("[", "{", "'", '"'):
-        return [_quote(right)]
+    opens = right.strip(" \t")[:1]
+    if right == "~":  # as in YAML
+        return ["null"]
+    if right != right.strip(" \t") and opens not in _OPENING:
+        return [_text(right)]
     parsed = _parse(word, sweep)
     if parsed is None:
-        if right[:1] in ("[", "{", "'", '"'):
+        if opens in _OPENING:
+            as_text = shlex.quote(f"{word.partition('=')[0]}={_quote(right, double=True)}")
             raise _Unreadable(
-                f"{right[:1]} opens a list, mapping or quoted text that does not close as Hydra expects",
-                "quote it once more for the shell, such as name='\"a b\"'",
+                f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
+                f"{as_text} if it is text",
             )
-        return [_quote(right)]
+        return [_text(right)]
     if parsed.is_sweep_override():
         parsed.config_loader = loader
         key = word.partition("=")[0]
         points = [str(value) for value in parsed.sweep_string_iterator()]
         return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
+    if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
+        return [_text(right)]  # as typed: Hydra would take \\ and \, for one character
+    for leaf in _texts(parsed._value):
+        _text(leaf)
     return [spell(parsed._value)]
+
+
+_OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield str(getattr(value, "text", value))
+
+
+def _text(text: str) -> str:
+    """The text quoted; refused where OmegaConf would stumble over it later, or drop it."""
+    if text == "???":
+        because = "it marks a value to be given later, and is dropped where a value is there already"
+        raise _Unreadable(because, "null, or leave the key out", "JC1008", "??? is no value")
+    if "${" in text:
+        from omegaconf.errors import GrammarParseError
+        from omegaconf.grammar_parser import parse
+
+        try:
+            parse(text)
+        except GrammarParseError:
+            title = f"cannot read the interpolation in {text!r}"
+            because = "`${` opens an interpolation such as ${name}"
+            raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
+    return _quote(text)
 
 
 def _parse(word: str, sweep: bool) -> Any:
@@ -145,7 +189,7 @@ def _parse(word: str, sweep: bool) -> Any:
 
     try:
         return _parser(sweep)(word)
-    except (OverrideParseException, HydraException):
+    except (OverrideParseException, HydraException, RecursionError):
         return None
 
 

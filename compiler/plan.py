@@ -165,9 +165,14 @@ class Queue:
 
 @dataclass(frozen=True)
 class Run:
-    """The run folder. root: relative = beside artifacts/; storage: shared | node | object; keep: finished runs kept."""
+    """The run folders of a job: ROOT/FOLDER/RUN_ID.
+
+    root: relative = beside artifacts/; folder: the job's name, with the point of a sweep behind it
+    storage: shared | node | object; keep: finished runs kept; data: JOBC_DATA_DIR
+    """
 
     root: str = _given()
+    folder: str = _given()
     storage: str = _must("shared")
     keep: int = _given()
     data: str | None = _given()

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .backend import Backend
 from .diagnostics import CompileError, Diagnostic, nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "jobc.backends"
 PACKAGE = Path(__file__).parent.parent  # the folder of jobc itself
@@ -66,7 +70,7 @@ def find_plugins() -> dict[str, Plugin]:
     found = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
+    for entry in _entry_points():
         plugin = _from_entry_point(entry)
         if plugin.name in found and found[plugin.name].folder != plugin.folder:
             because = f"{found[plugin.name].root} and {entry.value} both bring it"
@@ -76,11 +80,31 @@ def find_plugins() -> dict[str, Plugin]:
     return found
 
 
+def _entry_points() -> list[EntryPoint]:
+    """Sorted by name. importlib.metadata costs a tenth of a compile, so it is asked only when a package may have some."""
+    if not any(_may_have_plugins(Path(folder)) for folder in dict.fromkeys(sys.path)):
+        return []
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)
+
+
+def _may_have_plugins(folder: Path) -> bool:
+    """Whether the metadata of some distribution in a folder of sys.path names our group; a zip file may always."""
+    if folder.is_file():
+        return True
+    texts = [p for kind in ("dist-info", "egg-info") for p in folder.glob(f"*.{kind}/entry_points.txt")]
+    return any(ENTRY_POINTS.encode() in text.read_bytes() for text in texts)
+
+
 def plugin(name: str) -> Plugin:
     """The plugin of that name; CompileError JC4001 with the nearest names when there is none."""
     found = find_plugins()
     if name in found:
         return found[name]
+    if not name:
+        because = f"found: {', '.join(sorted(found))}"
+        raise CompileError([Diagnostic("JC4001", "no backend is chosen", because, f"backend={min(found)}")])
     close = nearest(name, found)
     hint = f"backend={(close or sorted(found))[0]}"
     raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(found))}", hint)])

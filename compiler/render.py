@@ -331,12 +331,9 @@ def dump_yaml(document: Any) -> str:
 
 @cache
 def _dumper() -> Any:
-    class Dumper(yaml.SafeDumper):
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml: 6 times faster
         def ignore_aliases(self, data: Any) -> bool:
             return True
-
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)
 
     def text(dumper: Any, value: str) -> Any:
         plain = value and all((c.isalnum() and c.isascii()) or c in "-_./" for c in value) and value[0].isalpha()

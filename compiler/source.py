@@ -99,9 +99,10 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """The mapping in one YAML document.
 
     Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
-    (JC1006) and broken interpolation (JC1007) of the file, or the YAML syntax error (JC1002).
+    (JC1006), broken interpolation (JC1007) and `???` (JC1008) of the file, or the YAML syntax error (JC1002).
     """
     try:
+        _refuse_deep(text, Origin(root, path))
         node = yaml.compose(text, Loader=_Loader)
         reader = _Reader(root, path)
         tree = {} if node is None else reader.document(node)
@@ -115,6 +116,20 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     if reader.diagnostics:
         raise CompileError(reader.diagnostics)
     return tree
+
+
+_DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 30,000 levels
+
+
+def _refuse_deep(text: str, origin: Origin) -> None:
+    """CompileError JC1002 for a document of more than 100 levels; the events of a parser are no recursion."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader) if len(text) > 2 * _DEEPEST else ():
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            place = Origin(origin.root, origin.path, event.start_mark.line + 1, event.start_mark.column + 1)
+            because = f"lists and mappings are nested more than {_DEEPEST} levels deep here"
+            raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", place)])
 
 
 def _syntax_error(because: str, origin: Origin) -> Diagnostic:
@@ -166,6 +181,10 @@ class _Reader:
         quoted = node.style in ("'", '"', "|", ">")
         if node.tag.endswith(":null") and not quoted:
             return Text("null", self.origin(node), null=True)
+        if node.value == "???":
+            because = "it marks a value to be given later, and is dropped where a value is there already"
+            self.refuse("JC1008", node, "??? is no value", because, "null, or leave the key out")
+            return None
         if "${" in node.value:
             try:
                 parse_interpolation(node.value)

@@ -179,6 +179,7 @@ class JobSpec:
     threads: Count | None
     seed: CountOrZero
     keep_runs: CountOrZero
+    point: str | None
     model: GptConfig | MlpConfig
     data: StdlibBytesConfig | DigitsConfig
     batch: BatchSpec

@@ -35,18 +35,22 @@ class ValueType:
 
 
 def read_int(text: str) -> int:
-    if re.fullmatch(r"[+-]?(0|[1-9](_?\d)*)", text):
+    if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
+        if len(text) > 40 or abs(int(text)) >= 2**63:
+            raise Refused("no engine counts beyond 64 bits", "8")
         return int(text)
-    if re.fullmatch(r"[+-]?0\d+", text):
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
         raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
-    if re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", text) and abs(Decimal(text)) < 10**18:
+    if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         raise Refused("this is a number with a fraction or an exponent", str(int(number)))
     raise Refused("digits only are expected", "8")
 
 
 def read_float(text: str) -> float:
-    if re.fullmatch(r"[+-]?(\d(_?\d)*\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
+        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+    if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
             return value
@@ -84,7 +88,8 @@ def _name(text: str) -> str:
 
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise Refused("a shell takes letters, digits and _ only, no digit first", "MY_VARIABLE")
+        fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
+        raise Refused("a shell takes letters, digits and _ only, no digit first", fitting)
     return text
 
 
@@ -92,6 +97,8 @@ _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def _duration(text: str) -> int:
+    if len(text) > 40 or re.search(r"[0-9]{10}", text):
+        raise Refused("no engine counts that long", "365d")
     if match := re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
@@ -122,9 +129,14 @@ _UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end i
 
 
 def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]+)", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if match and match[2] in _UNITS_BYTES:
-        return int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
+        size = int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
+        if size == 0:
+            raise Refused("0 means all memory for some engines and none for others", "null, and the site decides")
+        if size >= 2**63:
+            raise Refused("no engine counts beyond 64 bits", "64GiB")
+        return size
     if match and match[2].upper() in ("K", "M", "G", "T", "P"):
         unit = match[2].upper()
         raise Refused(f"{unit} is 1024-based for Slurm and 1000-based for Kubernetes", f"{match[1]}{unit}iB")

@@ -42,7 +42,7 @@ class LocalBackend:
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.SUBMIT, "plan.rendezvous.port, or a free port for 0"),
     }
-    honours = frozenset({"launcher", "setup.kind", "code.kind"})
+    honours = frozenset({"launcher", "setup.kind", "code.kind", "lifecycle.time_limit_s"})
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         if plan.topology.nodes != 1:

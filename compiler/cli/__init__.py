@@ -52,9 +52,9 @@ def _dispatch(arguments: Arguments) -> int:
 
         return show_help(arguments)
     if arguments.version:
-        from ..driver import jobc_version
+        from ... import __version__
 
-        print(f"jobc {jobc_version()}")
+        print(f"jobc {__version__}")
         return OK
     if command in ("explain", "verify", "why", "backends"):
         from . import inspect

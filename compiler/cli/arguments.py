@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ COMMANDS = {
     "help": "",
     "_complete": "",
 }
+_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 TAKES_ARGUMENTS = {
     "why",
     "verify",
@@ -96,6 +98,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     if command in TAKES_ARGUMENTS:
         wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
         return Arguments(command, tuple(words), rest, help=wants_help)
+    for i, word in enumerate(words):
+        if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
+            words[i] = "--info=all"  # what follows is an override
     options = vars(_parser().parse_intermixed_args(words))
     overrides = tuple(options.pop("words"))
     _refuse_commands(overrides)
@@ -130,10 +135,23 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), "")
-        close = nearest(word.split("=")[0], [n for a in self._actions for n in a.option_strings]) if word else []
+        """argparse's one line (Python 3.10 to 3.14) as a diagnostic."""
+        known = {name: action for action in self._actions for name in action.option_strings}
+        about = re.match(r"argument ([^:]+): (.*)", message)
+        if about and (action := known.get(about[1].split("/")[-1])):
+            option = action.option_strings[-1]
+            value = next(iter(action.choices)) if action.choices else action.dest.upper()
+            takes_none = action.nargs == 0
+            known_ones = f"one of {', '.join(action.choices)}" if action.choices else "a value"
+            title = f"{option} takes no value" if takes_none else f"{option} needs {known_ones}"
+            because = action.help or about[2]
+            hint = option if takes_none else f"{option} {value}"
+            raise CompileError([Diagnostic("JC1110", title, because, hint)])
+        word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
+        close = nearest(word.split("=")[0], known)
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
-        raise CompileError([Diagnostic("JC1110", f"cannot read the options: {message}", "", hint)])
+        because = "jobc has no such option, and options of your own program go after --"
+        raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
 def _parser() -> _Parser:
@@ -147,7 +165,7 @@ def _parser() -> _Parser:
         "--info",
         nargs="?",
         const="all",
-        choices=("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+        choices=_INFO,
         help="print how the config was put together",
     )
     add("-p", "--package", help="with --cfg: only this part of the config")

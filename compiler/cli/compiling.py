@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..compose import hydra_ready
+from ..compose import compose_config, hydra_ready
 from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Request, check_job, compile_job, compile_sweep, search_path, write_job
+from ..driver import Compiled, Request, check_job, compile_job, compile_sweep, known_keys, search_path, write_job
 from ..overrides import read_overrides
 from ..spec import OPEN_KEYS
 from . import DIAGNOSTICS, OK, report
@@ -74,18 +74,17 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:
     """--cfg and --info, as Hydra's own applications print them (hydra-core 1.3)."""
-    from hydra import compose
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf, open_dict
 
-    overrides = [o.canonical for o in read_overrides(wanted.words, OPEN_KEYS)]
-    with hydra_ready(search_path(wanted)):
+    overrides = read_overrides(wanted.words, OPEN_KEYS)
+    with hydra_ready(search_path(wanted)) as loader:
+        config = compose_config(loader, wanted.config_name, overrides, known_keys())
         if arguments.info:
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
-            hydra.show_info(arguments.info, config_name=wanted.config_name, overrides=overrides)
+            hydra.show_info(arguments.info, config_name=wanted.config_name, overrides=[o.canonical for o in overrides])
             return OK
-        config = compose(wanted.config_name, overrides, return_hydra_config=True)
         if arguments.cfg == "job":
             with open_dict(config):
                 del config["hydra"]
@@ -93,6 +92,11 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
             config = OmegaConf.create({"hydra": config["hydra"]})
         if arguments.package:
             config = OmegaConf.select(config, arguments.package)
+            if not OmegaConf.is_config(config):
+                because = "the composed config has no section of that name"
+                raise CompileError(
+                    [Diagnostic("JC1102", f"no section {arguments.package}", because, "-p optim, or no -p")]
+                )
         print(_yaml(OmegaConf.to_container(config, resolve=False)), end="")
     return OK
 

@@ -12,6 +12,7 @@ from ..neutral import LIB
 from ..registry import PACKAGE, find_plugins
 from ..sourcemap import SourceMap, line_sum
 from . import DIAGNOSTICS, OK, report
+from .arguments import COMMANDS as COMMAND_HELP
 from .arguments import Arguments
 
 CODES = PACKAGE / "compiler" / "codes"
@@ -20,7 +21,7 @@ CODES = PACKAGE / "compiler" / "codes"
 def why_command(arguments: Arguments) -> int:
     """jobc why FILE:LINE …"""
     if not arguments.words:
-        raise _usage("why", "jobc why artifacts/hello/local/submit.sh:12")
+        raise _usage("why", "FILE:LINE", "jobc why artifacts/hello/local/submit.sh:12")
     for word in arguments.words:
         print(why(word))
     return OK
@@ -31,7 +32,8 @@ def why(place: str) -> str:
     name, _, number = place.rpartition(":")
     file = Path(name)
     if not name or not number.isdigit():
-        raise _usage("why", f"{place}:1" if Path(place).exists() else "jobc why artifacts/hello/local/submit.sh:12")
+        hint = f"jobc why {place}:1" if Path(place).exists() else "jobc why artifacts/hello/local/submit.sh:12"
+        raise _usage("why", "FILE:LINE", hint)
     directory = next((parent for parent in file.absolute().parents if (parent / SOURCE_MAP).is_file()), None)
     if not file.is_file() or directory is None:
         because = "no .jobc/sourcemap.json above it" if file.is_file() else "there is no such file"
@@ -76,7 +78,7 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, tex
 def verify_command(arguments: Arguments) -> int:
     """jobc verify DIR …"""
     if not arguments.words:
-        raise _usage("verify", "jobc verify artifacts/hello/local")
+        raise _usage("verify", "DIR", "jobc verify artifacts/hello/local")
     status = OK
     for word in arguments.words:
         edits = verify(Path(word))
@@ -116,6 +118,9 @@ def explain_command(arguments: Arguments) -> int:
 
 def backends_command(arguments: Arguments) -> int:
     """jobc backends: one block each."""
+    if arguments.words:
+        because = f"it lists all, so {arguments.words[0]} would change nothing"
+        raise CompileError([Diagnostic("JC1110", "jobc backends takes no words", because, "jobc backends")])
     for plugin in find_plugins().values():
         try:
             backend = plugin.load()
@@ -130,8 +135,9 @@ def backends_command(arguments: Arguments) -> int:
     return OK
 
 
-def _usage(command: str, example: str) -> CompileError:
-    return CompileError([Diagnostic("JC1110", f"jobc {command} needs an argument", "", example)])
+def _usage(command: str, wanted: str, example: str) -> CompileError:
+    because = COMMAND_HELP[command].partition(":")[0]
+    return CompileError([Diagnostic("JC1110", f"jobc {command} needs {wanted}", because, example)])
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
