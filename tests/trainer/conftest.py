@@ -1,0 +1,187 @@
+"""A micro training, and ranks of it as real processes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DIGITS: dict[str, Any] = {
+    "schema": 1,
+    "job": "test",
+    "world_size": 1,
+    "threads_per_rank": 1,
+    "seed": 0,
+    "model": {"kind": "mlp", "hidden": 16, "layers": 1},
+    "data": {"kind": "digits", "val_fraction": 0.2},
+    "batch": {"micro": 96, "accumulation": 1, "global": 96},
+    "optim": {
+        "kind": "adamw",
+        "lr": 1e-2,
+        "betas": [0.9, 0.95],
+        "eps": 1e-8,
+        "weight_decay": 0.1,
+        "warmup_steps": 2,
+        "schedule": "constant",
+        "min_lr_ratio": 0.1,
+        "clip_norm": 1.0,
+    },
+    "loop": {"steps": 20, "epochs": None, "precision": "fp32", "drop_last": False, "compile": False},
+    "validation": {"every_steps": 10, "max_samples": None},
+    "checkpoint": {"every_steps": 10, "keep": 2},
+    "metrics": {"every_steps": 10},
+    "parallel": {
+        "kind": "ddp",
+        "bucket_cap_mb": 25,
+        "find_unused_parameters": False,
+        "static_graph": False,
+    },
+    "process_group": {"init_timeout_s": 60, "step_timeout_s": 30},
+}
+
+GPT: dict[str, Any] = {
+    **DIGITS,
+    "model": {"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 16, "dropout": 0.1},
+    "data": {"kind": "stdlib_bytes", "max_bytes": 200_000, "val_fraction": 0.1},
+    "validation": {"every_steps": 10, "max_samples": 64},
+}
+
+
+def changed(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`tree` with the leaves at dotted paths replaced, and batch.global made to fit."""
+    tree = copy.deepcopy(tree)
+    for path, value in changes.items():
+        *parents, leaf = path.split(".")
+        at = tree
+        for key in parents:
+            at = at[key]
+        at[leaf] = value
+    batch = tree["batch"]
+    if "batch.global" not in changes:
+        batch["global"] = batch["micro"] * batch["accumulation"] * tree["world_size"]
+    return tree
+
+
+@dataclass
+class Run:
+    """A run folder, and the ranks started in it."""
+
+    folder: Path
+    ranks: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    attempt: int = -1
+
+    def start(self, tree: dict[str, Any], program: Sequence[str] = ("-m", "jobc.trainer"), **env: str) -> None:
+        """One process per rank, as a launcher would start them."""
+        self.attempt += 1
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "train.json").write_text(json.dumps(tree))
+        world_size, port = tree["world_size"], str(free_port())
+        for rank in range(world_size):
+            own = {
+                "RANK": rank,
+                "LOCAL_RANK": rank,
+                "WORLD_SIZE": world_size,
+                "LOCAL_WORLD_SIZE": world_size,
+                "GROUP_RANK": 0,
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "JOBC_RUN_DIR": self.folder,
+                "JOBC_TRAIN_JSON": self.folder / "train.json",
+                "JOBC_ATTEMPT": self.attempt,
+                "OMP_NUM_THREADS": 1,
+            }
+            with self.log(rank).open("wb") as log:
+                self.ranks.append(
+                    subprocess.Popen(
+                        [sys.executable, *program],
+                        env={**clean_environment(), **{k: str(v) for k, v in own.items()}, **env},
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+
+    def wait(self, timeout_s: float = 60) -> list[int]:
+        """The exit codes, by rank."""
+        try:
+            return [rank.wait(timeout_s) for rank in self.ranks]
+        finally:
+            self.end()
+
+    def run(self, tree: dict[str, Any], **env: str) -> list[int]:
+        """Start, and wait for the exit codes."""
+        self.start(tree, **env)
+        return self.wait()
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+        self.ranks = []
+
+    def wait_for_step(self, step: int, timeout_s: float = 60) -> None:
+        """Until rank 0 has finished `step`."""
+        file, deadline = self.folder / "metrics" / "rank_00.jsonl", time.monotonic() + timeout_s
+        while not (file.exists() and f'"step": {step},' in file.read_text()):
+            assert time.monotonic() < deadline, self.output(0)
+            assert all(rank.poll() is None for rank in self.ranks), self.output(0)
+            time.sleep(0.005)
+
+    def log(self, rank: int) -> Path:
+        """Where `rank` of the current attempt writes."""
+        return self.folder.parent / f"{self.folder.name}.{self.attempt}.{rank}.log"
+
+    def output(self, rank: int) -> str:
+        """What `rank` of the last attempt wrote."""
+        return self.log(rank).read_text()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without the variables of the contract."""
+    from jobc.trainer.env import TABLE
+
+    names = {row.name for row in TABLE}
+    return {name: value for name, value in os.environ.items() if name not in names}
+
+
+@pytest.fixture(scope="module")
+def new_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Run]]:
+    """Makes run folders; every process is gone after the module."""
+    runs: list[Run] = []
+
+    def make() -> Run:
+        runs.append(Run(tmp_path_factory.mktemp("run") / "run"))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.end()
+
+
+@pytest.fixture(scope="session")
+def digits() -> Callable[..., dict[str, Any]]:
+    """A train.json for the digits, with changes by dotted path."""
+    return lambda changes={}: changed(DIGITS, changes)
+
+
+@pytest.fixture(scope="session")
+def gpt() -> Callable[..., dict[str, Any]]:
+    """A train.json for a GPT of 33,000 parameters, with changes by dotted path."""
+    return lambda changes={}: changed(GPT, changes)

@@ -1,0 +1,63 @@
+"""Run by test_checkpoint_store.py: kill a save before each line that it executes, and look at what is left.
+
+In   a folder to work in
+Out  a JSON list on stdout: for each kill, the steps found, the damage found, and what a repeated save leaves
+Starts a child per line by fork; nothing but the standard library is loaded, so forking is cheap and safe.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from jobc.trainer import checkpoint_store as store
+
+FILES = {"weights.pt": b"w" * 10_000, "state.json": b"{}"}
+
+
+def save_until(root: Path, lines: int) -> bool:
+    """Save step 3 in a child that is killed before its `lines`-th line of the store; did it get to the end?"""
+    child = os.fork()
+    if child == 0:
+        left = lines
+
+        def trace(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != store.__file__:
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        sys.settrace(trace)
+        store.save(root, 3, FILES, keep=2)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def look(root: Path) -> dict[str, object]:
+    newest, damaged = store.newest_verified(root)
+    return {"newest": newest and store.step_of(newest), "damaged": damaged}
+
+
+def main(folder: Path) -> None:
+    results = []
+    for lines in range(1, 10_000):
+        root = folder / str(lines)
+        for step in (1, 2):
+            store.save(root, step, FILES, keep=2)
+        finished = save_until(root, lines)
+        after_kill = look(root)
+        store.save(root, 3, FILES, keep=2)
+        results.append({**after_kill, "left": sorted(path.name for path in root.iterdir())})
+        if finished:
+            break
+    print(json.dumps(results))
+
+
+main(Path(sys.argv[1]))

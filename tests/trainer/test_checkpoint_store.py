@@ -1,0 +1,121 @@
+"""A checkpoint is complete or not there: killed at any line, on a full disk, with any file damaged."""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer import checkpoint_store as store
+
+FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
+
+
+def saved(root: Path, *steps: int, keep: int = 2) -> Path:
+    for step in steps:
+        store.save(root, step, FILES, keep)
+    return root
+
+
+def steps(root: Path) -> list[int]:
+    return [store.step_of(folder) for folder in store.newest_first(root)]
+
+
+@contextmanager
+def largest_file(size_bytes: int) -> Iterator[None]:
+    """No file can grow beyond this: what a full disk does to a write, without being root."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_save_is_found_again(tmp_path: Path) -> None:
+    newest, damaged = store.newest_verified(saved(tmp_path, 100))
+    assert newest == tmp_path / "step_00000100"
+    assert damaged == []
+    assert {name: (newest / name).read_bytes() for name in FILES} == FILES
+
+
+def test_nothing_saved_is_nothing_found(tmp_path: Path) -> None:
+    assert store.newest_verified(tmp_path / "absent") == (None, [])
+
+
+def test_the_newest_are_kept_by_step(tmp_path: Path) -> None:
+    assert steps(saved(tmp_path, 5, 10, 99_999_999, 100_000_000)) == [100_000_000, 99_999_999]
+
+
+def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "kill_while_saving.py"
+    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
+    results = json.loads(done.stdout)
+    assert len(results) > 30
+    assert {result["newest"] for result in results} == {2, 3}
+    assert all(result["damaged"] == [] for result in results)
+    assert all(result["left"] == ["step_00000002", "step_00000003"] for result in results)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 500, 1000, 5000, 5119])
+def test_a_full_disk_keeps_the_old_checkpoints(tmp_path: Path, size_bytes: int) -> None:
+    saved(tmp_path, 1, 2)
+    with largest_file(size_bytes), pytest.raises(OSError, match="File too large"):
+        store.save(tmp_path, 3, FILES, keep=2)
+    assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000002"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000001", "step_00000002"]
+
+
+@pytest.mark.parametrize("name", [*FILES, store.MANIFEST])
+@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "delete"])
+def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Path, name: str, damage: str) -> None:
+    saved(tmp_path, 1, 2)
+    path = tmp_path / "step_00000002" / name
+    content = bytearray(path.read_bytes())
+    if damage == "delete":
+        path.unlink()
+    else:
+        content[len(content) // 2] ^= 1
+        path.write_bytes({"flip": bytes(content), "cut": content[:-1], "grow": content + b"x"}[damage])
+    newest, damaged = store.newest_verified(tmp_path)
+    assert newest == tmp_path / "step_00000001"
+    assert len(damaged) == 1
+    assert damaged[0].startswith("step_00000002: ")
+    assert name in damaged[0]
+
+
+def test_any_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+    path = saved(tmp_path, 1) / "step_00000001" / store.MANIFEST
+    content = path.read_bytes()
+    whitespace = b" \n"
+    for place in range(len(content)):
+        if content[place] in whitespace:
+            continue
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert store.problem(path.parent) is not None, content[max(0, place - 10) : place + 10]
+
+
+def test_a_damaged_checkpoint_is_replaced_when_its_step_comes_again(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    (tmp_path / "step_00000002" / "weights.pt").write_bytes(b"")
+    assert store.newest_verified(saved(tmp_path, 2)) == (tmp_path / "step_00000002", [])
+
+
+def test_a_sound_checkpoint_is_never_written_again(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    before = (tmp_path / "step_00000001" / "weights.pt").stat().st_ino
+    assert (saved(tmp_path, 1) / "step_00000001" / "weights.pt").stat().st_ino == before
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "final" / "weights.pt"
+    store.replace_durably(path, b"old")
+    with largest_file(2), pytest.raises(OSError, match="File too large"):
+        store.replace_durably(path, b"new")
+    assert path.read_bytes() == b"old"
+    store.replace_durably(path, b"newer")
+    assert path.read_bytes() == b"newer"

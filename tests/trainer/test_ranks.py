@@ -1,0 +1,201 @@
+"""Real ranks: killed, stopped, frozen, and started by torchrun; the losses stay the same bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer import checkpoint_store as store
+from jobc.trainer.metrics import training_steps
+from jobc.trainer.rt.exit_codes import (
+    DATA_BROKEN,
+    DONE,
+    PEER_LOST,
+    PREEMPTED,
+    RENDEZVOUS_FAILED,
+)
+
+from .conftest import Run, clean_environment
+
+pytestmark = pytest.mark.xdist_group("trainer")  # one worker: the runs are shared, and each needs the cores
+
+Tree = Callable[..., dict[str, Any]]
+NewRun = Callable[[], Run]
+
+# Three ranks, because two add the same whatever the order; accumulation, dropout and warm-up have state to lose.
+THREE = {"world_size": 3, "batch.micro": 4, "batch.accumulation": 2, "loop.steps": 24, "checkpoint.every_steps": 6}
+
+
+def loss_hex(folder: Path, rank: int = 0) -> dict[int, object]:
+    lines = training_steps(folder / "metrics" / f"rank_{rank:02d}.jsonl")
+    return {step: line["loss_hex"] for step, line in sorted(lines.items())}
+
+
+def final(folder: Path) -> str:
+    return hashlib.sha256((folder / "final" / "weights.pt").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def whole(gpt: Tree, new_run: NewRun) -> Run:
+    """Three ranks, uninterrupted."""
+    run = new_run()
+    assert run.run(gpt(THREE)) == [DONE] * 3, run.output(0)
+    return run
+
+
+@pytest.fixture(scope="module")
+def two(digits: Tree, new_run: NewRun) -> Run:
+    """Two ranks on the digits; their last batch of an epoch has padding."""
+    run = new_run()
+    assert run.run(digits({"world_size": 2, "batch.micro": 48})) == [DONE] * 2, run.output(0)
+    return run
+
+
+@pytest.mark.slow
+def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree, new_run: NewRun) -> None:
+    run, tree = new_run(), gpt(THREE)
+
+    run.start(tree)
+    run.wait_for_step(3)
+    run.ranks[1].send_signal(signal.SIGTERM)  # one rank is told, all stop after the same step
+    assert run.wait() == [PREEMPTED] * 3
+    first, damaged = store.newest_verified(run.folder / "checkpoints")
+    assert first is not None
+    assert damaged == []
+    assert store.step_of(first) == max(loss_hex(run.folder))  # not a single step is lost
+    assert "stopped by request after step" in run.output(0)
+
+    run.start(tree)
+    run.wait_for_step(15)
+    run.ranks[2].kill()
+    assert run.wait() == [PEER_LOST, PEER_LOST, -signal.SIGKILL]
+    last_line = run.output(0).splitlines()[-1]
+    assert last_line.startswith("error: rank 0 lost a peer: ")
+
+    assert run.run(tree) == [DONE] * 3
+    assert "resumed from checkpoints/step_000000" in run.output(0)
+    for rank in range(3):
+        assert loss_hex(run.folder, rank) == loss_hex(whole.folder)
+    assert final(run.folder) == final(whole.folder)
+    assert run.output(0).splitlines()[-1].endswith(f"final/weights.pt sha256 {final(whole.folder)}")
+
+
+@pytest.mark.engine
+def test_torchrun_starts_the_same_training(two: Run, digits: Tree, tmp_path: Path) -> None:
+    (tmp_path / "train.json").write_text(json.dumps(digits({"world_size": 2, "batch.micro": 48})))
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *launcher, "-m", "jobc.trainer"],
+        env={
+            **clean_environment(),
+            "JOBC_RUN_DIR": str(tmp_path),
+            "JOBC_TRAIN_JSON": str(tmp_path / "train.json"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert loss_hex(tmp_path) == loss_hex(two.folder)
+    assert final(tmp_path) == final(two.folder)
+
+
+def test_another_number_of_ranks_continues_with_the_same_samples(two: Run, digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    assert run.run(digits({"loop.steps": 8})) == [DONE]
+    assert run.run(digits({"world_size": 2, "batch.micro": 48})) == [DONE] * 2
+    assert "step_00000008, saved by 1 ranks" in run.output(0)
+    got, expected = (
+        [float.fromhex(str(one)) for one in loss_hex(folder).values()] for folder in (run.folder, two.folder)
+    )
+    assert got == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_rank_writes_the_same_global_loss_and_its_own_times(two: Run) -> None:
+    zero, one = (training_steps(two.folder / "metrics" / f"rank_0{rank}.jsonl") for rank in range(2))
+    assert [line["loss_hex"] for line in zero.values()] == [line["loss_hex"] for line in one.values()]
+    assert all(line["world_size"] == 2 and line["attempt"] == 0 for line in zero.values())
+    assert [line["step_s"] for line in zero.values()] != [line["step_s"] for line in one.values()]
+
+
+def test_the_console_has_a_banner_and_one_line_per_so_many_steps(two: Run) -> None:
+    lines = two.output(0).splitlines()
+    assert [line.split()[0] for line in lines[:12]] == [
+        "job", "run", "attempt", "world", "device", "threads", "model", "data", "batch", "steps", "seed", "versions",
+    ]  # fmt: skip
+    assert [line.split("  ")[0] for line in lines[12:] if "eta" in line] == ["step 10/20", "step 20/20"]
+    assert two.output(1) == ""
+
+
+def test_the_last_weights_load_into_plain_torch(whole: Run) -> None:
+    state = torch.load(whole.folder / "final" / "weights.pt", weights_only=True)
+    assert state["token_embedding.weight"].shape == (256, 32)
+
+
+def test_a_frozen_peer_is_a_lost_peer(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2, "loop.steps": 10**6, "process_group.step_timeout_s": 2}))
+    run.wait_for_step(5)
+    run.ranks[1].send_signal(signal.SIGSTOP)
+    assert run.ranks[0].wait(20) == PEER_LOST
+    assert "rank 0 lost a peer: Timed out waiting" in run.output(0)
+    run.end()
+
+
+def test_ranks_that_do_not_meet_say_who_is_missing(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2, "process_group.init_timeout_s": 4}))
+    run.ranks[1].kill()
+    assert run.wait() == [RENDEZVOUS_FAILED, -signal.SIGKILL]
+    assert "rank 0: not all 2 ranks met within 4 s" in run.output(0)
+    assert "never seen: rank 1" in run.output(0)
+
+
+def test_different_data_on_two_ranks_is_refused(digits: Tree, new_run: NewRun) -> None:
+    code = (
+        "import os\n"
+        "from jobc.trainer import env, leave\n"
+        "from jobc.trainer.distributed import join\n"
+        "from jobc.trainer.training import refuse_different_data\n"
+        "try:\n"
+        "    with join(env.read(os.environ), 20) as group:\n"
+        "        refuse_different_data(['aa', 'bb'][group.rank] * 32, group)\n"
+        "except BaseException as error:\n"
+        "    leave.leave(error)\n"
+    )
+    run = new_run()
+    run.start(digits({"world_size": 2}), program=["-c", code])
+    assert run.wait() == [DATA_BROKEN] * 2
+    assert "the ranks see 2 different data sets" in run.output(1)
+    assert "bbbbbbbbbbbb on rank 1" in run.output(1)
+
+
+def test_another_world_size_than_compiled_is_refused(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2}), WORLD_SIZE="3")
+    assert run.wait() == [DATA_BROKEN] * 2
+    assert "is for world_size 2, but the launcher set WORLD_SIZE=3" in run.output(0)
+
+
+def test_a_broken_train_json_is_refused(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    assert run.run(digits({"optim.lr": "fast", "checkpoint.keep": 1})) == [DATA_BROKEN]
+    assert "train.json: 2 problems" in run.output(0)
+    assert "Traceback" not in run.output(0)
+
+
+def test_smoke_checks_messages_and_shares(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2}), program=["-m", "jobc.trainer.smoke"])
+    assert run.wait() == [DONE] * 2
+    told = run.output(0).splitlines()
+    assert [line.split(":")[0] for line in told] == ["ok  process group", "ok  all-reduce", "ok  sharding"]

@@ -1,0 +1,277 @@
+"""What to train: the dataclasses behind train.json, and its strict reader.
+
+In   train.json, written by the compiler
+Out  TrainConfig, or one BrokenInput that lists every mistake with its path
+No field has a default: defaults live in conf/*.yaml, so every value has one visible origin.
+Standard library only.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from . import rules, strict
+from .errors import BrokenInput
+
+SCHEMA = 1
+# What a run *is*. A change of any of these refuses to resume; everything else (steps, nodes, logging) may
+# change. drop_last is here because the position in the data is computed from the steps per epoch.
+IDENTITY = ("model", "data", "seed", "optim", "batch.global", "loop.drop_last")
+
+
+@dataclass(frozen=True)
+class GptConfig:
+    """Decoder-only transformer over bytes.
+
+    layers   transformer blocks
+    heads    attention heads; divides width
+    width    channels of the residual stream
+    context  bytes seen at once; also the length of one sample
+    dropout  probability, 0 <= p < 1
+    """
+
+    kind: Literal["gpt"]
+    layers: int
+    heads: int
+    width: int
+    context: int
+    dropout: float
+
+
+@dataclass(frozen=True)
+class MlpConfig:
+    """Fully connected classifier.
+
+    hidden  units of each hidden layer
+    layers  hidden layers
+    """
+
+    kind: Literal["mlp"]
+    hidden: int
+    layers: int
+
+
+@dataclass(frozen=True)
+class StdlibBytesConfig:
+    """The sources of the Python standard library installed on each node, as bytes.
+
+    max_bytes     cap on training plus held-out bytes; null = all (about 12 MB)
+    val_fraction  share of the files that is held out, 0 < f < 1
+    """
+
+    kind: Literal["stdlib_bytes"]
+    max_bytes: int | None
+    val_fraction: float
+
+
+@dataclass(frozen=True)
+class DigitsConfig:
+    """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer.
+
+    val_fraction  share of the images that is held out, 0 < f < 1
+    """
+
+    kind: Literal["digits"]
+    val_fraction: float
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """Samples per optimizer step. JSON key of the last field: `global`.
+
+    micro         samples of one forward pass of one rank
+    accumulation  forward passes of one rank per optimizer step
+    global_       samples per optimizer step = micro x accumulation x world_size
+    """
+
+    micro: int
+    accumulation: int
+    global_: int
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """AdamW and its learning rate.
+
+    lr            peak learning rate
+    betas, eps    as in AdamW
+    weight_decay  for parameters of two or more dimensions; others are not decayed
+    warmup_steps  steps of linear increase to lr
+    schedule      after the warm-up: constant, or cosine down to lr x min_lr_ratio at the last step
+    min_lr_ratio  0 to 1
+    clip_norm     largest global gradient norm; null = no clipping
+    """
+
+    kind: Literal["adamw"]
+    lr: float
+    betas: tuple[float, float]
+    eps: float
+    weight_decay: float
+    warmup_steps: int
+    schedule: Literal["cosine", "constant"]
+    min_lr_ratio: float
+    clip_norm: float | None
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How long and how to compute. Exactly one of steps and epochs is set.
+
+    steps      optimizer steps in total
+    epochs     passes over the training data in total
+    precision  fp32, or bf16 autocast over fp32 weights
+    drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
+    compile    torch.compile the model
+    """
+
+    steps: int | None
+    epochs: int | None
+    precision: Literal["fp32", "bf16"]
+    drop_last: bool
+    compile: bool
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """When to measure on held-out data; always done after the last step.
+
+    every_steps  optimizer steps between two measurements
+    max_samples  use at most so many held-out samples, evenly spaced; null = all
+    """
+
+    every_steps: int
+    max_samples: int | None
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """When to save; always done after the last step and when stopped.
+
+    every_steps  optimizer steps between two saves
+    keep         newest checkpoints kept, at least 2: the newest may turn out to be damaged
+    """
+
+    every_steps: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class MetricsConfig:
+    """Console output. metrics/rank_NN.jsonl has every step.
+
+    every_steps  optimizer steps between two lines on rank 0's console
+    """
+
+    every_steps: int
+
+
+@dataclass(frozen=True)
+class DdpConfig:
+    """DistributedDataParallel: every rank holds the whole model.
+
+    bucket_cap_mb           MiB of gradients sent in one message
+    find_unused_parameters  needed only if a forward pass skips parameters; costs a graph walk per step
+    static_graph            the set of used parameters never changes
+    """
+
+    kind: Literal["ddp"]
+    bucket_cap_mb: int
+    find_unused_parameters: bool
+    static_graph: bool
+
+
+@dataclass(frozen=True)
+class ProcessGroupConfig:
+    """How long to wait for other ranks, in seconds.
+
+    init_timeout_s  to meet, to run the first step, and while a checkpoint is written
+    step_timeout_s  for one message between ranks after that
+    """
+
+    init_timeout_s: int
+    step_timeout_s: int
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """train.json.
+
+    schema            version of this format, 1
+    job               name of the job, for people
+    world_size        ranks this file was compiled for
+    threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
+    seed              of the initial weights, the order of samples and dropout
+    """
+
+    schema: int
+    job: str
+    world_size: int
+    threads_per_rank: int
+    seed: int
+    model: GptConfig | MlpConfig
+    data: StdlibBytesConfig | DigitsConfig
+    batch: BatchConfig
+    optim: OptimConfig
+    loop: LoopConfig
+    validation: ValidationConfig
+    checkpoint: CheckpointConfig
+    metrics: MetricsConfig
+    parallel: DdpConfig
+    process_group: ProcessGroupConfig
+
+
+def load(path: str | Path) -> TrainConfig:
+    """The file's content. Raises BrokenInput, naming the file and every mistake in it."""
+    try:
+        tree = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_unique_keys)
+    except OSError as error:
+        raise BrokenInput(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise BrokenInput(f"{path} is not JSON: {error}") from error
+    return parse(tree, str(path))
+
+
+def parse(tree: object, where: str = "train.json") -> TrainConfig:
+    """`tree` (as json.loads gives it) as TrainConfig. Raises BrokenInput with every mistake."""
+    config, problems = strict.parse(tree, TrainConfig)
+    problems += rules.broken_limits(tree)
+    if config is not None and not problems:
+        problems += rules.contradictions(config)
+    if problems:
+        raise BrokenInput(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}", problems)
+    assert config is not None
+    return config
+
+
+def to_json(config: TrainConfig) -> str:
+    """The text of train.json; `parse(json.loads(...))` gives an equal config."""
+    return json.dumps(strict.plain(config), indent=2) + "\n"
+
+
+def identity(config: TrainConfig) -> dict[str, object]:
+    """The leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
+    leaves = _leaves(strict.plain(config), "")
+    return {
+        path: value
+        for path, value in sorted(leaves.items())
+        if any(path == key or path.startswith(key + ".") for key in IDENTITY)
+    }
+
+
+def _leaves(tree: Any, path: str) -> dict[str, object]:
+    if not isinstance(tree, Mapping):
+        return {path: tree}
+    found: dict[str, object] = {}
+    for key, value in tree.items():
+        found |= _leaves(value, f"{path}.{key}" if path else key)
+    return found
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise ValueError(f"key {', '.join(twice)} appears twice in one object")
+    return dict(pairs)

@@ -1,0 +1,63 @@
+"""Which samples belong to which step: a pure function of (seed, epoch, index), the same for every world size.
+
+Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
+Nothing here has state, so "resume in mid-epoch" is "go on with the next step".
+"""
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Order:
+    """The endless sequence of global batches over `num_samples` samples, shuffled anew in each epoch.
+
+    batch      samples per global batch
+    drop_last  False: the last batch of an epoch is filled up with slots of weight 0; True: it is left out
+    """
+
+    seed: int
+    num_samples: int
+    batch: int
+    drop_last: bool
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """0 only with drop_last and fewer samples than one batch."""
+        return self.num_samples // self.batch if self.drop_last else -(-self.num_samples // self.batch)
+
+    def epoch_of(self, step: int) -> int:
+        """Epoch, from 0, of global step `step`, from 0."""
+        return step // self.steps_per_epoch
+
+    def global_batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """indices_G int64, weights_G float32 of global step `step`; a slot of weight 0 has a valid index."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        chosen = permutation(self.seed, epoch, self.num_samples)[place * self.batch : (place + 1) * self.batch]
+        indices_G = torch.zeros(self.batch, dtype=torch.int64)
+        weights_G = torch.zeros(self.batch)
+        indices_G[: len(chosen)] = chosen
+        weights_G[: len(chosen)] = 1.0
+        return indices_G, weights_G
+
+
+def shard(values_G: Tensor, rank: int, world_size: int) -> Tensor:
+    """values_R: the strided slice of a global batch that is this rank's."""
+    return values_G[rank::world_size]
+
+
+@functools.lru_cache(maxsize=2)
+def permutation(seed: int, epoch: int, num_samples: int) -> Tensor:
+    """A shuffle of 0 .. num_samples - 1, int64."""
+    generator = torch.Generator().manual_seed(mix(seed, "order", epoch))
+    return torch.randperm(num_samples, generator=generator)
+
+
+def mix(*parts: int | str) -> int:
+    """A seed for torch, 0 <= seed < 2^63, that differs whenever a part differs."""
+    text = "/".join(map(str, parts))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,111 @@
+"""The sources of the installed Python standard library as a stream of bytes: real text that is on every node.
+
+Shapes: B batch, T context. A sample is T bytes of the stream; its targets are the bytes one place further.
+What belongs to the corpus is decided here and hashed: nodes with different Pythons have different corpora.
+"""
+
+import hashlib
+import os
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import torch
+from torch import Tensor
+
+from ..config import StdlibBytesConfig
+from ..errors import BrokenInput
+from .source import Source
+
+# Tests are left out of slim images; the others are not the standard library.
+SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
+SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # written by the build or the site
+LARGEST_FILE_BYTES = 1_000_000
+SEPARATOR = b"\0"  # between files; never part of Python source
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A Split of non-overlapping windows over stream_N, uint8."""
+
+    stream_N: Tensor
+    context: int
+
+    def __len__(self) -> int:
+        return max(len(self.stream_N) - 1, 0) // self.context
+
+    def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens_BT and targets_BT, int64."""
+        places_BT = indices_B[:, None] * self.context + torch.arange(self.context + 1)
+        window_BT = self.stream_N[places_BT].long()
+        return window_BT[:, :-1], window_BT[:, 1:]
+
+
+def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> Source:
+    """Both splits of the files under `root` (None = the running Python's standard library).
+
+    A file is held out by the hash of its content, so equal files never fall on both sides. The cap takes
+    files in the order of that hash: a small corpus is a mixture, not the first letters of the alphabet.
+    Raises BrokenInput when a split has no complete window.
+    """
+    root = root or Path(sysconfig.get_paths()["stdlib"])
+    hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in files(root))
+    chosen: dict[bool, list[tuple[PurePosixPath, bytes]]] = {False: [], True: []}
+    total = 0
+    for digest, path, text in hashed:
+        if config.max_bytes is not None and total >= config.max_bytes:
+            break
+        total += len(text) + len(SEPARATOR)
+        # the last 8 bytes: independent of the first ones, which give the order
+        held_out = int.from_bytes(digest[-8:], "big") < config.val_fraction * 2**64
+        chosen[held_out].append((path, text))
+
+    streams = {held_out: SEPARATOR.join(text for _, text in sorted(pairs)) for held_out, pairs in chosen.items()}
+    if config.max_bytes is not None and total > config.max_bytes:
+        # the last file taken exceeds the cap: cut both sides alike
+        streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
+    train, validation = (_windows(streams[held_out], context) for held_out in (False, True))
+    if not len(train) or not len(validation):
+        raise BrokenInput(
+            f"data: {root} has {len(train)} training, {len(validation)} held-out samples of {context} bytes",
+            [f"found {len(hashed)} Python files, used {total:,} bytes of them"],
+            hint="raise data.max_bytes or data.val_fraction, or use a Python that comes with its sources",
+        )
+    num_files = sum(map(len, chosen.values()))
+    return Source(
+        name="stdlib_bytes",
+        train=train,
+        validation=validation,
+        num_inputs=256,
+        num_classes=256,
+        tokens_per_sample=context,
+        score="bits_per_byte",
+        summary=f"{num_files:,} files, {len(streams[False]):,} + {len(streams[True]):,} held-out bytes",
+        digest=hashlib.sha256(b"%d " % len(streams[False]) + streams[False] + streams[True]).hexdigest(),
+    )
+
+
+def files(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """(relative path, content) of every Python source under `root` that counts, in no fixed order."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
+        for name in names:
+            if not name.endswith(".py") or name.startswith(SKIPPED_PREFIXES):
+                continue
+            path = Path(folder, name)
+            text = path.read_bytes()
+            if len(text) <= LARGEST_FILE_BYTES and _is_utf8(text):
+                yield PurePosixPath(path.relative_to(root).as_posix()), text
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _windows(stream: bytes, context: int) -> Windows:
+    return Windows(torch.frombuffer(bytearray(stream or SEPARATOR), dtype=torch.uint8), context)

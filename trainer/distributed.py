@@ -1,0 +1,150 @@
+"""The process group: how ranks meet, and the few messages that the trainer sends besides gradients.
+
+`join` meets the other ranks; `Group` is what the rest of the trainer sees. With a world of one there is no
+process group at all and every operation is the identity.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import _set_pg_timeout
+
+from .env import Env
+from .errors import RendezvousFailed, StoppedEarly
+from .wait_for_master import wait_for_master
+
+
+@dataclass(frozen=True)
+class Group:
+    """All ranks of the job, seen from one of them.
+
+    device  where the model lives
+    slow    a second gloo group that keeps the long timeout, for waits on files; None in a world of one
+    """
+
+    rank: int
+    world_size: int
+    device: torch.device
+    slow: dist.ProcessGroup | None
+
+    @property
+    def is_first(self) -> bool:
+        """Rank 0 writes what exists once: checkpoints and the console."""
+        return self.rank == 0
+
+    def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
+        """Begin to add `values` over all ranks (float64, on the CPU); what it returns waits for the sums."""
+        total = torch.tensor(values, dtype=torch.float64)
+        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
+
+        def finish() -> list[float]:
+            if work is not None:
+                work.wait()
+            return [float(value) for value in total.tolist()]
+
+        return finish
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """The CPU tensor `values` of every rank, by rank; all have one shape. May wait long."""
+        if self.world_size == 1:
+            return [values]
+        gathered = [torch.empty_like(values) for _ in range(self.world_size)]
+        dist.all_gather(gathered, values, group=self.slow)
+        return gathered
+
+    def from_first(self, number: int) -> int:
+        """Rank 0's number, on every rank. May wait long."""
+        holder = torch.tensor([number], dtype=torch.int64)
+        if self.world_size > 1:
+            dist.broadcast(holder, src=0, group=self.slow)
+        return int(holder)
+
+    def use_step_timeout(self, seconds: int) -> None:
+        """From now on a message between ranks that takes longer than this is a lost peer."""
+        if self.world_size > 1:
+            _set_pg_timeout(timedelta(seconds=seconds))
+
+
+def choose_device(env: Env) -> torch.device:
+    """One GPU per rank, or the CPU. Modulo, because an engine may show each process only its own GPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", env.local_rank % torch.cuda.device_count())
+
+
+@contextmanager
+def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False) -> Iterator[Group]:
+    """Meet the other ranks; leave the group at the end.
+
+    stopped: asked while waiting; true ends the wait with StoppedEarly
+    Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
+    torn down: that is a collective, and with a rank missing it hangs.
+    """
+    device = choose_device(env)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # before init: communicators are made on the current device
+    if env.world_size == 1:
+        yield Group(0, 1, device, None)
+        return
+
+    timeout = timedelta(seconds=init_timeout_s)
+    if env.rank != 0:
+        wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
+    if stopped():
+        raise StoppedEarly("asked to stop before the ranks met")
+    store = _open_store(env, timeout)
+    try:
+        store.set(f"here/{env.rank}", "1")
+        dist.init_process_group(
+            backend="cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+            store=store,
+            rank=env.rank,
+            world_size=env.world_size,
+            timeout=timeout,
+            device_id=device if device.type == "cuda" else None,
+        )
+        slow = dist.new_group(backend="gloo", timeout=timeout)
+    except RuntimeError as error:
+        raise RendezvousFailed(
+            f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
+            [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
+        ) from error
+    yield Group(env.rank, env.world_size, device, slow)
+    dist.destroy_process_group()
+
+
+def _open_store(env: Env, timeout: timedelta) -> Store:
+    """The key-value store through which ranks exchange addresses, with keys of this attempt only.
+
+    torchrun keeps its store over restarts in place; without the prefix a new rank may read the address of a
+    dead one.
+    """
+    try:
+        store = TCPStore(
+            env.master_addr,
+            env.master_port,
+            env.world_size,
+            is_master=env.rank == 0 and not env.torchelastic_use_agent_store,
+            timeout=timeout,
+            wait_for_workers=False,
+        )
+    except RuntimeError as error:
+        place = f"{env.master_addr}:{env.master_port}"
+        raise RendezvousFailed(
+            f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
+        ) from error
+    return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
+
+
+def _who_is_missing(store: Store, world_size: int) -> str:
+    try:
+        missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
+    except RuntimeError:
+        return "the rendezvous itself no longer answers"
+    return f"never seen: rank {', '.join(missing[:20])}" if missing else "all were seen, but not all could connect"

@@ -1,0 +1,54 @@
+"""Causes of failure that are known in advance: a short message for the user, an exit code for the launcher.
+
+Everything else is a bug or a surprise and keeps its traceback (see leave.py). Standard library only.
+"""
+
+from collections.abc import Sequence
+
+from .rt import exit_codes
+
+
+class TrainerError(Exception):
+    """One cause, told in words. `details` are further lines, `hint` is the next step."""
+
+    code = exit_codes.CRASHED
+
+    def __init__(self, title: str, details: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(title)
+        self.title = title
+        self.details = tuple(details)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.title, *(f"  {line}" for line in self.details)]
+        if self.hint:
+            lines.append(f"  = hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class BrokenInput(TrainerError):
+    """Configuration, environment or data that another attempt would find broken again."""
+
+    code = exit_codes.DATA_BROKEN
+
+
+class RendezvousFailed(TrainerError):
+    """The ranks did not find each other."""
+
+    code = exit_codes.RENDEZVOUS_FAILED
+
+
+class PeerLost(TrainerError):
+    """Another rank, or the link to it, went away after training began."""
+
+    code = exit_codes.PEER_LOST
+
+
+class StoppedEarly(TrainerError):
+    """A stop signal came before there was anything to save."""
+
+    code = exit_codes.PREEMPTED
+
+
+class Diverged(TrainerError):
+    """The loss is no longer a number."""

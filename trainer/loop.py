@@ -1,0 +1,99 @@
+"""The training from its first step to its last, or to the step after which somebody wants it to stop.
+
+Between two steps, in this order: metrics, validation, checkpoint, stop. All ranks take the same decisions,
+because they decide on numbers that were added over all ranks.
+"""
+
+import gc
+import hashlib
+import time
+
+from . import checkpoint
+from .checkpoint_store import replace_durably
+from .console import banner
+from .control import exit_code_when_stopped, save_file, stop_file
+from .progress import Progress
+from .rt import exit_codes
+from .signals import StopSignals
+from .step import Wishes, train_step
+from .training import Training
+from .validation import validate
+
+COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
+
+
+def run(training: Training, signals: StopSignals) -> int:
+    """Train; returns the exit code: done, or preempted with everything saved."""
+    config, group = training.config, training.group
+    if group.is_first:
+        print(banner(training), flush=True)
+    progress = Progress(training)
+    group.use_step_timeout(config.process_group.step_timeout_s)
+    stop_automatic_collection()
+
+    for step in range(training.start.step, training.total_steps):
+        started = time.perf_counter()
+        result = train_step(training, step, wishes(training, signals))
+        done = step + 1
+        progress.after_step(done, result, time.perf_counter() - started)
+
+        is_last = done == training.total_steps
+        if is_last or done % config.validation.every_steps == 0:
+            progress.after_validation(done, validate(training))
+        if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
+            save(training, done)
+        if result.wishes.stop and not is_last:
+            return stopped(training, signals, done)
+        if done % COLLECT_EVERY_STEPS == 0:
+            gc.collect(1)
+    if group.is_first:
+        finish(training, progress)
+    return exit_codes.DONE
+
+
+def wishes(training: Training, signals: StopSignals) -> Wishes:
+    """What this rank has been asked for. Rank 0 alone looks for files: it is one question, asked once."""
+    if not training.group.is_first:
+        return Wishes(stop=signals.received is not None, save=False)
+    stop = signals.received is not None or stop_file(training.run_dir).exists()
+    return Wishes(stop=stop, save=save_file(training.run_dir).exists())
+
+
+def save(training: Training, done: int) -> None:
+    """Write the checkpoint after `done` steps; a request to save is then fulfilled."""
+    words = checkpoint.save(
+        training.checkpoints, done, training.model, training.optimizer, training.config, training.group
+    )
+    if training.group.is_first:
+        save_file(training.run_dir).unlink(missing_ok=True)
+        print(words, flush=True)
+
+
+def stopped(training: Training, signals: StopSignals, done: int) -> int:
+    """The exit code of a run that was asked to stop, after it has been saved."""
+    code = exit_code_when_stopped(training.run_dir)
+    if training.group.is_first:
+        cause = signals.received or "request"
+        told = "for good" if code == exit_codes.DONE else "start again to continue"
+        print(f"stopped by {cause} after step {done}/{training.total_steps}, {told} (exit {code})", flush=True)
+    return code
+
+
+def finish(training: Training, progress: Progress) -> None:
+    """Write the weights alone where people look for them, and say how to recognise them."""
+    weights = checkpoint.to_bytes(training.model.state_dict())
+    replace_durably(training.run_dir / "final" / "weights.pt", weights)
+    digest = hashlib.sha256(weights).hexdigest()
+    parts = [
+        f"done  {max(training.start.step, training.total_steps):,} steps",
+        progress.last_score,
+        f"final/weights.pt sha256 {digest}",
+    ]
+    print("  ".join(part for part in parts if part), flush=True)
+
+
+def stop_automatic_collection() -> None:
+    """From now on collect garbage when all ranks do; what exists by now is never looked at again."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()

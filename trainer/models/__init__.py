@@ -1,0 +1,1 @@
+"""The networks. One file per kind, and build.py."""

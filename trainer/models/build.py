@@ -1,0 +1,15 @@
+"""The one place that knows which models there are."""
+
+from torch import nn
+
+from ..config import GptConfig, MlpConfig
+from ..data.source import Source
+from .gpt import Gpt
+from .mlp import Mlp
+
+
+def build_model(config: GptConfig | MlpConfig, source: Source) -> nn.Module:
+    """A freshly initialised model on the CPU; draws from torch's global random state."""
+    if isinstance(config, GptConfig):
+        return Gpt(config, vocabulary=source.num_classes)
+    return Mlp(config, source.num_inputs, source.num_classes)

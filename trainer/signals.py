@@ -1,0 +1,31 @@
+"""Stop requests: a signal sets a flag and does nothing else, for it may come in the middle of a collective.
+
+Standard library only, so that the handlers are in place before torch is imported.
+"""
+
+import os
+import signal
+import time
+from types import FrameType
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+REPEAT_S = 5.0  # launchers send the same request more than once; within this time it counts as one
+
+
+class StopSignals:
+    """Was this process asked to stop? A second request, after REPEAT_S, ends it at once by that signal."""
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self._first_time = 0.0
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.received is None:
+            self.received = signal.Signals(number).name
+            self._first_time = now
+        elif now - self._first_time > REPEAT_S:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)

@@ -1,0 +1,68 @@
+"""Do the ranks of this job reach each other, and does each see its own share? `python -m jobc_trainer.smoke`
+
+In   the environment contract; no train.json, no run folder
+Out  one `ok` line per check on rank 0's console, and the exit code
+"""
+
+import os
+import socket
+import sys
+import time
+
+from . import env as environment
+from .leave import leave
+from .signals import StopSignals
+
+TIMEOUT_S = 25
+NUM_SAMPLES, BATCH_PER_RANK = 1000, 7  # 1000 is not a multiple of 7: the last batch has padding
+MESSAGE_FLOATS = 1_000_000
+
+
+def main() -> int:
+    """The exit code."""
+    try:
+        return check(environment.read(os.environ), StopSignals())
+    except BaseException as error:
+        leave(error)
+
+
+def check(env: environment.Env, signals: StopSignals) -> int:
+    """Join, add, share out; raises when one of them fails."""
+    import torch  # here, so that a broken environment is told at once
+    import torch.distributed as dist
+
+    from .data.order import Order, shard
+    from .distributed import join
+
+    start = time.monotonic()
+    with join(env, TIMEOUT_S, lambda: signals.received is not None) as group:
+        name = torch.tensor(list(socket.gethostname().encode()[:64].ljust(64)), dtype=torch.uint8)
+        hosts = {bytes(row.tolist()).decode().strip() for row in group.gather(name)}
+        place = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
+        ok = [f"process group: {place} in {time.monotonic() - start:.1f} s"]
+
+        start = time.monotonic()
+        ones = torch.ones(MESSAGE_FLOATS, device=group.device)
+        if group.world_size > 1:
+            dist.all_reduce(ones)
+        assert bool((ones == group.world_size).all()), f"all-reduce of 1 over {group.world_size} ranks gave {ones[0]}"
+        milliseconds = (time.monotonic() - start) * 1000
+        ok.append(f"all-reduce: {4 * MESSAGE_FLOATS / 1e6:.0f} MB on {group.device.type} in {milliseconds:.0f} ms")
+
+        order = Order(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
+        seen_N = torch.zeros(NUM_SAMPLES, dtype=torch.int64)
+        for step in range(order.steps_per_epoch):
+            indices_G, weights_G = order.global_batch(step)
+            mine_R = shard(indices_G, group.rank, group.world_size)
+            seen_N[mine_R[shard(weights_G, group.rank, group.world_size) > 0]] += 1
+        times_N = torch.stack(group.gather(seen_N)).sum(0)
+        missing, twice = int((times_N == 0).sum()), int((times_N > 1).sum())
+        assert missing == 0 and twice == 0, f"sharding: {missing} samples seen by no rank, {twice} more than once"
+        ok.append(f"sharding: {NUM_SAMPLES} samples, each seen by exactly one of {group.world_size} ranks")
+        if group.is_first:
+            print("\n".join(f"ok  {line}" for line in ok), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

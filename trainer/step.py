@@ -1,0 +1,117 @@
+"""One optimizer step: micro batches, one exchange of gradients, one update.
+
+The loss of a step is the SUM over all valid items of the global batch divided by their number, whoever
+computed them. A mean of means would weigh items by how many others their rank happened to hold.
+"""
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .data.order import shard
+from .data.source import IGNORE
+from .errors import Diverged
+from .loss import loss_sum
+from .optimizer import lr_at
+from .parallel import without_exchange
+from .training import Training, on_device
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the run should do after this step; on the way in this rank's wish, on the way out any rank's."""
+
+    stop: bool
+    save: bool
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks."""
+
+    loss: float
+    num_samples: int
+    lr: float
+    grad_norm: float
+    data_s: float
+    wishes: Wishes
+
+
+def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
+    """Do global step `step`, from 0. Raises Diverged when the loss is not a number.
+
+    The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
+    all ranks stop after the same step, and asking costs nothing.
+    """
+    config, group, optimizer = training.config, training.group, training.optimizer
+    started = time.perf_counter()
+    batches, num_samples = micro_batches(training, step)
+    data_s = time.perf_counter() - started
+    num_local = sum(int((targets != IGNORE).sum()) for _, targets in batches)
+    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save])
+
+    local_loss, scale, totals = 0.0, 0.0, [0.0]
+    for number, batch in enumerate(batches, start=1):
+        inputs, targets = on_device(batch, group.device)
+        with nullcontext() if number == len(batches) else without_exchange(training.parallel):
+            loss = loss_sum(training.parallel, inputs, targets, config.loop.precision)
+            if number == 1:
+                totals = sums()
+                scale = group.world_size / totals[0]  # the exchange divides by the world size
+            torch.autograd.backward(loss * scale)
+        local_loss += loss.item()
+
+    all_losses = group.start_sum([local_loss])
+    lr = lr_at(step, training.total_steps, config.optim)
+    for parameters in optimizer.param_groups:
+        parameters["lr"] = lr
+    limit = config.optim.clip_norm or float("inf")
+    grad_norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), limit))
+    if not math.isfinite(grad_norm):  # before it reaches the weights; equal on all ranks
+        raise diverged(training, step, local_loss)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+    mean_loss = all_losses()[0] / totals[0]
+    if not math.isfinite(mean_loss):
+        raise diverged(training, step, local_loss)
+    return StepResult(
+        loss=mean_loss,
+        num_samples=int(totals[1]),
+        lr=lr,
+        grad_norm=grad_norm,
+        data_s=data_s,
+        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
+    )
+
+
+def micro_batches(training: Training, step: int) -> tuple[list[tuple[Tensor, Tensor]], int]:
+    """This rank's (inputs, targets) of global step `step`, and how many of its samples count."""
+    group = training.group
+    indices_R, weights_R = (shard(t, group.rank, group.world_size) for t in training.order.global_batch(step))
+    micro = training.config.batch.micro
+    batches = []
+    for indices_B, weights_B in zip(torch.split(indices_R, micro), torch.split(weights_R, micro), strict=True):
+        inputs, targets = training.source.train.batch(indices_B)
+        if not weights_B.all():
+            targets = targets.clone()
+            targets[weights_B == 0] = IGNORE
+        batches.append((inputs, targets))
+    return batches, int(weights_R.sum())
+
+
+def diverged(training: Training, step: int, local_loss: float) -> Diverged:
+    """The error that says at which step and on which ranks training went wrong. All ranks call it."""
+    losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
+    ranks = [
+        f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
+    ]
+    return Diverged(
+        f"the loss or its gradient is not a finite number at step {step + 1}",
+        ranks[:20] or [f"the gradient; the loss of rank {training.group.rank} is {local_loss}"],
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help",
+    )

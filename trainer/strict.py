@@ -1,0 +1,122 @@
+"""JSON values into frozen dataclasses and back, strictly: every problem with its path, all at once.
+
+Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses told apart by
+their `kind: Literal[...]` field. A trailing underscore of a field name is not part of the JSON key
+(`global_`). Standard library only.
+"""
+
+import dataclasses
+import difflib
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+_BROKEN: Any = object()  # stands for a value whose problem has been noted
+
+
+def parse(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
+    """`tree`, as json.loads gives it, as an instance of `into`; None and the problems when it is not one."""
+    problems: list[str] = []
+    value = _value(tree, into, "", problems)
+    return (None if problems else value), problems
+
+
+def plain(value: object) -> object:
+    """The JSON-able form of what `parse` gives: dataclass -> dict, tuple -> list."""
+    if dataclasses.is_dataclass(value):
+        return {json_key(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def json_key(field: str) -> str:
+    """`global` is a Python keyword, so the field is `global_`."""
+    return field.rstrip("_")
+
+
+def _value(tree: object, into: Any, path: str, problems: list[str]) -> Any:
+    origin = get_origin(into)
+    if dataclasses.is_dataclass(into):
+        return _dataclass(tree, into, path, problems)
+    if origin in (Union, types.UnionType):
+        return _union(tree, get_args(into), path, problems)
+    if origin is Literal:
+        # type first: 1 == True and 1 == 1.0 in Python
+        if any(type(tree) is type(word) and tree == word for word in get_args(into)):
+            return tree
+        return _wrong(path, "one of " + ", ".join(map(str, get_args(into))), tree, problems)
+    if origin is tuple:
+        return _tuple(tree, get_args(into), path, problems)
+    return _scalar(tree, into, path, problems)
+
+
+def _scalar(tree: object, into: Any, path: str, problems: list[str]) -> Any:
+    if into is type(None):
+        return None if tree is None else _wrong(path, "null", tree, problems)
+    if into is float:
+        is_number = isinstance(tree, (int, float)) and not isinstance(tree, bool) and _finite(tree)
+        return float(tree) if is_number else _wrong(path, "a number", tree, problems)  # type: ignore[arg-type]
+    names = {int: "an integer", str: "text", bool: "true or false"}
+    return tree if type(tree) is into else _wrong(path, names[into], tree, problems)
+
+
+def _finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an int too large for a float
+        return False
+
+
+def _tuple(tree: object, items: tuple[Any, ...], path: str, problems: list[str]) -> Any:
+    if not isinstance(tree, list):
+        return _wrong(path, "a list", tree, problems)
+    if len(items) == 2 and items[1] is Ellipsis:
+        items = (items[0],) * len(tree)
+    if len(tree) != len(items):
+        return _wrong(path, f"a list of {len(items)}", tree, problems)
+    return tuple(
+        _value(item, kind, f"{path}[{i}]", problems) for i, (item, kind) in enumerate(zip(tree, items, strict=True))
+    )
+
+
+def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str]) -> Any:
+    if tree is None and type(None) in members:
+        return None
+    members = tuple(member for member in members if member is not type(None))
+    if len(members) == 1:
+        return _value(tree, members[0], path, problems)
+    by_kind = {get_args(get_type_hints(member)["kind"])[0]: member for member in members}
+    if not isinstance(tree, Mapping):
+        return _wrong(path, "an object", tree, problems)
+    kind = tree.get("kind")
+    if not isinstance(kind, str) or kind not in by_kind:
+        return _wrong(f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems)
+    return _value(tree, by_kind[kind], path, problems)
+
+
+def _dataclass(tree: object, into: Any, path: str, problems: list[str]) -> Any:
+    if not isinstance(tree, Mapping):
+        return _wrong(path, "an object", tree, problems)
+    prefix = f"{path}." if path else ""
+    hints = get_type_hints(into)
+    fields = {json_key(field.name): field.name for field in dataclasses.fields(into)}
+    for key in tree:
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, n=1)
+            problems.append(f"{prefix}{key}: unknown key" + (f", did you mean {near[0]}?" if near else ""))
+    values: dict[str, Any] = {}
+    for key, name in fields.items():
+        if key in tree:
+            values[name] = _value(tree[key], hints[name], prefix + key, problems)
+        else:
+            problems.append(f"{prefix}{key}: missing")
+    return _BROKEN if problems else into(**values)
+
+
+def _wrong(path: str, expected: str, found: object, problems: list[str]) -> Any:
+    shown = "null" if found is None else repr(found)
+    problems.append(f"{path or 'top level'}: expected {expected}, found {shown[:60]}")
+    return _BROKEN

@@ -1,0 +1,64 @@
+"""The loss on held-out data, exact: every chosen sample counts once, whatever the number of ranks."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .loss import autocast
+from .training import Training, on_device
+
+
+@dataclass(frozen=True)
+class Validation:
+    """loss in nats per item; score in bits per byte, or the share of items whose best guess is right."""
+
+    loss: float
+    score: float
+    num_samples: int
+    seconds: float
+
+
+def validate(training: Training) -> Validation:
+    """Measure the current weights. Each rank takes a share without padding; sums are added over the ranks."""
+    started = time.perf_counter()
+    model, group = training.model, training.group
+    sums = torch.zeros(3, dtype=torch.float64)  # loss, right guesses, items
+    model.eval()
+    with torch.inference_mode():
+        for indices_B in my_batches(training):
+            inputs, targets = on_device(training.source.validation.batch(indices_B), group.device)
+            with autocast(inputs.device, training.config.loop.precision):
+                logits = model(inputs).flatten(0, -2).float()
+            targets = targets.flatten()
+            sums[0] += F.cross_entropy(logits, targets, reduction="sum").item()
+            sums[1] += (logits.argmax(-1) == targets).sum().item()
+            sums[2] += len(targets)
+    model.train()
+    loss, right, items = group.start_sum(sums.tolist())()
+    score = as_score(training.source.score, loss / items, right / items)
+    return Validation(loss / items, score, len(chosen(training)), time.perf_counter() - started)
+
+
+def as_score(kind: Literal["bits_per_byte", "accuracy"], loss: float, accuracy: float) -> float:
+    """What people read: a loss in nats per byte as bits per byte, or the accuracy itself."""
+    return loss / math.log(2) if kind == "bits_per_byte" else accuracy
+
+
+def chosen(training: Training) -> Tensor:
+    """indices_N of the held-out samples that are measured, evenly spaced."""
+    available = len(training.source.validation)
+    number = min(available, training.config.validation.max_samples or available)
+    return torch.arange(number) * available // number
+
+
+def my_batches(training: Training) -> Iterator[Tensor]:
+    """This rank's share, in batches of the size that training uses; the last may be smaller."""
+    mine = chosen(training)[training.group.rank :: training.group.world_size]
+    if len(mine):
+        yield from torch.split(mine, training.config.batch.micro)
