@@ -7,11 +7,14 @@ Also here: the generic scope check of runtime variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import get_args, get_origin
 
 from .backend import Backend
+from .convert import choices, type_at
 from .diagnostics import Diagnostic, Severity
 from .lower import KeyTable
 from .plan import Demand, LaunchPlan, demands
+from .spec import JobSpec
 from .words import RuntimeVar, Scope, runtime_vars
 
 
@@ -36,7 +39,7 @@ def check_honours(
     for demand in missing:
         key = (table.get(demand.key) or ("",))[0]
         others = able(demand.key)
-        undo = f"leave {key} at its default"
+        undo = _undo(key)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if demand.must:
             yield Diagnostic(
@@ -70,6 +73,16 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
             if spelling and spelling.scope > scope:
                 because = f"{slot} is evaluated at {scope.name}, {variable.name} is known from {spelling.scope.name} on"
                 yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
+
+
+def _undo(key: str) -> str:
+    """What to type so that the key asks for nothing."""
+    hint = type_at(JobSpec, key) if key else None
+    if type(None) in get_args(hint):
+        return f"{key}=null"
+    if "none" in choices(hint):
+        return f"{key}=none"
+    return f"{key}=[]" if get_origin(hint) is tuple else f"leave {key} at its default"
 
 
 def _shown(value: object) -> str:

@@ -160,7 +160,8 @@ def check_training(plan: LaunchPlan) -> Iterator[Diagnostic]:
             path, _, words = problem.partition(": ")
             key = path.replace("[", ".").replace("]", "") if words else ""
             title = f"{path}: {words}" if words else problem
-            yield Diagnostic("JC2020", title, "the trainer refuses this at start", "", key=key)
+            hint = "task=digits or task=gpt_tiny: a model and its data" if ".kind" in path else f"set {path}"
+            yield Diagnostic("JC2020", title, "the trainer refuses this at start", hint, key=key)
 
 
 RULES: tuple[Rule, ...] = (

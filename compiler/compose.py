@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from .convert import join
 from .diagnostics import CompileError, Diagnostic, nearest
 from .overrides import Override
-from .source import JobcSource, read_files
+from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
 
 
@@ -77,6 +77,7 @@ _registered = False
 
 class _SearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.prepend("no-hydra-job", "no-hydra-job://")
         for folder in _search_path:
             search_path.append(folder.provider, f"jobc://{folder.path}")
 
@@ -87,6 +88,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     global _registered
     if not _registered:
         Plugins.instance().register(JobcSource)
+        Plugins.instance().register(NoHydraJob)
         Plugins.instance().register(_SearchPath)
         _registered = True
     _search_path[:] = folders
@@ -213,13 +215,12 @@ def _explain(
         return _missing_config(error, overrides, loader, config_name)
     if isinstance(error, ValueError):
         return _null_group(error, overrides, loader, known)
-    if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
-        because = "it has a list where another file has a mapping of keys, or the other way round"
-        hint = "jobc --cfg job prints what the other files give"
-        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint), None
+    if fault := _file_fault(message, loader):
+        return fault, None
     if isinstance(error, RecursionError):
-        hint = "write it with fewer levels"
-        return Diagnostic("JC1105", "cannot compose: the config is nested too deeply", "", hint), None
+        because = "a defaults list brings in its own file, or the values are nested too deep"
+        hint = "take the loop out of the defaults lists"
+        return Diagnostic("JC1105", "cannot compose: the config has no end", because, hint), None
     quoted = re.search(r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)'?[.\s]", message)
     blamed = quoted[1] if quoted else ""
     culprit = next((o for o in overrides if blamed and (o.key == blamed or o.canonical.startswith(blamed))), None)
@@ -276,12 +277,45 @@ def _null_group(
 ) -> tuple[Diagnostic, Override | None]:
     """JC1109 for group=null, which Hydra 1.3 answers with a ValueError; any other ValueError is ours."""
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
+    if culprit is None and (where := re.search(r"[iI]n '?([^':, ]+)'?[,:]", str(error))):
+        because = "its section `defaults` must be a list of `- group: option` lines, one group each"
+        hint = "defaults: [{override /model: mlp}]"
+        return Diagnostic("JC1105", f"cannot compose: {where[1]}.yaml", because, hint), None
     if culprit is None:
         raise error
     key, options = culprit.key, loader.get_group_options(culprit.key)
     because = f"group {key} has: {', '.join(sorted(options))}"
     hint = f"{key}={options[0]}" if key in known else f"~{key}"
     return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
+
+
+def _in_defaults(group: str, option: str) -> Origin | None:
+    """The line of a file read so far that chooses an option; Hydra keeps no places for defaults lists."""
+    line_of = re.compile(rf"[\s{{-]/?({re.escape(group)})(@[\w.]+)?\s*:\s*['\"]?{re.escape(option)}\b")
+    for place, text in read_files.items():
+        root, _, path = place.rpartition(":")
+        for number, line in enumerate(text.split("\n"), 1):
+            if found := line_of.search(line):
+                return Origin(root, path, number, found.start(1) + 1)
+    return None
+
+
+def _file_fault(message: str, loader: Any) -> Diagnostic | None:
+    """JC1105 for what a file's defaults list does wrong; None when the message is about something else."""
+    if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
+        because = "it has a list where another file has a mapping of keys, or the other way round"
+        hint = "jobc --cfg job prints what the other files give"
+        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
+    if twice := re.search(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)", message):
+        hint = f"- override /{twice[1]}: OPTION"
+        return Diagnostic("JC1105", f"cannot compose: two files choose {twice[1]}", "one is to win", hint)
+    if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
+        group = lost[2].split("@")[0]
+        close = [name for name in nearest(group, loader.list_groups("")) if name != group]
+        hint = f"did you mean override /{close[0]}?" if close else f"- /{group}: OPTION, without override"
+        because = "no file before it chooses that group"
+        return Diagnostic("JC1105", f"cannot compose: {lost[1]}.yaml overrides {lost[2]}", because, hint)
+    return None
 
 
 def _missing_config(
@@ -303,7 +337,7 @@ def _missing_config(
         hint = f"{group}={close[0]}"
     else:
         hint = f"one of: {', '.join(sorted(options))}"
-    place = culprit.origin if culprit else None
+    place = culprit.origin if culprit else _in_defaults(group, option)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if place is None and (parent := re.search(r"In '([^']+)'", str(error))):
         because = f"{parent[1]}.yaml asks for it; {because}"

@@ -124,14 +124,18 @@ class _Conversion:
                 hint = (
                     f"give {at} a value" if at[0].isdigit() or "." in at else f"leave out ~{at}, or give {at} a value"
                 )
-                self.refuse("JC1203", at, f"missing key {at}", because, hint)
+                origin = self.origin_of(at) or self.origin_of(key)
+                self.diagnostics.append(Diagnostic("JC1203", f"missing key {at}", because, hint, origin, at))
         return into(**values) if len(values) == len(known) else None
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
         close = nearest(name, known)
+        outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
         hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
-        if not close and not parent:
+        if inner:  # a file holds the dot in one key
+            hint = f"{outer}: {{{inner}: VALUE}}, for a dot nests on the command line only"
+        elif not close and not parent:
             hint = "jobc --help lists the keys"
         self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
 
@@ -196,7 +200,7 @@ class _Conversion:
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if not isinstance(raw, list):
-            example = f"{key}=[{raw}]" if isinstance(raw, str) else f"{key}=[]"
+            example = f"{key}=[{','.join(raw.split())}]" if isinstance(raw, str) else f"{key}=[]"
             self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", example)
             return None
         types_of_items = get_args(hint)

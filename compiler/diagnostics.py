@@ -80,11 +80,11 @@ def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
     for d in sorted(diagnostics, key=Diagnostic.sort_key):
         head = paint(f"{d.severity.value}[{d.code}]", f"1;{_COLOURS[d.severity]}")
         lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
-        key = f"   ({d.key})" if d.key else ""
+        key = f"   ({_one_line(d.key)})" if d.key else ""
         if d.origin:
             lines.append(f"  --> {_one_line(str(d.origin))}{key}")
         elif d.key:
-            lines.append(f"  --> {d.key}")
+            lines.append(f"  --> {_one_line(d.key)}")
         if d.because:
             lines.append(f"  = because: {_one_line(d.because)}")
         if d.hint:

@@ -7,15 +7,12 @@ edited are replaced; `.jobc/manifest.json` says what was made.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +66,7 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
     finally:
         if staging is not None and staging.exists():
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -117,6 +114,8 @@ def verify(directory: Path) -> list[Edit]:
 
 
 def _changed_lines(content: bytes, before: Sequence[str]) -> tuple[int, ...]:
+    from difflib import SequenceMatcher
+
     now = [line_sum(line) for line in content.decode("utf-8", "surrogateescape").split("\n")]
     if now and now[-1] == line_sum(""):
         now.pop()
@@ -183,8 +182,16 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-def _libc() -> ctypes.CDLL:
+def _libc() -> Any:
+    import ctypes
+
     return ctypes.CDLL(None, use_errno=True)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
@@ -216,7 +223,7 @@ def _sweep_stale(target: Path) -> None:
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
         gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()
         if pid.isdigit() and (gone or int(pid) == os.getpid()):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def _sha256(text: str) -> str:

@@ -139,7 +139,7 @@ def _typed(
     origin_of = _origins(composed, command)
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
     options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
-    diagnostics = [*spec.diagnostics, *options.diagnostics]
+    diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
     if diagnostics or spec.value is None:
         raise CompileError(diagnostics)
     values = {
@@ -148,6 +148,18 @@ def _typed(
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
     return chosen, backend, spec.value, options.value, values
+
+
+def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
+    """A preset such as cluster/mine.yaml whose first line does not say that its keys are the job's own."""
+    group = diagnostic.key
+    if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
+        hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
+        return replace(diagnostic, hint=hint)
+    if diagnostic.code != "JC1201" or group not in composed.choices:
+        return diagnostic
+    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
+    return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

@@ -136,7 +136,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     parsed = _parse(word, sweep)
     if parsed is None:
         if opens in _OPENING:
-            as_text = shlex.quote(f"{word.partition('=')[0]}={_quote(right, double=True)}")
+            as_text = shlex.quote(f"{word.partition('=')[0].removeprefix('++')}={_quote(right, double=True)}")
             raise _Unreadable(
                 f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
                 f"{as_text} if it is text",
@@ -189,7 +189,7 @@ def _parse(word: str, sweep: bool) -> Any:
 
     try:
         return _parser(sweep)(word)
-    except (OverrideParseException, HydraException, RecursionError):
+    except (OverrideParseException, HydraException, RecursionError, ValueError):  # the last: an int of 5,000 digits
         return None
 
 

@@ -73,7 +73,9 @@ def find_plugins() -> dict[str, Plugin]:
     for entry in _entry_points():
         plugin = _from_entry_point(entry)
         if plugin.name in found and found[plugin.name].folder != plugin.folder:
-            because = f"{found[plugin.name].root} and {entry.value} both bring it"
+            first = found[plugin.name]
+            other = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
+            because = f"{other} and package {plugin.folder.name} both bring it"
             hint = f"remove one of the packages, or rename the entry point of {entry.value}"
             raise CompileError([Diagnostic("JC4002", f"two backends are called {plugin.name}", because, hint)])
         found[plugin.name] = plugin
@@ -86,7 +88,7 @@ def _entry_points() -> list[EntryPoint]:
         return []
     from importlib.metadata import entry_points
 
-    return sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)
+    return sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value))
 
 
 def _may_have_plugins(folder: Path) -> bool:

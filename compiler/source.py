@@ -73,6 +73,40 @@ class JobcSource(ConfigSource):
         )
 
 
+class NoHydraJob(ConfigSource):
+    """Empty options for the groups of Hydra that configure a Hydra job: jobc composes and starts none.
+
+    They save reading eight of Hydra's own files, a tenth of a compile.
+    """
+
+    _EMPTY = frozenset(
+        f"hydra/{group}/default"
+        for group in ("help", "hydra_help", "hydra_logging", "job_logging", "output", "env")
+    )
+
+    @staticmethod
+    def scheme() -> str:
+        return "no-hydra-job"
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return any(name.startswith(f"{config_path}/") for name in self._EMPTY)
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path in self._EMPTY
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        return []
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        if config_path not in self._EMPTY:
+            raise ConfigLoadError(f"Config not found : {config_path}")
+        package = config_path.rpartition("/")[0].replace("/", ".")
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create({}), {"package": package})
+
+
 def origin_root(provider: str, file: str) -> tuple[str, str]:
     """(root, path) of a file for its origins; our own folders lie below one root, `jobc`."""
     root, _, folder = provider.partition(":")
@@ -105,11 +139,14 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
         _refuse_deep(text, Origin(root, path))
         node = yaml.compose(text, Loader=_Loader)
         reader = _Reader(root, path)
-        tree = {} if node is None else reader.document(node)
+        empty = isinstance(node, yaml.ScalarNode) and not node.value
+        tree = {} if node is None or empty else reader.document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         origin = Origin(root, path, mark.line + 1, mark.column + 1) if mark else Origin(root, path)
         because = error.problem or error.context or str(error)
+        if error.context_mark and error.context and error.context_mark.line + 1 != origin.line:
+            because = f"{because} ({error.context}, which began in line {error.context_mark.line + 1})"
         raise CompileError([_syntax_error(because, origin)]) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise CompileError([_syntax_error(str(error).split("\n", 1)[0], Origin(root, path))]) from None
@@ -127,9 +164,16 @@ def _refuse_deep(text: str, origin: Origin) -> None:
     for event in yaml.parse(text, Loader=_Loader) if len(text) > 2 * _DEEPEST else ():
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            place = Origin(origin.root, origin.path, event.start_mark.line + 1, event.start_mark.column + 1)
+            mark = event.start_mark
+            place = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
             because = f"lists and mappings are nested more than {_DEEPEST} levels deep here"
             raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", place)])
+
+
+def _tag(tag: str) -> str:
+    """A tag as the file spells it: `!!binary`, `!mine`."""
+    core = "tag:yaml.org,2002:"
+    return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 
 
 def _syntax_error(because: str, origin: Origin) -> Diagnostic:
@@ -174,9 +218,8 @@ class _Reader:
 
     def scalar(self, node: yaml.ScalarNode) -> Text | None:
         if node.tag not in _CORE_TAGS:
-            self.refuse(
-                "JC1004", node, f"unknown YAML tag {node.tag}", "a config holds plain values only", "remove the tag"
-            )
+            because = "a config holds plain values only"
+            self.refuse("JC1004", node, f"unknown YAML tag {_tag(node.tag)}", because, "remove the tag")
             return None
         quoted = node.style in ("'", '"', "|", ">")
         if node.tag.endswith(":null") and not quoted:
@@ -207,6 +250,9 @@ class _Reader:
                 self.refuse("JC1006", key_node, "a key must be text", "this key is a list or a mapping", "use a name")
                 continue
             key = key_node.value
+            if not key:
+                self.refuse("JC1006", key_node, "a key must be text", "this key is empty", "use a name")
+                continue
             if key_node.tag == "tag:yaml.org,2002:merge":
                 merged = self.value(value_node)
                 for one in merged if isinstance(merged, list) else [merged]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from collections.abc import Callable
@@ -31,6 +32,8 @@ def compile_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, wanted)
+    if not arguments.multirun:
+        gc.disable()  # one compile ends before its garbage is worth collecting
     compiled = list(compile_sweep(wanted)) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
     for one in compiled:
