@@ -1,0 +1,505 @@
+"""Wrong input of every kind gives one clear message: code, place, reason, remedy; no traceback, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from jobc.compiler.cli import main
+
+INTERNALS = (
+    "Traceback", "object_type", "full_key", "struct", "DictConfig", "ListConfig", "NoneType", "antlr",
+    "mismatched input", "extraneous input", "token recognition", "omegaconf", "recursion depth", "AnyNode", "JC9001",
+)  # fmt: skip
+
+Jobc = Callable[..., "tuple[int, str]"]
+
+
+@pytest.fixture
+def jobc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Jobc:
+    """words -> (exit status, what stderr says), in an empty folder with a fresh HOME."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+
+    def run(*words: str) -> tuple[int, str]:
+        status = main(words)
+        printed = capsys.readouterr().err
+        assert not [name for name in INTERNALS if name in printed], printed
+        assert all(c.isprintable() or c == "\n" for c in printed), "control characters of the user's text"
+        return status, printed
+
+    return run
+
+
+def write(path: str, content: str | bytes) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def codes(printed: str) -> list[str]:
+    return re.findall(r"^error\[(JC\d+)\]", printed, re.MULTILINE)
+
+
+def assert_complete(printed: str) -> None:
+    """Every message has a reason and a remedy."""
+    for block in printed.strip().split("\n\n"):
+        assert "= because: " in block and "= hint: " in block, block
+
+
+# ---- on the command line --------------------------------------------------------------------------------------------
+
+LINES = [  # words, code, what the message says besides
+    (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["optim.lrr=3"], "JC1102", "did you mean optim.lr=3?"),
+    (["modle=mlp"], "JC1102", "did you mean model=mlp?"),
+    (["nodes.x=3"], "JC1102", "nodes.x"),
+    (["model={depth: 3}"], "JC1102", "model.depth"),
+    (["~nodez"], "JC1102", "did you mean nodes?"),
+    (["model@other=mlp"], "JC1102", "did you mean model=mlp?"),
+    (["hydra.run.dir=/x"], "JC1102", "--out DIR"),
+    (["hydra/launcher=joblib"], "JC1102", "Hydra itself"),
+    (["cluster=mine"], "JC1102", "./jobc/cluster"),
+    (["+ndoes=2"], "JC1201", "did you mean nodes?"),
+    (["+model@other=mlp"], "JC1201", "other"),
+    (["model=gpt"], "JC1109", "gpt_small, gpt_tiny, mlp"),
+    (["backend=slrm"], "JC1109", "group backend has"),
+    (["model=gpt_tiny,mlp"], "JC1109", "jobc -m model=gpt_tiny,mlp"),
+    (["model=null"], "JC1109", "cannot be null"),
+    (["task=null"], "JC1109", "~task"),
+    (["~backend"], "JC4001", "backend="),
+    (["~seed"], "JC1203", "~seed"),
+    (["+seed=1"], "JC1104", "seed=1"),
+    (["++env=venv"], "JC1105", "env=venv"),
+    (["~nodes=5"], "JC1105", "nodes"),
+    (["=3"], "JC1101", "key=value"),
+    (["env.1X=3"], "JC1101", "labels={"),
+    (["env.A-B=3"], "JC1202", "env.A_B=VALUE"),
+    (["env.X=[a"], "JC1101", "'env.X=\"[a\"'"),
+    (["env.X=" + "[" * 2000], "JC1101", "a list"),
+    (["seed=" + "9" * 5000], "JC1202", "64 bits"),
+    (["time=" + "9" * 5000 + "d"], "JC1202", "365d"),
+    (["nodes=99999999999999999999"], "JC1202", "64 bits"),
+    (["optim.lr=1e999"], "JC1202", "finite"),
+    (["mem=0GiB"], "JC1202", "all memory"),
+    (["queue.name="], "JC1202", "queue.name=null"),
+    (["queue.after=5"], "JC1202", "queue.after=[5]"),
+    (["command=python train.py"], "JC1202", "command=[python,train.py]"),
+    (["mounts=[{source: /a}]"], "JC1203", "mounts.0.target"),
+    (["secrets.TOKEN=hf_abc"], "JC1202", "never a value"),
+    (["gpus=4", "procs=8"], "JC2001", "procs=4"),
+    (["loop.epochs=3"], "JC2004", "loop.epochs=null"),
+    (["batch.accumulation=2", "batch.global=64"], "JC2002", "contradicts"),
+    (["procs=2", "--"], "JC2012", "command line: -- …"),
+    (["--frobnicate"], "JC1110", "unknown option --frobnicate"),
+    (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
+    (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
+    (["--out"], "JC1110", "--out OUT"),
+    (["--cfg", "job", "ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["--cfg", "job", "-p", "optin"], "JC1102", "no section optin"),
+    (["--info", "ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["--config-dir", "nope"], "JC1108", "no such folder"),
+    (["--config-name", "confg"], "JC1108", "--config-name config"),
+    (["frobnicate"], "JC1110", "goes after --"),
+    (["compil"], "JC1110", "did you mean jobc compile?"),
+    (["why"], "JC1110", "FILE:LINE"),
+    (["why", "submit.sh"], "JC1110", "FILE:LINE"),
+    (["verify", "nope"], "JC5004", "submit.sh"),
+    (["submit", "nope"], "JC5004", "artifacts/"),
+    (["backends", "all=1"], "JC1110", "takes no words"),
+    (["explain", "JC0000"], "JC1111", "jobc explain"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "says"), LINES, ids=lambda value: str(value)[:40])
+def test_a_wrong_command_line_is_answered(words: list[str], code: str, says: str, jobc: Jobc) -> None:
+    status, printed = jobc(*words)
+    assert status == 1
+    assert set(codes(printed)) == {code}
+    assert says in printed
+    assert max(map(len, printed.splitlines())) < 1100, "a long value does not flood the screen"
+    assert not Path("artifacts").exists()
+    if code != "JC1111":
+        assert_complete(printed)
+
+
+def test_all_composing_mistakes_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("ndoes=2", "modl=3", "optim.lrr=4", "model=gpt", "+seed=1", "hydra.run.dir=x", "task=null")
+    assert status == 1
+    assert sorted(codes(printed)) == ["JC1102"] * 4 + ["JC1104"] + ["JC1109"] * 2
+
+
+def test_all_unreadable_words_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("env.A=[x", "=3", "env.B=${", "env.C=???")
+    assert (status, sorted(codes(printed))) == (1, ["JC1007", "JC1008", "JC1101", "JC1101"])
+
+
+def test_all_type_mistakes_are_reported_together(jobc: Jobc) -> None:
+    words = (
+        "nodes=x",
+        "gpus=y",
+        "time=5",
+        "mem=7",
+        "name=a b",
+        "seed=null",
+        "+extra=1",
+        "+backend.extra=1",
+        "~threads",
+    )
+    status, printed = jobc(*words)
+    assert (status, sorted(codes(printed))) == (1, ["JC1201"] * 2 + ["JC1202"] * 5 + ["JC1203", "JC1204"])
+
+
+def test_all_interpolation_mistakes_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc(
+        "env.A=${oc.env:HOME}", "env.B=${nmae}", "env.C=${foo:x}", "env.D=${env.E}", "env.E=${env.D}"
+    )
+    assert (status, sorted(codes(printed))) == (1, ["JC1106"] * 4 + ["JC1107"])
+
+
+def test_all_contradictions_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("gpus=1", "procs=2", "loop.epochs=3", "env.RANK=0", "container=docker", "batch.global=7")
+    assert (status, sorted(codes(printed))) == (1, ["JC2001", "JC2003", "JC2004", "JC2006", "JC2009"])
+
+
+@pytest.mark.parametrize(
+    "word", ["name=a\x1b[31mb", "\x1b[31mx=3", "env.X=[\x07", "model=\x1b]0;t\x07", "+x\u202e=3", "--x\x1b[2J"]
+)
+def test_control_characters_of_the_user_are_shown_not_sent(word: str, jobc: Jobc) -> None:
+    status, printed = jobc(word)
+    assert status == 1
+    assert "\\x" in printed or "\\u202e" in printed
+
+
+HINTS_THAT_COMPILE = [
+    ["env.X=[a"],
+    ["pocs=2"],
+    ["+seed=3"],
+    ["model=gpt_tin"],
+    ["time=90"],
+    ["mem=64G"],
+    ["procs=0"],
+    ["seed=010"],
+    ["name=a b"],
+    ["queue.after=5"],
+    ["code.kind=snapshott"],
+    ["queue.exclusive=1"],
+    ["seed=null"],
+    ["gpus=4", "procs=8"],
+    ["batch.accumulation=2", "batch.global=64"],
+    ["procs=3", "batch.global=64"],
+    ["loop.epochs=3"],
+    ["env.OMP_NUM_THREADS=4"],
+    ["secrets.T=env:T", "env.T=x"],
+    ["container=docker"],
+    ["launcher=spawn", "lifecycle.max_restarts=1"],
+    ["env=venv", "python.path=null"],
+    ["nodes=2"],
+    ["launcher=srun"],
+    ["hosts=a,a"],
+]
+
+
+@pytest.mark.parametrize("words", HINTS_THAT_COMPILE, ids=" ".join)
+def test_the_hint_compiles(words: list[str], jobc: Jobc) -> None:
+    """What the hint says replaces the word that the message blames; a second hint may follow the first."""
+    seen = set()
+    for _ in range(3):
+        status, printed = jobc("check", *words)
+        if status == 0:
+            break
+        assert printed not in seen, printed
+        seen.add(printed)
+        hint = re.findall(r"= hint: (?:did you mean )?(.*)", printed)[0]
+        new = shlex.split(re.split(r", | or |; | if | for |\?", hint)[0])
+        blamed = "".join(re.findall(r"--> command line: (.*?)(?:   \(|$)", printed, re.MULTILINE)[:1])
+        keys = {word.partition("=")[0] for word in new}
+        words = [w for w in words if (w != blamed or new[0][0] == "~") and w.partition("=")[0] not in keys] + new
+    assert seen and status == 0, printed
+
+
+# ---- in a file ------------------------------------------------------------------------------------------------------
+
+FILES = [  # text below `# @package _global_`, code, place, what the message says besides
+    ("nodse: 2", "JC1201", "2:8", "did you mean nodes?"),
+    ("loop:\n  setps: 3", "JC1201", "3:10", "did you mean loop.steps?"),
+    ("env.X: 3", "JC1201", "2:8", "env: {X: VALUE}"),
+    ("backend: {partition: x}", "JC1201", "2:22", "backend.partition"),
+    ("backend: slurm", "JC1202", "2:10", "override /backend: slurm"),
+    ("model: 3", "JC1202", "2:8", "'3'"),
+    ("model: {kind: null}", "JC1202", "2:15", "gpt, mlp"),
+    ("labels: x", "JC1202", "2:9", "labels.NAME=VALUE"),
+    ("queue: null", "JC1204", "2:8", "a mapping"),
+    ("time: 12", "JC1202", "2:7", "time=12m"),
+    ("hosts: [a, [b]]", "JC1202", "2:9", "a list"),
+    ("mounts: [x]", "JC1202", "2:10", "mounts.0"),
+    ("optim: {betas: [0.9]}", "JC1202", "2:17", "2 values"),
+    ("env: {X: a", "JC1002", "3:1", "began in line 2"),
+    ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
+    ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
+    ("env: {X: a: b}", "JC1002", "2:11", "quote text"),
+    ("- a", "JC1002", "2:1", "mapping"),
+    ("env:\n  X: a\n  X: b\nname: y\nenv: {}", "JC1003", "4:3", "line 3 sets it already"),
+    ("env: {X: !!python/object:os.system x}", "JC1004", "2:10", "!!python/object"),
+    ("env: !include x.yaml", "JC1004", "2:6", "!include"),
+    ("env: &a\n  X: *a", "JC1005", "2:6", "itself"),
+    ("env: &a\n  <<: *a", "JC1005", "2:6", "itself"),
+    ("? [a]\n: b", "JC1006", "2:3", "list or a mapping"),
+    ("'': b", "JC1006", "2:1", "empty"),
+    ("env: {X: '${x'}", "JC1007", "2:10", "\\${HOME}"),
+    ("env: {X: '${nmae}'}", "JC1106", "2:10", "did you mean ${name}?"),
+    ("env: {X: '${env.Y}', Y: '${env.X}'}", "JC1106", "2:10", "leads back to itself"),
+    ("env: {X: '${oc.env:HOME}'}", "JC1107", "2:10", "compiling machine"),
+    ("env:\n  X: ???", "JC1008", "3:6", "leave the key out"),
+    ("nodes: 99999999999999999999", "JC1202", "2:8", "64 bits"),
+    ('env: {X: "a\\0b"}', "JC2013", "2:10", "NUL"),
+    ('name: "a\\e[31m"', "JC1202", "2:7", "\\x1b"),
+    ('"k\\e[31m": 3', "JC1201", "2:12", "\\x1b"),
+    ("env:\n" + "\n".join(" " * i + "a:" for i in range(1, 2000)), "JC1002", "102:101", "100 levels"),
+    ("env: {X: " + "[" * 2000 + "]" * 2000 + "}", "JC1002", "2:108", "100 levels"),
+    ("env: {X: " + "[" * 40000 + "]" * 40000 + "}", "JC1002", "2:108", "100 levels"),
+    ("defaults: [override /model: gtp_tiny]", "JC1109", "2:22", "gpt_tiny"),
+    ("defaults: [override /modle: mlp]", "JC1105", "", "did you mean override /model?"),
+    ("defaults: [/model: mlp]", "JC1105", "", "two files choose model"),
+    ("defaults: 3", "JC1105", "", "cluster/mine.yaml"),
+    ("defaults: [{override /model: mlp, override /data: digits}]", "JC1105", "", "one group each"),
+    ("defaults: [mine]", "JC1105", "", "brings in its own file"),
+    ("optim: [a]", "JC1105", "", "cluster/mine.yaml"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "place", "says"), FILES, ids=lambda value: str(value)[:40])
+def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: str, says: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", f"# @package _global_\n{text}\n")
+    status, printed = jobc("cluster=mine")
+    assert status == 1
+    assert set(codes(printed)) == {code}, printed
+    assert says in printed
+    assert not place or f"--> project:cluster/mine.yaml:{place}" in printed, printed
+    assert_complete(printed)
+
+
+def test_a_file_that_is_no_utf8_is_answered(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", b"# @package _global_\nname: Z\xfcrich\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert "project:cluster/mine.yaml" in printed and "byte 27" in printed
+
+
+def test_a_folder_in_the_place_of_a_file_is_no_option(jobc: Jobc) -> None:
+    Path("jobc/cluster/mine.yaml").mkdir(parents=True)
+    write("jobc/cluster/other.yaml", "# @package _global_\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1109"])
+    assert "group cluster has: other" in printed
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "nodes: 1\n"])
+def test_a_preset_without_its_first_line_is_told_of_it(text: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", text)
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1201"])
+    assert "cluster/mine.yaml" in printed and "`# @package _global_`" in printed
+
+
+@pytest.mark.parametrize("text", ["# @package _global_\n", "# @package _global_\n---\n"])
+def test_an_empty_preset_changes_nothing(text: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", text)
+    assert jobc("check", "cluster=mine") == (0, "")
+
+
+def test_several_mistakes_of_a_file_are_reported_together(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\nname: !x y\nname: b\nenv: {A: '${', B: '???'}\n? [a]\n: b\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, sorted(codes(printed))) == (1, ["JC1003", "JC1004", "JC1006", "JC1007", "JC1008"])
+
+
+# ---- the artifact directory -----------------------------------------------------------------------------------------
+
+TARGET = Path("artifacts/job/local")
+
+
+def whole(target: Path = TARGET) -> bool:
+    """Nothing is missing or changed, and nothing temporary lies beside it."""
+    return main(["verify", str(target)]) == 0 and [p.name for p in target.parent.iterdir()] == [target.name]
+
+
+def test_a_folder_of_somebody_else_is_left_alone_even_with_force(jobc: Jobc) -> None:
+    write(f"{TARGET}/notes.txt", "mine")
+    for words in ([], ["--force"]):
+        status, printed = jobc(*words)
+        assert (status, codes(printed)) == (1, ["JC5001"])
+    assert [p.name for p in TARGET.iterdir()] == ["notes.txt"]
+
+
+def test_a_link_as_target_is_left_alone(jobc: Jobc) -> None:
+    assert jobc("--out", "elsewhere")[0] == 0
+    TARGET.parent.mkdir(parents=True)
+    TARGET.symlink_to(Path("elsewhere/job/local").absolute())
+    status, printed = jobc("seed=1")
+    assert (status, codes(printed)) == (1, ["JC5001"])
+    assert TARGET.is_symlink() and whole(Path("elsewhere/job/local"))
+
+
+def test_hand_edits_are_kept_without_force_and_replaced_with_it(jobc: Jobc) -> None:
+    jobc()
+    script = TARGET / "submit.sh"
+    lines = script.read_text().splitlines(keepends=True)
+    script.write_text("".join([*lines[:3], "echo mine\n", *lines[3:]]))
+    write(f"{TARGET}/notes.txt", "mine")
+    status, printed = jobc()
+    assert (status, codes(printed)) == (1, ["JC5002"])
+    assert "submit.sh line 4" in printed and "notes.txt (added)" in printed and "--force" in printed
+    assert "echo mine" in script.read_text()
+    assert jobc("--force")[0] == 0
+    assert whole() and "echo mine" not in script.read_text()
+
+
+@pytest.mark.parametrize("path", ["artifacts", "artifacts/job", "artifacts/job/local"])
+def test_a_file_where_a_folder_should_be_is_left_alone(path: str, jobc: Jobc) -> None:
+    write(path, "mine")
+    status, printed = jobc()
+    assert status == 1 and codes(printed)[0] in ("JC5001", "JC5003")
+    assert "--out DIR" in printed and Path(path).read_text() == "mine"
+
+
+@pytest.fixture
+def mounted() -> Iterator[Callable[..., None]]:
+    """mount(8) with a clean-up."""
+    places: list[str] = []
+
+    def mount(*words: str) -> None:
+        subprocess.run(["mount", *words], check=True)
+        places.append(words[-1])
+
+    yield mount
+    for place in reversed(places):
+        subprocess.run(["umount", place], check=False)
+
+
+def can_mount() -> bool:
+    try_it = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return os.geteuid() == 0 and subprocess.run(try_it, capture_output=True, check=False).returncode == 0
+
+
+MOUNTS = can_mount()
+
+
+def test_a_read_only_place_is_left_alone(jobc: Jobc, mounted: Callable[..., None]) -> None:
+    jobc()
+    if MOUNTS:
+        mounted("--bind", "artifacts", "artifacts")
+        mounted("-o", "remount,ro,bind", "artifacts")
+    else:
+        TARGET.parent.chmod(0o555)
+    try:
+        status, printed = jobc("seed=1")
+    finally:
+        if not MOUNTS:
+            TARGET.parent.chmod(0o755)
+    assert (status, codes(printed)) == (1, ["JC5003"])
+    assert "what was there is unchanged" in printed and whole()
+
+
+@pytest.mark.parametrize("limit", ["file size", *(["disk"] if MOUNTS else [])])
+def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, mounted: Callable[..., None]) -> None:
+    if limit == "disk":
+        jobc("--out", "trial")
+        size = sum(-(-p.stat().st_size // 4096) * 4 for p in Path("trial").rglob("*") if p.is_file())
+        Path("artifacts").mkdir()
+        mounted("-t", "tmpfs", "-o", f"size={size * 3 // 2}k", "tmpfs", "artifacts")
+    jobc()
+    before = (TARGET / "spec.yaml").read_text()
+    command = 'ulimit -f 4; exec "$@"' if limit == "file size" else 'exec "$@"'
+    done = in_process_of_its_own("seed=1", shell=command)
+    assert (done.returncode, codes(done.stderr)) == (1, ["JC5003"]), done.stderr
+    assert ("No space left" if limit == "disk" else "File too large") in done.stderr
+    assert whole() and (TARGET / "spec.yaml").read_text() == before
+
+
+def in_process_of_its_own(
+    *words: str, shell: str = 'exec "$@"', before: str = "", path: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """jobc as a program. before: Python run first; path: folder of plugins."""
+    start = "from jobc.compiler.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = f"import sys; sys.path.pop(0)\n{dedent(before)}\n{start}"
+    import_path = os.pathsep.join(p for p in (path, os.environ.get("PYTHONPATH", "")) if p)
+    environment = {**os.environ, "PYTHONPATH": import_path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["bash", "-c", shell, "bash", sys.executable, "-c", program, *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+KILLED = """
+    import os, signal
+    opened = 0
+    def watch(event, arguments):
+        global opened
+        if event == "open" and "/.local." in str(arguments[0]):
+            opened += 1
+            if opened == {count}:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(watch)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_compile_killed_while_it_writes_leaves_the_old_directory_whole(count: int, jobc: Jobc) -> None:
+    jobc()
+    done = in_process_of_its_own("seed=1", before=KILLED.format(count=count))
+    assert done.returncode == -9, done.stderr
+    assert main(["verify", str(TARGET)]) == 0
+    assert len(list(TARGET.parent.iterdir())) == 2, "what the killed compile left"
+    assert jobc("seed=2")[0] == 0
+    assert whole()
+
+
+# ---- plugins --------------------------------------------------------------------------------------------------------
+
+
+def make_plugin(package: str, name: str, module: str) -> str:
+    """A package on a path of its own, found without being installed; gives the path."""
+    write(f"plugins/{package}/__init__.py", "")
+    write(f"plugins/{package}/backend.py", module)
+    write(f"plugins/{package}/conf/backend/{name}.yaml", "{}\n")
+    write(f"plugins/{package}-1.dist-info/METADATA", f"Name: {package}\nVersion: 1\n")
+    write(f"plugins/{package}-1.dist-info/entry_points.txt", f"[jobc.backends]\n{name} = {package}.backend:BACKEND\n")
+    return str(Path("plugins").absolute())
+
+
+def test_a_plugin_that_raises_on_import_does_not_harm_the_others(jobc: Jobc) -> None:
+    path = make_plugin("acme", "acme", "raise RuntimeError('no licence')")
+    assert in_process_of_its_own(path=path).returncode == 0
+    listed = in_process_of_its_own("backends", path=path)
+    assert "local  (jobc:backends/local)" in listed.stdout and "[JC4003]" in listed.stderr
+    used = in_process_of_its_own("backend=acme", path=path)
+    assert (used.returncode, codes(used.stderr)) == (1, ["JC4003"])
+    assert "no licence" in used.stderr and "Traceback" not in used.stderr
+
+
+def test_two_plugins_of_one_name_are_both_named(jobc: Jobc) -> None:
+    make_plugin("acme", "acme", "BACKEND = None")
+    path = make_plugin("other", "acme", "BACKEND = None")
+    used = in_process_of_its_own("backend=acme", path=path)
+    assert (used.returncode, codes(used.stderr)) == (1, ["JC4002"])
+    assert "package acme and package other both bring it" in used.stderr
+
+
+def test_compiling_needs_no_torch(jobc: Jobc) -> None:
+    done = in_process_of_its_own("procs=2", before="sys.modules['torch'] = None")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_home_is_no_mistake(jobc: Jobc, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(os.environ["HOME"])
+    assert jobc("check") == (0, "")

@@ -1,0 +1,215 @@
+"""The command line as a user meets it: whole processes, their output and exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+
+
+class Shell:
+    """A user with an empty home and an empty project folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.project, self.home = root / "project", root / "home"
+        self.project.mkdir()
+        self.home.mkdir()
+
+    def jobc(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run([str(BIN / "jobc"), *words])
+
+    def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        return subprocess.run(words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120)
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_compiling_prints_where_to_start(shell: Shell) -> None:
+    done = shell.jobc("name=hello", "procs=2")
+    assert done.returncode == 0, done.stderr
+    assert "start with artifacts/hello/local/submit.sh" in done.stdout
+    assert (shell.project / "artifacts/hello/local/submit.sh").stat().st_mode & 0o111
+
+
+def test_help_and_version_need_no_hydra(shell: Shell) -> None:
+    program = "import sys; from jobc.compiler.cli import main; s = main([sys.argv[1]]); assert 'hydra' not in sys.modules; sys.exit(s)"
+    for option in ("--help", "--version"):
+        done = shell.run([sys.executable, "-c", program, option])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("jobc")
+
+
+def test_words_after_two_dashes_are_the_command(shell: Shell) -> None:
+    assert shell.jobc("name=own", "--", "train.py", "--lr", "0.1", "--data=/x", "-m", "--", "a b").returncode == 0
+    text = (shell.project / "artifacts/own/local/node.sh").read_text()
+    words = text.split("command=(\n")[1].split("\n)")[0].split("\n")
+    assert [word.strip() for word in words] == ["python3", "train.py", "--lr", "0.1", "--data=/x", "-m", "--", "'a b'"]
+
+
+def test_a_sweep_makes_one_directory_each(shell: Shell) -> None:
+    done = shell.jobc("-m", "name=sweep", "procs=1,2", "optim.lr=1e-3,24.10", "seed=range(3,5)")
+    assert done.returncode == 0, done.stderr
+    made = sorted(p.parent.parent.name for p in (shell.project / "artifacts").glob("*/local/train.json"))
+    assert len(made) == 8
+    assert "sweep+procs=2,optim.lr=24.10,seed=4" in made
+
+
+def test_a_failing_point_of_a_sweep_writes_nothing(shell: Shell) -> None:
+    done = shell.jobc("-m", "procs=1,2,none")
+    assert done.returncode == 1
+    assert "JC1202" in done.stderr
+    assert not (shell.project / "artifacts").exists()
+
+
+def test_user_project_and_given_folders_win_in_that_order(shell: Shell) -> None:
+    for folder, lr in ((shell.home / ".config/jobc", "1e-5"), (shell.project / "jobc", "1e-4"), (shell.project / "mine", "1e-6")):
+        (folder / "experiment").mkdir(parents=True)
+        (folder / "experiment" / "long.yaml").write_text(f"# @package _global_\noptim:\n  lr: {lr}\n")
+    (shell.home / ".config/jobc/experiment/only_user.yaml").write_text("# @package _global_\nname: user\n")
+
+    def lr(*words: str) -> float:
+        done = shell.jobc("name=x", *words)
+        assert done.returncode == 0, done.stderr
+        return float(json.loads((shell.project / "artifacts/x/local/train.json").read_text())["optim"]["lr"])
+
+    assert lr("+experiment=long") == 1e-4
+    assert lr("--config-dir", "mine", "+experiment=long") == 1e-6
+    assert shell.jobc("+experiment=only_user").stdout.startswith("artifacts/user/local")
+    why = shell.jobc("why", *[f"artifacts/x/local/train.json:{n}" for n in range(1, 40)]).stdout
+    assert "input:experiment/long.yaml:3:7" in why
+
+
+def test_cfg_prints_text_as_it_was_written(shell: Shell) -> None:
+    shell.write("jobc/experiment/e.yaml", "# @package _global_\ntime: 12:00:00\nimage: 24.10\nenv: {A: on, B: 0755}\n")
+    done = shell.jobc("--cfg", "job", "+experiment=e", "name=${storage.root}")
+    assert done.returncode == 0, done.stderr
+    for line in ("time: 12:00:00", "image: 24.10", "  A: on", "name: ${storage.root}"):
+        assert line in done.stdout.replace("'", "").replace('"', "")
+
+
+@pytest.mark.parametrize("info", ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"])
+def test_info_is_what_hydra_users_know(shell: Shell, info: str) -> None:
+    done = shell.jobc("--info", info)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 100
+
+
+def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
+    done = shell.jobc("name=x", "env={A: '1', B: two}", "~env.B", "++optim.lr=1e-4", "optim.betas=[0.8,0.9]")
+    assert done.returncode == 0, done.stderr
+    text = (shell.project / "artifacts/x/local/node.sh").read_text()
+    assert "export A=1" in text
+    assert "export B=" not in text
+
+
+COMPLETIONS = {
+    "jobc backend=": ["backend=local"],
+    "jobc task=g": ["task=gpt_small", "task=gpt_tiny"],
+    "jobc ver": ["verify "],
+    "jobc nod": ["nodes="],
+    "jobc optim.warm": ["optim.warmup_steps="],
+    "jobc loop.precision=": ["loop.precision=bf16", "loop.precision=fp32"],
+    "jobc loop.compile=t": ["loop.compile=true"],
+    "jobc --conf": ["--config-dir ", "--config-name "],
+    "jobc backend.det": ["backend.detach="],
+    "jobc -- tr": [],
+}
+
+
+def test_bash_completes_keys_groups_and_options(shell: Shell) -> None:
+    """In a real bash: its own function, called as readline would call it."""
+    shell.write("jobc/task/mine.yaml", "# @package _global_\n")
+    script = ['eval "$(jobc completion bash)"', "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}"]
+    for line in [*COMPLETIONS, "jobc task=m"]:
+        script.append(f"COMP_LINE={line!r} COMP_POINT={len(line)}; _jobc; printf '%s|' \"${{COMPREPLY[@]}}\"; echo")
+    done = shell.run(["bash", "-euc", "\n".join(script)])
+    assert done.returncode == 0, done.stderr
+    found = [[word for word in line.split("|") if word] for line in done.stdout.splitlines()]
+    assert dict(zip(COMPLETIONS, found, strict=False)) == COMPLETIONS
+    assert found[-1] == ["task=mine"], "options of the user's own folders"
+
+
+def test_completion_where_bash_splits_at_the_equals_sign(shell: Shell) -> None:
+    script = 'eval "$(jobc completion bash)"; COMP_LINE="jobc task=dig" COMP_POINT=13; _jobc; echo "${COMPREPLY[@]}"'
+    assert shell.run(["bash", "-euc", script]).stdout == "digits\n"
+
+
+def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
+    shell.jobc("name=x")
+    directory = shell.project / "artifacts/x/local"
+    assert shell.jobc("verify", "artifacts/x/local").returncode == 0
+    lines = (directory / "submit.sh").read_text().split("\n")
+    lines[3] += " # mine"
+    lines.insert(6, "echo hello")
+    (directory / "submit.sh").write_text("\n".join(lines))
+    (directory / "notes.txt").write_text("x")
+    (directory / "stop.sh").unlink()
+    done = shell.jobc("verify", "artifacts/x/local")
+    assert done.returncode == 1
+    for words in ("submit.sh lines 4, 7", "notes.txt (added)", "stop.sh (missing)"):
+        assert words in done.stderr
+
+
+def test_why_answers_for_every_line_of_every_file(shell: Shell) -> None:
+    shell.jobc("name=x", "env.A=1")
+    directory = shell.project / "artifacts/x/local"
+    places = []
+    for file in sorted(p for p in directory.rglob("*") if p.is_file()):
+        count = file.read_text().count("\n")
+        places += [f"{file.relative_to(shell.project)}:{n}" for n in range(1, count + 1)]
+    done = shell.jobc("why", *places)
+    assert done.returncode == 0, done.stderr
+    answers = [line for line in done.stdout.splitlines() if line.startswith(("  from ", "  copied ", "  made "))]
+    assert len(answers) == len(places)
+
+
+def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) -> None:
+    shell.write("work.py", "import os, sys\nprint('hello from', os.environ['RANK'])\nsys.exit(int(sys.argv[1]))\n")
+    for status in (0, 65, 75):
+        done = shell.jobc("run", "name=own", "launcher=spawn", "procs=2", "--", "work.py", str(status))
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "hello from 0" in done.stdout
+    status = shell.jobc("status", "artifacts/own/local").stdout
+    assert "exit 75" in status
+    assert shell.jobc("logs", "artifacts/own/local", "--rank", "1").stdout.count("hello from 1") == 1
+
+
+def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
+    shell.write("work.py", "import time\nprint('step 1/9  loss 2.0', flush=True)\ntime.sleep(60)\n")
+    assert shell.jobc("run", "--detach", "name=own", "launcher=spawn", "--", "work.py").returncode == 0
+    watcher = subprocess.Popen(
+        [str(BIN / "jobc"), "watch", "artifacts/own/local"], cwd=shell.project, stdout=subprocess.PIPE, text=True
+    )
+    assert watcher.stdout is not None
+    assert any("step 1/9" in line for line in iter(watcher.stdout.readline, "")), "the live line"
+    stopped = shell.jobc("stop", "artifacts/own/local")
+    assert stopped.returncode == 0, stopped.stderr
+    assert watcher.wait(timeout=30) == 0
+    assert "stopped" in shell.jobc("status", "artifacts/own/local").stdout
+
+
+def test_our_own_bug_is_status_2_and_one_line(shell: Shell) -> None:
+    program = (
+        "import sys, jobc.compiler.cli.compiling as c; from jobc.compiler.cli import main\n"
+        "c.COMMANDS['check'] = lambda arguments: 1 / 0\nsys.exit(main(['check']))"
+    )
+    done = shell.run([sys.executable, "-c", program])
+    assert done.returncode == 2
+    assert "JC9001" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,113 @@
+"""Every diagnostic code has a page whose examples are true: the wrong commands give the code, the right ones compile.
+
+The blocks run with bash in an empty folder with a fresh HOME; four at a time, because each start of jobc waits on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+from jobc.compiler.registry import PACKAGE
+
+CODES = PACKAGE / "compiler" / "codes"
+PAGES = sorted(CODES.glob("*.md"))
+OUR_BUG = {"JC9001": 2}
+
+
+def raised_codes() -> set[str]:
+    """Codes in string literals that stand alone, as a Diagnostic has them; docstrings only mention codes."""
+    sources = [*(PACKAGE / "compiler").rglob("*.py"), *(PACKAGE / "backends").rglob("*.py")]
+    return {code for file in sources for code in re.findall(r'"(JC\d{4})"', file.read_text(encoding="utf-8"))}
+
+
+def block(page: Path, heading: str) -> str:
+    found = re.findall(
+        rf"^## {heading}\n\n```bash\n(.*?)```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert len(found) == 1, f"{page.name} needs one bash block below ## {heading}"
+    return str(found[0])
+
+
+Run = Callable[[Path, str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Run:
+    """(page, heading) -> its finished bash; all selected blocks are started at once, unless xdist shares them out."""
+    shims = tmp_path_factory.mktemp("bin")
+    jobc = shims / "jobc"
+    jobc.write_text(f"#!{sys.executable}\nimport sys\nfrom jobc.compiler.cli import main\nsys.exit(main())\n")
+    jobc.chmod(0o755)
+
+    @cache
+    def finished(page: Path, heading: str) -> subprocess.CompletedProcess[str]:
+        home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+        path = os.pathsep.join((str(shims), str(Path(sys.executable).parent), os.environ["PATH"]))
+        environment = {**os.environ, "HOME": str(home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("XDG_CONFIG_HOME", None)
+        script = ["bash", "-euo", "pipefail", "-c", block(page, heading)]
+        return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return finished
+    selected = {item.nodeid.partition("[")[2].rstrip("]") for item in request.session.items}
+    blocks = [(page, heading) for heading in ("Wrong", "Right") for page in PAGES if page.stem in selected]
+    pool = ThreadPoolExecutor(max_workers=4)
+    started = {key: pool.submit(finished, *key) for key in blocks}
+    return lambda page, heading: started[page, heading].result()
+
+
+def test_every_raised_code_has_a_page_and_every_page_a_code() -> None:
+    assert {page.stem for page in PAGES} == raised_codes()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_begins_with_its_code_and_a_title(page: Path) -> None:
+    first, blank, meaning = page.read_text(encoding="utf-8").split("\n")[:3]
+    assert re.fullmatch(rf"# {page.stem}: [^A-Z].*[^.]", first) or re.fullmatch(
+        rf"# {page.stem}: [A-Z]{{2}}.*[^.]", first
+    )
+    assert blank == "" and meaning
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_wrong_commands_give_the_code(page: Path, run: Run) -> None:
+    done = run(page, "Wrong")
+    assert f"[{page.stem}]" in done.stderr, done.stdout + done.stderr
+    assert done.returncode == OUR_BUG.get(page.stem, 1), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_right_commands_compile(page: Path, run: Run) -> None:
+    done = run(page, "Right")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("spelling", ["JC2001", "jc2001"])
+def test_explain_prints_the_page(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", spelling]) == 0
+    assert capsys.readouterr().out == (CODES / "JC2001.md").read_text(encoding="utf-8")
+
+
+def test_explain_without_a_code_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [page.stem for page in PAGES]
+
+
+def test_explain_suggests_a_near_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "JC20O1"]) == 1
+    printed = capsys.readouterr().err
+    suggested = re.search(r"hint: jobc explain (JC\d{4})", printed)
+    assert "[JC1111]" in printed and suggested and (CODES / f"{suggested[1]}.md").is_file()
