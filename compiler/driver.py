@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,9 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         *check.check_training(plan),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(chosen.name), table, request.strict),
-        *backend.check(plan, options),
     ]
+    with _of_plugin(chosen, "check"):
+        found += backend.check(plan, options)
     diagnostics = _stop_on(_placed(found, origin_of))
     render = _render(chosen, plan, options, spec)
     files = [*_emit(backend, chosen, plan, options, render), *neutral.neutral_files(plan, backend, missing, render)]
@@ -163,13 +165,9 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
-    """The backend's files; a template or plugin error is a diagnostic that names the backend (JC9002)."""
-    try:
+    """The backend's files; JC9003 when they are not those that a backend emits."""
+    with _of_plugin(chosen, "emit"):
         files = list(backend.emit(plan, options, render))
-    except Exception as error:
-        because = f"{type(error).__name__}: {error}"
-        hint = "this is a bug of the backend; please report it with the command line"
-        raise CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to emit", because, hint)]) from error
     paths = [file.path for file in files]
     wrong = [p for p in paths if p.startswith(("/", ".jobc/", "lib/")) or ".." in p.split("/") or paths.count(p) > 1]
     lacking = [verb for verb in VERBS if verb not in paths]
@@ -178,6 +176,17 @@ def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, rend
         hint = "see jobc.compiler.backend.Backend.emit"
         raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
     return files
+
+
+@contextmanager
+def _of_plugin(chosen: Plugin, step: str) -> Iterator[None]:
+    """An error in a backend's own code or template is a diagnostic that names the backend (JC9002)."""
+    try:
+        yield
+    except Exception as error:
+        because = f"{type(error).__name__}: {error}"
+        hint = "this is a bug of the backend; please report it with the command line"
+        raise CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)]) from error
 
 
 def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:

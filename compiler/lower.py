@@ -70,6 +70,8 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         threads_per_rank=threads,
         env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
         secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
+        secret_kinds=lambda s: tuple(sorted({secret(s.secrets[name]).kind for name in s.secrets})),
+        parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
         setup=low.make(
             "setup", Setup, kind=lambda s: s.python.kind, lines=setup_lines, python=lambda s: s.python.interpreter
@@ -82,7 +84,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             workdir=lambda s: s.container.workdir,
             options=lambda s: s.container.options,
         ),
-        mounts=lambda s: tuple(Mount(m.source, m.target, m.read_only) for m in s.mounts),
+        mounts=lambda s: tuple(Mount(m.kind, m.source, m.target, m.read_only) for m in s.mounts),
         code=low.make(
             "code",
             Code,
@@ -101,6 +103,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             Lifecycle,
             grace_s=lambda s: s.lifecycle.grace,
             time_limit_s=lambda s: s.time or 0,
+            keep_s=lambda s: s.lifecycle.keep or 0,
             max_requeues=lambda s: s.lifecycle.max_requeues,
             max_restarts=lambda s: s.lifecycle.max_restarts,
         ),
@@ -221,6 +224,13 @@ def thaw(tree: Any) -> Any:
     return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree
 
 
+def _whole_list(key: str) -> str:
+    """`mounts.0.kind` is part of the leaf `mounts`."""
+    parts = key.split(".")
+    cut = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
+    return ".".join(parts[:cut])
+
+
 def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> Any:
     return entry(spec, name)
 
@@ -235,7 +245,7 @@ class _Lowering:
     def leaf(self, key: str, function: Leaf) -> Any:
         read: list[str] = []
         value = function(watch(self.spec, "", read.append))
-        self.table[key] = tuple(dict.fromkeys(read))
+        self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
         return value
 
     def make(self, prefix: str, cls: type[T], **fields: Any) -> T:

@@ -114,8 +114,9 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """source: path, volume or claim; target: absolute path seen by the job."""
+    """kind: host (a path of the node), claim, volume or bucket; source: its name; target: absolute path in the job."""
 
+    kind: str
     source: str
     target: str
     read_only: bool
@@ -140,12 +141,21 @@ class Network:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """All seconds. time_limit_s: of one attempt, 0 = none. signal: what ranks get before the kill, always SIGTERM."""
+    """How an attempt ends; ranks get SIGTERM, and are killed grace_s later.
+
+    time_limit_s: of one attempt, 0 = none; keep_s: how long the engine keeps what ended (pods, machines), 0 = its own
+    """
 
     grace_s: int = _given()
     time_limit_s: int = _wish(0)
+    keep_s: int = _wish(0)
     max_requeues: int = _wish(0)
     max_restarts: int = _given()
+
+    @property
+    def kill_after_s(self) -> int:
+        """What an engine must wait before it kills: the supervisor needs some seconds after the ranks."""
+        return self.grace_s + 10
 
 
 @dataclass(frozen=True)
@@ -187,6 +197,8 @@ class LaunchPlan:
     command:   the program of every rank, without launcher
     uses_trainer: command is our trainer, so train.json and lib/ are used
     env:       variables of every rank
+    secret_kinds: the kinds that occur in secrets; not every engine can deliver each
+    parallel:  what ranks share (ddp, …); launchers such as accelerate must be told
     threads_per_rank: OMP_NUM_THREADS and torch threads
     train:     train.json as data, byte-identical over backends
     """
@@ -201,6 +213,7 @@ class LaunchPlan:
     threads_per_rank: int = _given()
     env: Mapping[str, Word] = _given()
     secrets: Mapping[str, Secret] = _given()
+    secret_kinds: tuple[str, ...] = _must(())
     labels: Mapping[str, str] = _wish({})
     setup: Setup = _given()
     container: Container = _given()
@@ -210,6 +223,7 @@ class LaunchPlan:
     lifecycle: Lifecycle = _given()
     queue: Queue = _given()
     run: Run = _given()
+    parallel: str = _given()
     train: Mapping[str, Any] = _given()
 
 

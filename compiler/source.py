@@ -80,8 +80,7 @@ class NoHydraJob(ConfigSource):
     """
 
     _EMPTY = frozenset(
-        f"hydra/{group}/default"
-        for group in ("help", "hydra_help", "hydra_logging", "job_logging", "output", "env")
+        f"hydra/{group}/default" for group in ("help", "hydra_help", "hydra_logging", "job_logging", "output", "env")
     )
 
     @staticmethod

@@ -79,8 +79,9 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder made visible to the job. source: path, volume or claim; target: absolute path; read_only."""
+    """One folder made visible to the job. kind: what source names; target: absolute path in the job; read_only."""
 
+    kind: Literal["host", "claim", "volume", "bucket"]
     source: str
     target: Path
     read_only: bool
@@ -108,11 +109,13 @@ class LifecycleSpec:
     """What happens at the end of an attempt.
 
     grace:        between the stop signal and the kill; saving must fit
+    keep:         how long an engine keeps what ended (pods, machines); null = its own rule
     max_requeues: times an engine may start the job again after preemption
     max_restarts: times the launcher restarts failed ranks in place
     """
 
     grace: Duration
+    keep: Duration | None
     max_requeues: CountOrZero
     max_restarts: CountOrZero
 

@@ -50,13 +50,14 @@ class Spelling:
     """How a backend learns a runtime variable.
 
     scope: the first scope where it is known
-    text:  shell text evaluated there (`$SLURM_NODEID`), or a field of the engine's file (`fieldRef` path)
-    form:  which of the two
+    text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
+           the engine expands from variables named before it (Kubernetes `$(NAME)`)
+    form:  which of the three
     """
 
     scope: Scope
     text: str
-    form: Literal["shell", "field"] = "shell"
+    form: Literal["shell", "field", "expand"] = "shell"
 
 
 def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:

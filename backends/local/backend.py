@@ -19,6 +19,7 @@ from ...compiler.words import RuntimeVar, Scope, Spelling
 
 LAUNCHERS = ("torchrun", "spawn")
 CODE = ("lib", "snapshot", "shared", "none")
+SECRETS = ("env", "file")
 PYTHON = ("none", "venv", "conda", "uv", "modules")
 
 
@@ -42,7 +43,7 @@ class LocalBackend:
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.SUBMIT, "plan.rendezvous.port, or a free port for 0"),
     }
-    honours = frozenset({"launcher", "setup.kind", "code.kind", "lifecycle.time_limit_s"})
+    honours = frozenset({"launcher", "setup.kind", "code.kind", "lifecycle.time_limit_s", "secret_kinds"})
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         if plan.topology.nodes != 1:
@@ -53,6 +54,8 @@ class LocalBackend:
                 f"nodes=1 procs={plan.topology.world_size} for as many ranks here",
                 key="nodes",
             )
+        for kind in plan.secret_kinds:
+            yield from _one_of(kind, SECRETS, "secrets kind", "secrets")
         yield from _one_of(plan.launcher, LAUNCHERS, "launcher", "launcher")
         yield from _one_of(plan.code.kind, CODE, "code", "code.kind")
         yield from _one_of(plan.setup.kind, PYTHON, "env", "python.kind")

@@ -104,7 +104,15 @@ def parse(argv: Sequence[str]) -> Arguments:
     options = vars(_parser().parse_intermixed_args(words))
     overrides = tuple(options.pop("words"))
     _refuse_commands(overrides)
+    if options["detach"] and command != "run":
+        raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
+    if options["package"] and not options["cfg"]:
+        raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, rest, **options)
+
+
+def _no_effect(option: str, because: str, hint: str) -> CompileError:
+    return CompileError([Diagnostic("JC1110", f"{option} has no effect here", because, hint)])
 
 
 def option_names() -> list[str]:

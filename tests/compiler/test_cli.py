@@ -78,7 +78,11 @@ def test_a_failing_point_of_a_sweep_writes_nothing(shell: Shell) -> None:
 
 
 def test_user_project_and_given_folders_win_in_that_order(shell: Shell) -> None:
-    for folder, lr in ((shell.home / ".config/jobc", "1e-5"), (shell.project / "jobc", "1e-4"), (shell.project / "mine", "1e-6")):
+    for folder, lr in (
+        (shell.home / ".config/jobc", "1e-5"),
+        (shell.project / "jobc", "1e-4"),
+        (shell.project / "mine", "1e-6"),
+    ):
         (folder / "experiment").mkdir(parents=True)
         (folder / "experiment" / "long.yaml").write_text(f"# @package _global_\noptim:\n  lr: {lr}\n")
     (shell.home / ".config/jobc/experiment/only_user.yaml").write_text("# @package _global_\nname: user\n")

@@ -37,7 +37,11 @@ def other_value(key: str, now: Any) -> str | None:
     if choices(hint):
         return None
     if isinstance(now, list):
-        return "[" + ",".join(str(float(item) / 2) if item.replace(".", "").isdigit() else f"{item}x" for item in now or ["x"]) + "]"
+        return (
+            "["
+            + ",".join(str(float(item) / 2) if item.replace(".", "").isdigit() else f"{item}x" for item in now or ["x"])
+            + "]"
+        )
     scalar = value_type(hint)
     if scalar is None:
         return "[x]" if get_origin(hint) is tuple or any(get_origin(a) is tuple for a in get_args(hint)) else None

@@ -13,7 +13,7 @@ describe_run ''
 prune_runs 0 ''
 
 # Inside an allocation these would go into the new job and cut its cores (SLURM_CPU_BIND) or override job.sbatch.
-unset "${!SLURM_@}" "${!SBATCH_@}" "${!SRUN_@}" "${!PMI@}"
+for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SRUN_@}" "${!PMI@}"; do [[ $name == SLURM_CONF ]] || unset "$name"; done
 : "${HF_TOKEN:?export it first: the job gets it from this shell}"
 
 sbatch --parsable \
