@@ -2,7 +2,7 @@
 
 In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, where each leaf was
 written, which option each group has. Hydra's exceptions become diagnostics here, all of one command line at once.
-Hydra keeps its state in process-wide singletons, so this file has the two globals that they force on us.
+Hydra keeps its state in process-wide singletons, so this file has the global that they force on us.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -71,8 +72,7 @@ class Composed:
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
-_search_path: list[Folder] = []
-_registered = False
+_search_path: list[Folder] = []  # of the compose under way; Hydra makes the plugin that reads it
 
 
 class _SearchPath(SearchPathPlugin):
@@ -82,15 +82,16 @@ class _SearchPath(SearchPathPlugin):
             search_path.append(folder.provider, f"jobc://{folder.path}")
 
 
+@cache
+def _register_plugins() -> None:
+    for plugin in (JobcSource, NoHydraJob, _SearchPath):
+        Plugins.instance().register(plugin)
+
+
 @contextmanager
 def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     """Hydra initialised on our folders, earlier ones winning; gives its config loader. Restores what was there."""
-    global _registered
-    if not _registered:
-        Plugins.instance().register(JobcSource)
-        Plugins.instance().register(NoHydraJob)
-        Plugins.instance().register(_SearchPath)
-        _registered = True
+    _register_plugins()
     _search_path[:] = folders
     read_files.clear()
     before = GlobalHydra.instance().hydra

@@ -24,7 +24,7 @@ OriginOf = Callable[[str], "Origin | None"]
 
 @dataclass(frozen=True)
 class Converted(Generic[T]):
-    """value: None when there is a diagnostic; leaves: key -> (value, its canonical text; a list has one per item; None for null)."""
+    """value: None when there is a diagnostic; leaves: key -> (value, canonical text, a list of them, or None)."""
 
     value: T | None
     leaves: dict[str, tuple[Any, Shown]]

@@ -118,10 +118,7 @@ def _readable(value: Any) -> Any:
 
 def identity_files(spec: JobSpec, plan: LaunchPlan) -> Iterator[Artifact]:
     """What a resume compares: `key = json` lines of the identity keys, and of all others that may change freely."""
-    if plan.uses_trainer:
-        identity = config.identity(config.parse(thaw(plan.train)))
-    else:
-        identity = {}
+    identity = config.identity(config.parse(thaw(plan.train))) if plan.uses_trainer else {}
     free = {
         key: value
         for key, value in flatten(spec, "")

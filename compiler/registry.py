@@ -83,7 +83,7 @@ def find_plugins() -> dict[str, Plugin]:
 
 
 def _entry_points() -> list[EntryPoint]:
-    """Sorted by name. importlib.metadata costs a tenth of a compile, so it is asked only when a package may have some."""
+    """Sorted by name. importlib.metadata costs a tenth of a compile: it is asked only when a package may have some."""
     if not any(_may_have_plugins(Path(folder)) for folder in dict.fromkeys(sys.path)):
         return []
     from importlib.metadata import entry_points

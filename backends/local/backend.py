@@ -7,8 +7,9 @@ Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import VERBS
@@ -34,7 +35,7 @@ class LocalBackend:
     name = "local"
     Options = LocalOptions
     launch = "./submit.sh"
-    spellings = {  # submit.sh makes the run, so it knows everything
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # submit.sh makes the run, so it knows everything
         RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),

@@ -26,7 +26,9 @@ class Shell:
 
     def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
-        return subprocess.run(words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
 
     def write(self, path: str, text: str) -> Path:
         file = self.project / path
@@ -48,7 +50,10 @@ def test_compiling_prints_where_to_start(shell: Shell) -> None:
 
 
 def test_help_and_version_need_no_hydra(shell: Shell) -> None:
-    program = "import sys; from jobc.compiler.cli import main; s = main([sys.argv[1]]); assert 'hydra' not in sys.modules; sys.exit(s)"
+    program = (
+        "import sys; from jobc.compiler.cli import main; s = main([sys.argv[1]]); "
+        "assert 'hydra' not in sys.modules; sys.exit(s)"
+    )
     for option in ("--help", "--version"):
         done = shell.run([sys.executable, "-c", program, option])
         assert done.returncode == 0, done.stderr

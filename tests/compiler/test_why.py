@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from typing import Any, get_args, get_origin
 
 import pytest
+
 from jobc.compiler.convert import choices, type_at, value_type
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
