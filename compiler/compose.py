@@ -18,15 +18,15 @@ from hydra import compose as hydra_compose
 from hydra import initialize
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from .convert import join
 from .diagnostics import CompileError, Diagnostic, nearest
+from .hydra_errors import explain, hydra_setting
 from .overrides import Override
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
@@ -55,6 +55,8 @@ class Composed:
         if isinstance(node, Text):
             return node.origin
         for override in reversed(self.overrides):
+            if override.key in self.choices and override.operator != "++":
+                continue  # it chose a file, and the file wrote the value
             if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
@@ -116,13 +118,13 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
 def compose_config(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> DictConfig:
     """What Hydra composes, interpolations unresolved, with its own section `hydra`. Raises CompileError."""
-    config, refused = None, [_hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
+    config, refused = None, [hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
     kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
         except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
-            diagnostic, culprit = _explain(error, kept, loader, config_name, known)
+            diagnostic, culprit = explain(error, kept, loader, config_name, known)
             refused.append(diagnostic)
             if culprit is None:
                 raise CompileError(refused) from None
@@ -130,13 +132,6 @@ def compose_config(loader: Any, config_name: str, overrides: Sequence[Override],
     if refused:
         raise CompileError(refused)
     return config
-
-
-def _hydra_setting(override: Override) -> Diagnostic:
-    because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
-    hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
-    title = f"{override.key} is a setting of Hydra itself"
-    return Diagnostic("JC1102", title, because, hint, override.origin, override.key)
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
@@ -205,144 +200,6 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
         return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
     return "it names no value", "write shell text as \\${…}, or the value itself"
-
-
-def _explain(
-    error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Iterable[str]
-) -> tuple[Diagnostic, Override | None]:
-    """Hydra's exception as a diagnostic, and the override to blame, None when a file is."""
-    message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
-    if isinstance(error, MissingConfigException):
-        return _missing_config(error, overrides, loader, config_name)
-    if isinstance(error, ValueError):
-        return _null_group(error, overrides, loader, known)
-    if fault := _file_fault(message, loader):
-        return fault, None
-    if isinstance(error, RecursionError):
-        because = "a defaults list brings in its own file, or the values are nested too deep"
-        hint = "take the loop out of the defaults lists"
-        return Diagnostic("JC1105", "cannot compose: the config has no end", because, hint), None
-    quoted = re.search(r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)'?[.\s]", message)
-    blamed = quoted[1] if quoted else ""
-    culprit = next((o for o in overrides if blamed and (o.key == blamed or o.canonical.startswith(blamed))), None)
-    if culprit is None:
-        culprit = next((o for o in overrides if f"'{o.key}'" in message or o.canonical in message), None)
-    origin = culprit.origin if culprit else None
-    key = culprit.key if culprit else ""
-    first_line = message.split("\n", 1)[0]
-    if "No match in the defaults list" in message and culprit:
-        hint = f"+{culprit.typed}"
-        return Diagnostic(
-            "JC1103", f"group {key} has no default", "a group with none is added", hint, origin, key
-        ), culprit
-    if "already at" in message and culprit:
-        hint = culprit.typed.lstrip("+")
-        return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
-    if culprit and ("Could not override" in message or "does not exist" in message):
-        return _unknown_key(message, culprit, loader, known), culprit
-    if culprit and "force-add" in message:
-        title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
-        hint = culprit.typed.lstrip("+")
-        return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
-    hint = "jobc --cfg job prints the tree that the override meets"
-    because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
-    return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
-
-
-def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[str]) -> Diagnostic:
-    """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
-    below = re.search(r"full_key: (\S+)", message)
-    key = below[1] if below else culprit.key
-    value = culprit.typed.partition("=")[2]
-    because = f"no config file has a key {key}"
-    if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
-        close, because = [group[1]], f"the group has another package than {culprit.package}"
-    elif key == "cluster":
-        close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
-    else:
-        close = nearest(key, [*known, *loader.list_groups("")])
-        close = [k for k in close if k != key]
-    if close:
-        hint = f"did you mean {close[0]}{f'={value}' if value and key == culprit.key else ''}?"
-    else:
-        hint = (
-            "write one to ./jobc/cluster or ~/.config/jobc/cluster"
-            if key == "cluster"
-            else "jobc --help lists the keys"
-        )
-    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, culprit.origin, culprit.key)
-
-
-def _null_group(
-    error: ValueError, overrides: Sequence[Override], loader: Any, known: Iterable[str]
-) -> tuple[Diagnostic, Override | None]:
-    """JC1109 for group=null, which Hydra 1.3 answers with a ValueError; any other ValueError is ours."""
-    culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
-    if culprit is None and (where := re.search(r"[iI]n '?([^':, ]+)'?[,:]", str(error))):
-        because = "its section `defaults` must be a list of `- group: option` lines, one group each"
-        hint = "defaults: [{override /model: mlp}]"
-        return Diagnostic("JC1105", f"cannot compose: {where[1]}.yaml", because, hint), None
-    if culprit is None:
-        raise error
-    key, options = culprit.key, loader.get_group_options(culprit.key)
-    because = f"group {key} has: {', '.join(sorted(options))}"
-    hint = f"{key}={options[0]}" if key in known else f"~{key}"
-    return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
-
-
-def _in_defaults(group: str, option: str) -> Origin | None:
-    """The line of a file read so far that chooses an option; Hydra keeps no places for defaults lists."""
-    line_of = re.compile(rf"[\s{{-]/?({re.escape(group)})(@[\w.]+)?\s*:\s*['\"]?{re.escape(option)}\b")
-    for place, text in read_files.items():
-        root, _, path = place.rpartition(":")
-        for number, line in enumerate(text.split("\n"), 1):
-            if found := line_of.search(line):
-                return Origin(root, path, number, found.start(1) + 1)
-    return None
-
-
-def _file_fault(message: str, loader: Any) -> Diagnostic | None:
-    """JC1105 for what a file's defaults list does wrong; None when the message is about something else."""
-    if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
-        because = "it has a list where another file has a mapping of keys, or the other way round"
-        hint = "jobc --cfg job prints what the other files give"
-        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
-    if twice := re.search(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)", message):
-        hint = f"- override /{twice[1]}: OPTION"
-        return Diagnostic("JC1105", f"cannot compose: two files choose {twice[1]}", "one is to win", hint)
-    if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
-        group = lost[2].split("@")[0]
-        close = [name for name in nearest(group, loader.list_groups("")) if name != group]
-        hint = f"did you mean override /{close[0]}?" if close else f"- /{group}: OPTION, without override"
-        because = "no file before it chooses that group"
-        return Diagnostic("JC1105", f"cannot compose: {lost[1]}.yaml overrides {lost[2]}", because, hint)
-    return None
-
-
-def _missing_config(
-    error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
-) -> tuple[Diagnostic, Override | None]:
-    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
-    group, _, option = wanted.rpartition("/")
-    if not group:
-        found = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
-        close = nearest(wanted, found)
-        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found)}"
-        return Diagnostic("JC1108", f"no config named {wanted or config_name}", "no folder has it", hint), None
-    options = list(error.options or loader.get_group_options(group))
-    culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    close = nearest(option, options) or (options if len(options) == 1 else [])
-    if "," in option:
-        hint = f"for a sweep: jobc -m {group}={option}"
-    elif close:
-        hint = f"{group}={close[0]}"
-    else:
-        hint = f"one of: {', '.join(sorted(options))}"
-    place = culprit.origin if culprit else _in_defaults(group, option)
-    because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
-    if place is None and (parent := re.search(r"In '([^']+)'", str(error))):
-        because = f"{parent[1]}.yaml asks for it; {because}"
-    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group), culprit
 
 
 def _at(tree: Any, key: str) -> Any:

@@ -30,8 +30,8 @@ from .plan import (
     Setup,
     Topology,
 )
+from .quoting import sh
 from .reads import watch
-from .render import sh
 from .spec import JobSpec
 
 KeyTable = Mapping[str, tuple[str, ...]]

@@ -15,6 +15,7 @@ from typing import Any
 from ..trainer import config
 from .artifact import Artifact, LineRange
 from .backend import Backend
+from .capabilities import shown
 from .convert import join, type_at, value_type
 from .lower import thaw
 from .plan import Demand, LaunchPlan
@@ -31,7 +32,7 @@ def neutral_files(plan: LaunchPlan, backend: Backend, left_out: Iterable[Demand]
     yield render.template("node.sh.j2", "node.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
-    asked = {demand.key: demand.value for demand in left_out}
+    asked = {demand.key: shown(demand.value) for demand in left_out}
     yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked)
 
 

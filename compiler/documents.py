@@ -1,0 +1,69 @@
+"""Text of YAML and JSON documents, and which entry each line belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import yaml
+
+
+def dump_yaml(document: Any) -> str:
+    """YAML whose every string is read back as that string by YAML 1.1 and 1.2 readers; block style, order kept."""
+    return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
+
+
+@cache
+def _dumper() -> Any:
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml: 6 times faster
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        plain = value and all((c.isalnum() and c.isascii()) or c in "-_./" for c in value) and value[0].isalpha()
+        words = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
+        style = None if plain and value.lower() not in words else '"'
+        if "\n" in value and value.isprintable() is False and all(c.isprintable() or c == "\n" for c in value):
+            style = "|" if not value.startswith((" ", "\n")) and " \n" not in value else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
+    """Line number -> data path of the innermost entry that begins at or covers it."""
+    owners: dict[int, tuple[str | int, ...]] = {}
+
+    def walk(node: yaml.Node, at: tuple[str | int, ...], first: int) -> None:
+        last = node.end_mark.line + (1 if node.end_mark.column else 0)
+        for line in range(first, max(last, first) + 1):
+            owners[line] = at
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                walk(value, (*at, key.value), key.start_mark.line + 1)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, value in enumerate(node.value):
+                walk(value, (*at, i), value.start_mark.line + 1)
+
+    root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    if root is not None:
+        walk(root, (), 1)
+    return owners
+
+
+def json_lines(node: Any) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    def walk(value: Any, at: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
+        pad = "  " * depth
+        if isinstance(value, dict) and value:
+            yield f"{pad}{head}{{\n", at
+            for i, (key, inner) in enumerate(value.items()):
+                comma = "," if i < len(value) - 1 else ""
+                yield from walk(inner, (*at, key), f"{json.dumps(key, ensure_ascii=False)}: ", comma, depth + 1)
+            yield f"{pad}}}{tail}\n", at
+        else:
+            yield f"{pad}{head}{json.dumps(value, ensure_ascii=False)}{tail}\n", at
+
+    yield from walk(node, (), "", "", 0)

@@ -1,0 +1,87 @@
+"""Which plan keys each line of a file depends on: collected while the file is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .artifact import LineRange
+
+
+@dataclass
+class Trace:
+    """The reads of one rendering. pending: since the last piece; guards: one set per open `if` or `for`; line: in the
+    template, of the piece that comes next.
+    """
+
+    pending: list[str] = field(default_factory=list)
+    guards: list[list[str]] = field(default_factory=list)
+    line: int = 1
+
+    def at(self, line: int) -> str:
+        self.line = line
+        return ""
+
+    def note(self, key: str) -> None:
+        self.pending.append(key)
+
+    def push(self) -> str:
+        self.guards.append([])
+        return ""
+
+    def pop(self) -> str:
+        self.guards.pop()
+        return ""
+
+    def guard(self, test: Any) -> Any:
+        """An `if` was decided: what its test read holds for the whole block."""
+        truth = bool(test)
+        self.guards[-1] += self.take()
+        return truth
+
+    def over(self, iterable: Any) -> Any:
+        """A `for` begins: what its iterable read holds for every round."""
+        self.guards[-1] += self.take()
+        self.guards.append([])
+        return iterable
+
+    def item(self) -> str:
+        """A `for` took its next item: what that read holds for this round."""
+        self.guards[-1] = self.take()
+        return ""
+
+    def take(self) -> list[str]:
+        taken, self.pending = self.pending, []
+        return taken
+
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the piece just made."""
+        found = dict.fromkeys(self.take())
+        for guard in self.guards:
+            found.update(dict.fromkeys(guard))
+        return tuple(found)
+
+
+class Lines:
+    """Collects (text, keys, source) pieces into lines; two pieces on one line unite their keys."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
+
+    def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
+        """line: in `file`, 0 for none; constant: template text, so the source line moves along with it."""
+        self.text.append(text)
+        for i, part in enumerate(text.split("\n")):
+            if i:
+                self.rows.append(({}, ""))
+            if part or i < text.count("\n"):
+                found, source = self.rows[-1]
+                found.update(dict.fromkeys(keys))
+                place = f"{file}:{line + i if constant else line}" if line else file
+                self.rows[-1] = (found, source or place)
+
+    def ranges(self) -> tuple[LineRange, ...]:
+        rows = self.rows[:-1] if not self.rows[-1][1] else self.rows
+        return tuple(LineRange(i, i, tuple(keys), source) for i, (keys, source) in enumerate(rows, 1))
