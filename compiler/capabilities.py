@@ -44,7 +44,7 @@ def check_honours(
         if demand.must:
             yield Diagnostic(
                 "JC4101",
-                f"backend {backend.name} cannot honour {key}={_shown(demand.value)}",
+                f"backend {backend.name} cannot honour {key}={shown(demand.value)}",
                 f"it has no word for {demand.key}, and without it this would be another job",
                 hint,
                 key=key,
@@ -52,7 +52,7 @@ def check_honours(
         else:
             yield Diagnostic(
                 "JC4102",
-                f"backend {backend.name} leaves out {key}={_shown(demand.value)}",
+                f"backend {backend.name} leaves out {key}={shown(demand.value)}",
                 f"it has no word for {demand.key}; the job is the same without",
                 hint,
                 key=key,
@@ -81,11 +81,18 @@ def _undo(key: str) -> str:
     if type(None) in get_args(hint):
         return f"{key}=null"
     if "none" in choices(hint):
-        return f"{key}=none"
+        return f"{_group(key)}=none"
     return f"{key}=[]" if get_origin(hint) is tuple else f"leave {key} at its default"
 
 
-def _shown(value: object) -> str:
+def _group(key: str) -> str:
+    """The group that sets `SECTION.kind`, else the key itself."""
+    section, _, name = key.rpartition(".")
+    return {"python": "env"}.get(section, section) if name == "kind" else key
+
+
+def shown(value: object) -> str:
+    """A plan value as a user would type it."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
     return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)

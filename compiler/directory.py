@@ -57,6 +57,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
         staging.mkdir()
         for artifact in artifacts:
             _write_file(staging / artifact.path, artifact)
+        for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
+            folder.chmod(0o755)  # whatever the umask
         _sync(staging)
         _exchange(staging, target)
     except OSError as error:
@@ -165,7 +167,7 @@ def _files(directory: Path) -> set[str]:
 
 
 def _write_file(file: Path, artifact: Artifact) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "x", encoding="utf-8", newline="") as stream:
         stream.write(artifact.text)
     file.chmod(0o755 if artifact.executable else 0o644)

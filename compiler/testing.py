@@ -1,16 +1,22 @@
 """The public conformance suite: what every backend must pass, ours and a stranger's alike.
 
-In a plugin's tests:
+In a plugin's tests/conftest.py, for the option --update-golden and asserts that explain themselves:
+
+    pytest_plugins = ["jobc.compiler.testing"]
+
+and in tests/test_acme.py:
 
     from jobc.compiler.testing import BackendSuite
 
     class TestAcme(BackendSuite):
         backend = "acme"
         golden = Path(__file__).parent / "golden"
+        stand_ins = Path(__file__).parent / "bin"
 
-Golden cases are directories `CASE/overrides.txt` (one override a line, then `--` and the command's words if any) and
-`CASE/expected/…`, or `CASE/expected.txt` for the diagnostics of a compile that must fail. `pytest --update-golden`
-rewrites them. lib/ and .jobc/ are left out: lib/ is the same everywhere and .jobc/ is derived from the rest.
+A golden case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any);
+CASE/expected/… or, for a compile that must fail, CASE/expected.txt with its diagnostics; CASE/project/… for files
+that lie beside artifacts/ when the case runs. Text equality is not enough: each case whose command is `record.py …`
+is submitted too, and every rank must receive what the case says.
 """
 
 from __future__ import annotations
@@ -22,65 +28,95 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..trainer import env as contract
 from .artifact import Artifact
 from .backend import VERBS
 from .diagnostics import CompileError, format_text
-from .driver import Compiled, Request, compile_job
+from .driver import Compiled, Request, compile_job, write_job
+from .overrides import spell
 from .registry import plugin
 from .words import RuntimeVar
 
-HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x}"
+HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x} %s ! ${HOME}"
+NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+
+RECORD = """import json, os, sys
+with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w") as file:
+    json.dump({"argv": sys.argv, "env": dict(os.environ), "folder": os.getcwd()}, file)
+"""
+
+
+# ---- pytest's side -------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what compiles now into the golden directories")
+
+
+def pytest_configure(config: Any) -> None:
+    """Goldens are accepted by a person who looks at the difference: not in CI, and by one process."""
+    if not config.getoption("--update-golden"):
+        return
+    import pytest  # here, because jobc itself does not depend on it
+
+    if os.environ.get("CI"):
+        raise pytest.UsageError("--update-golden: not in CI; run it where you can read the difference")
+    if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("--update-golden: not with -n; processes would write the same files")
+
+
+# ---- golden cases --------------------------------------------------------------------------------------------------
 
 
 def read_case(case: Path) -> Request:
     """The request of one golden case."""
-    words = [line for line in (case / "overrides.txt").read_text(encoding="utf-8").splitlines() if line]
-    command = None
-    if "--" in words:
-        at = words.index("--")
-        words, command = words[:at], tuple(words[at + 1 :])
-    return Request(tuple(words), command)
+    words = [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
+    if "--" not in words:
+        return Request(tuple(words))
+    at = words.index("--")
+    return Request(tuple(words[:at]), tuple(words[at + 1 :]))
 
 
-def golden_files(compiled: Compiled) -> dict[str, Artifact]:
-    """path -> artifact, as goldens hold them."""
-    return {a.path: a for a in compiled.artifacts if not a.path.startswith(("lib/", ".jobc/"))}
+def golden_files(compiled: Compiled, neutral: bool) -> dict[str, Artifact]:
+    """path -> artifact, as goldens hold them: no lib/, no .jobc/, and jobc's own files only with `neutral`."""
+    return {
+        a.path: a
+        for a in compiled.artifacts
+        if not a.path.startswith(("lib/", ".jobc/")) and (neutral or a.path not in NEUTRAL)
+    }
 
 
-def golden_differences(case: Path, update: bool = False) -> list[str]:
+def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
     """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
     try:
-        files = golden_files(compile_job(read_case(case)))
+        files = golden_files(compile_job(read_case(case)), neutral)
         failure = None
     except CompileError as error:
         files, failure = {}, format_text(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)
-        return []
     expected = case / "expected"
     found = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
     differences = [f"only in expected/: {p}" for p in sorted(found - set(files))]
     differences += [f"not in expected/: {p}" for p in sorted(set(files) - found)]
     for path in sorted(found & set(files)):
-        before = (expected / path).read_text(encoding="utf-8")
-        differences += difflib.unified_diff(
-            before.splitlines(), files[path].text.splitlines(), f"expected/{path}", path, lineterm=""
-        )
+        differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
         if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
             differences.append(f"{path}: executable bit differs")
-    old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else None
-    if old != failure:
-        differences += difflib.unified_diff((old or "").splitlines(), (failure or "").splitlines(), lineterm="")
-    return differences
+    old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else ""
+    return differences + _diff(old, failure or "", "diagnostics")
 
 
-def _rewrite(case: Path, files: dict[str, Artifact], failure: str | None) -> None:
-    if os.environ.get("CI"):
-        raise RuntimeError("goldens are not rewritten in CI")
+def _diff(before: str, after: str, path: str) -> list[str]:
+    return list(difflib.unified_diff(before.split("\n"), after.split("\n"), f"expected {path}", path, lineterm=""))
+
+
+def _rewrite(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
     shutil.rmtree(case / "expected", ignore_errors=True)
     (case / "expected.txt").unlink(missing_ok=True)
     if failure is not None:
@@ -88,27 +124,157 @@ def _rewrite(case: Path, files: dict[str, Artifact], failure: str | None) -> Non
     for path, artifact in files.items():
         target = case / "expected" / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(artifact.text, encoding="utf-8")
+        target.write_text(artifact.text, encoding="utf-8", newline="")
         target.chmod(0o755 if artifact.executable else 0o644)
 
 
+# ---- running an artifact -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Received:
+    """What one rank was started with. folder: its working folder."""
+
+    argv: list[str]
+    env: dict[str, str]
+    folder: str
+
+
+def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 60) -> list[Received]:
+    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received."""
+    (project / "record.py").write_text(RECORD, encoding="utf-8")
+    script = write_job(compiled, project / "artifacts") / "submit.sh"
+    outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
+    done = subprocess.run(
+        [str(script.absolute())],
+        cwd=project,
+        env={**outer, "HOME": str(project), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
+    return [Received(**json.loads(file.read_text())) for file in files]
+
+
+def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
+    """Every way in which what the ranks received is not what the plan says; empty when all is well."""
+    plan, problems = compiled.plan, []
+    if len(received) != plan.topology.world_size:
+        return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
+    needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
+    for rank, one in enumerate(received):
+        seen = contract.read(one.env, needed)
+        expected = {
+            "rank": rank,
+            "local_rank": rank % plan.topology.procs,
+            "group_rank": rank // plan.topology.procs,
+            "world_size": plan.topology.world_size,
+            "local_world_size": plan.topology.procs,
+            "node_rank": rank // plan.topology.procs,
+            "nodes": plan.topology.nodes,
+            "job_name": plan.name,
+            "master_addr": received[0].env["MASTER_ADDR"],
+            "master_port": int(received[0].env["MASTER_PORT"]),
+        }
+        problems += [
+            f"rank {rank}: {name} is {getattr(seen, name)!r}, not {value!r}"
+            for name, value in expected.items()
+            if getattr(seen, name) != value
+        ]
+        words = list(plan.command[plan.command.index("record.py") + 1 :])
+        if one.argv[1:] != words:
+            problems.append(f"rank {rank}: arguments {one.argv[1:]!r}, not {words!r}")
+        problems += [
+            f"rank {rank}: {name}={one.env.get(name)!r}, not {value!r}"
+            for name, value in plan.env.items()
+            if one.env.get(name) != value
+        ]
+        problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not one.env.get(name)]
+    return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]
+
+
+# ---- the suite -----------------------------------------------------------------------------------------------------
+
+
 class BackendSuite:
-    """Subclass it as `TestNAME`; pytest collects the methods. `overrides` makes a plain job compile for the backend."""
+    """Subclass it as `TestNAME`; pytest collects the methods.
+
+    backend:       the name behind `backend=`
+    golden:        the folder of golden cases
+    overrides:     what a plain job needs to compile for the backend
+    neutral_files: goldens also hold what jobc adds to every artifact (ours do; a plugin need not follow our changes)
+    stand_ins:     folder of programs that take the engine's place, first on PATH when an artifact is run
+    """
 
     backend: ClassVar[str]
     golden: ClassVar[Path]
     overrides: ClassVar[tuple[str, ...]] = ()
+    neutral_files: ClassVar[bool] = False
+    stand_ins: ClassVar[Path | None] = None
 
     def compile(self, *words: str, command: tuple[str, ...] | None = None) -> Compiled:
         return compile_job(Request((f"backend={self.backend}", *self.overrides, *words), command))
 
+    def environment(self, project: Path) -> dict[str, str]:
+        """Variables of the shell that calls submit.sh, beside those of the caller; a subclass may add some."""
+        here = os.path.dirname(sys.executable)
+        return {"PATH": os.pathsep.join([*([str(self.stand_ins)] if self.stand_ins else []), here, os.environ["PATH"]])}
+
+    def cases(self) -> list[Path]:
+        found = sorted(p for p in self.golden.iterdir() if p.is_dir())
+        assert found, f"no golden case in {self.golden}"
+        return found
+
     def test_goldens(self, request: Any) -> None:
         update = bool(request.config.getoption("--update-golden", default=False))
-        cases = sorted(p for p in self.golden.iterdir() if (p / "overrides.txt").exists())
-        assert cases, f"no golden case in {self.golden}"
-        for case in cases:
-            differences = golden_differences(case, update)
-            assert not differences, f"{case.name}:\n" + "\n".join(differences) + "\naccept with: pytest --update-golden"
+        report = []
+        for case in self.cases():
+            differences = golden_differences(case, self.neutral_files, update)
+            report += [f"{case.name}:", *differences] if differences else []
+        assert not report, "\n".join([*report, "accept with: pytest --update-golden"])
+
+    def test_goldens_run(self, tmp_path: Path) -> None:
+        run = [case for case in self.cases() if (read_case(case).command or ("",))[0] == "record.py"]
+        assert run, "no golden case runs record.py, so nothing shows that the emitted files work"
+        for case in run:
+            if (case / "expected.txt").exists():
+                continue
+            project = tmp_path / case.name
+            shutil.copytree(case / "project", project) if (case / "project").exists() else project.mkdir()
+            compiled = compile_job(read_case(case))
+            received = submit(compiled, project, self.environment(project))
+            problems = broken_contract(compiled, received) + self._silent_verbs(project / "artifacts" / compiled.place)
+            assert not problems, f"{case.name}:\n" + "\n".join(problems)
+
+    def _silent_verbs(self, artifact: Path) -> list[str]:
+        """Verbs that have nothing to say about a run that has ended."""
+        problems = []
+        for verb in ("status.sh", "logs.sh"):
+            command = [str((artifact / verb).absolute())]
+            environment = {**os.environ, **self.environment(artifact)}
+            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+            if done.returncode or not done.stdout:
+                problems.append(f"{verb} ended with {done.returncode}: {done.stderr!r}")
+        return problems
+
+    def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
+        project = tmp_path / "it's a folder $(x) é"
+        project.mkdir()
+        words = ("launcher=spawn", "env.EMPTY=", "env.HOSTILE=" + _quoted(HOSTILE))
+        compiled = self.compile(*words, command=("record.py", HOSTILE, "", "-x", *HOSTILE.split()))
+        problems = broken_contract(compiled, submit(compiled, project, self.environment(project)))
+        assert not problems, "\n".join(problems)
+
+    def test_shell_files_parse(self, tmp_path: Path) -> None:
+        for artifact in _shell_files(self.compile("env.HOSTILE=" + _quoted(HOSTILE), command=("prog", HOSTILE))):
+            (tmp_path / "script").write_text(artifact.text, encoding="utf-8")
+            done = subprocess.run(["bash", "-n", str(tmp_path / "script")], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{artifact.path}: {done.stderr}"
 
     def test_found_by_name_and_complete(self) -> None:
         found = plugin(self.backend)
@@ -125,63 +291,31 @@ class BackendSuite:
     def test_every_runtime_variable_is_spelt(self) -> None:
         assert set(plugin(self.backend).load().spellings) == set(RuntimeVar)
 
-    def test_shell_files_parse(self, tmp_path: Path) -> None:
-        for artifact in _shell_files(self.compile("env.HOSTILE=" + _quoted(HOSTILE), command=("prog", HOSTILE))):
-            file = tmp_path / "script"
-            file.write_text(artifact.text, encoding="utf-8")
-            done = subprocess.run(["bash", "-n", str(file)], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{artifact.path}: {done.stderr}"
-
-    def test_user_text_is_data_in_every_shell_file(self, tmp_path: Path) -> None:
-        """Hostile text adds no command: parsed by bash, it is one word of one assignment or one list."""
-        marker = tmp_path / "ran"
-        text = f'\'; touch {marker}; $(touch {marker}) `touch {marker}` "$(touch {marker})"'
-        for artifact in _shell_files(self.compile("env.X=" + _quoted(text), command=("prog", text))):
-            body = "exit 0\n" + artifact.text  # nothing runs, but bash reads it all
-            subprocess.run(["bash", "-n"], input=body, text=True, check=True)
-            assigned = re.findall(r"^export X=.*?(?=^export|^\w+=|\Z)", artifact.text, re.DOTALL | re.MULTILINE)[:1]
-            for statement in assigned:
-                only = statement.split("\nsecret_")[0]
-                shown = subprocess.run(
-                    ["bash", "-c", only.split("\n\n")[0] + '\nprintf %s "$X"'],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                assert shown.stdout == text
-        assert not marker.exists()
+    def test_every_line_has_a_source(self) -> None:
+        compiled = self.compile()
+        for path, rows in compiled.source_map.files.items():
+            lacking = [number for number, (_, template) in enumerate(rows, 1) if not template]
+            assert not lacking, f"{path}: lines {lacking} have no source; make the file with `render`"
 
     def test_compiling_is_pure(self, tmp_path: Path) -> None:
-        """Other folder, home, locale, time zone, hash seed: the same bytes."""
+        """Other folder, home, locale, time zone, user, hash seed: the same bytes."""
         digests = set()
         for i, (locale, zone, seed) in enumerate((("C.UTF-8", "UTC", "1"), ("C", "Asia/Kolkata", "2"))):
             home = tmp_path / str(i) / "home"
             home.mkdir(parents=True)
             environment = {
                 "PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": locale, "TZ": zone, "PYTHONHASHSEED": seed,
-                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "USER": f"user{i}", "PYTHONUTF8": "1",
+                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "USER": f"user{i}",
             }  # fmt: skip
+            words = [f"backend={self.backend}", *self.overrides, "env.B=2", "env.A=1"]
             program = (
-                "import sys, json; from jobc.compiler.driver import *; "
-                "c = compile_job(Request(tuple(json.loads(sys.argv[1])))); "
-                "print([a.text for a in c.artifacts if a.path == '.jobc/manifest.json'][0])"
+                "import json; from jobc.compiler.driver import Request, compile_job;"
+                f"files = compile_job(Request({tuple(words)!r})).artifacts;"
+                "print(json.loads(next(a.text for a in files if a.path == '.jobc/manifest.json'))['digest'])"
             )
-            words = json.dumps([f"backend={self.backend}", *self.overrides, "env.B=2", "env.A=1"])
-            done = subprocess.run(
-                [sys.executable, "-c", program, words],
-                cwd=home,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            digests.add(json.loads(done.stdout)["digest"])
+            command = [sys.executable, "-c", program]
+            digests.add(subprocess.run(command, cwd=home, env=environment, capture_output=True, check=True).stdout)
         assert len(digests) == 1
-
-    def test_every_line_has_a_source(self) -> None:
-        compiled = self.compile()
-        for path, rows in compiled.source_map.files.items():
-            assert all(template for _, template in rows), f"{path} has lines without a source"
 
 
 def _shell_files(compiled: Compiled) -> Iterator[Artifact]:
@@ -191,6 +325,5 @@ def _shell_files(compiled: Compiled) -> Iterator[Artifact]:
 
 
 def _quoted(text: str) -> str:
-    from .overrides import spell
-
-    return spell(text)
+    """Text as the right side of an override; `${` is escaped, for there it would be an interpolation."""
+    return spell(re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", text))

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+pytest_plugins = ["jobc.compiler.testing"]  # --update-golden
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:

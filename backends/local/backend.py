@@ -55,8 +55,15 @@ class LocalBackend:
                 f"nodes=1 procs={plan.topology.world_size} for as many ranks here",
                 key="nodes",
             )
-        for kind in plan.secret_kinds:
-            yield from _one_of(kind, SECRETS, "secrets kind", "secrets")
+        for name, secret in plan.secrets.items():
+            if secret.kind not in SECRETS:
+                yield Diagnostic(
+                    "JC4202",
+                    f"backend local has no secrets from {secret.kind}",
+                    "it reads them from variables and files of this machine",
+                    f"secrets.{name}=env:{name}, or secrets.{name}=file:PATH",
+                    key=f"secrets.{name}",
+                )
         yield from _one_of(plan.launcher, LAUNCHERS, "launcher", "launcher")
         yield from _one_of(plan.code.kind, CODE, "code", "code.kind")
         yield from _one_of(plan.setup.kind, PYTHON, "env", "python.kind")

@@ -58,7 +58,7 @@ def candidates(line: str) -> list[str]:
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
     if equals:
-        return [f"{operator}{key}={found}" for found in _fitting(value, _values(key, words))]
+        return [f"{operator}{key}={found}" for found in _fitting(value, _values(key))]
     found = _fitting(typed, _keys(typed))
     if not operator and len(words) == 2:
         found += _fitting(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
@@ -85,30 +85,37 @@ def _keys(typed: str) -> Iterable[str]:
 
 def _fields(section: str) -> dict[str, object]:
     """The keys directly below a section; all variants of a union together."""
-    if section == "backend":
-        return {field.name: str for plugin in find_plugins().values() for field in _options(plugin.name)}
-    hint = type_at(JobSpec, section) if section else JobSpec
     found: dict[str, object] = {"backend": None} if not section else {}
-    for variant in _members(hint):
+    for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
             found.update(hints(variant))
     return found
+
+
+def _types_at(key: str) -> list[object]:
+    """The types that a key may have; below `backend` those of every backend that has such an option."""
+    if key.split(".")[0] != "backend":
+        return [type_at(JobSpec, key) if key else JobSpec]
+    below = key.partition(".")[2]
+    return [type_at(options, below) if below else options for options in map(_options, find_plugins()) if options]
 
 
 def _members(hint: object) -> tuple[object, ...]:
     return getattr(hint, "__args__", None) or (hint,)
 
 
-def _options(name: str) -> tuple[dataclasses.Field[object], ...]:
+def _options(name: str) -> type | None:
+    """The options of a backend; None when it cannot be imported."""
     try:
-        return dataclasses.fields(find_plugins()[name].load().Options)
+        return find_plugins()[name].load().Options
     except CompileError:
-        return ()
+        return None
 
 
-def _values(key: str, words: list[str]) -> Iterable[str]:
+def _values(key: str) -> Iterable[str]:
     yield from _groups().get(key, ())
-    yield from choices(type_at(JobSpec, key))
+    for hint in _types_at(key):
+        yield from choices(hint)
 
 
 def _groups() -> dict[str, list[str]]:
@@ -117,8 +124,8 @@ def _groups() -> dict[str, list[str]]:
     roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]
     found: dict[str, list[str]] = {}
     for root in roots:
-        for file in root.glob("*/*.yaml"):
-            found.setdefault(file.parent.name, []).append(file.stem)
+        for file in root.glob("*/**/*.yaml"):
+            found.setdefault(file.parent.relative_to(root).as_posix(), []).append(file.stem)
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+from ..convert import spec_keys
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import MANIFEST, SOURCE_MAP, describe, read_manifest, read_source_map, verify
 from ..neutral import LIB
@@ -129,10 +129,15 @@ def backends_command(arguments: Arguments) -> int:
             continue
         print(f"{plugin.name}  ({plugin.label})")
         print(f"  start    {backend.launch}")
-        options = ", ".join(f"backend.{field.name}" for field in dataclasses.fields(backend.Options)) or "none"
+        options = ", ".join(_leaf_keys(backend.Options)) or "none"
         print(f"  options  {options}")
         print(f"  honours  {', '.join(sorted(backend.honours)) or 'nothing beyond the neutral files'}")
     return OK
+
+
+def _leaf_keys(options: type) -> list[str]:
+    keys = spec_keys(options, "backend")
+    return [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
 
 
 def _usage(command: str, wanted: str, example: str) -> CompileError:

@@ -1,108 +1,16 @@
-"""`why` is exact: change each spec leaf in turn; the lines that change are the lines attributed to it.
-
-Recall must be 100 %: a changed line that `why` does not attribute would be a lie by silence. Precision at least 95 %:
-an attributed line that stays the same is noise (`global = 32` whether accumulation is 1 by default or by hand).
-"""
+"""`why` is exact: change each spec leaf in turn; the lines that change are the lines attributed to it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from difflib import SequenceMatcher
-from typing import Any, get_args, get_origin
-
 import pytest
 
-from jobc.compiler.convert import choices, type_at, value_type
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
-from jobc.compiler.spec import JobSpec
-
-BASES = {
-    "trainer": ("name=base", "procs=2", "cpus=4", "time=1h", "env.A=1", "env.B=two words", "storage.data=/data"),
-    "own_command": ("name=base", "procs=2", "command=[prog,--lr,'1']", "secrets.T=env:T", "env=venv", "keep_runs=3"),
-}
-
-
-def other_value(key: str, now: Any) -> str | None:
-    """An override value that differs from `now`, as text; None when the type has only one value."""
-    hint = type_at(JobSpec, key)
-    if key.startswith(("env.", "labels.")):
-        return "other"
-    if key.startswith("secrets."):
-        return "env:OTHER"
-    if key == "backend.detach":
-        return "true"
-    words = [word for word in choices(hint) if word != str(now).lower()]
-    if words:
-        return words[0]
-    if choices(hint):
-        return None
-    if isinstance(now, list):
-        return (
-            "["
-            + ",".join(str(float(item) / 2) if item.replace(".", "").isdigit() else f"{item}x" for item in now or ["x"])
-            + "]"
-        )
-    scalar = value_type(hint)
-    if scalar is None:
-        return "[x]" if get_origin(hint) is tuple or any(get_origin(a) is tuple for a in get_args(hint)) else None
-    examples = {"a duration": "7m", "a size": "7GiB", "a port": "29511", "a host list": "n1,n2", "text": "other"}
-    if scalar.name in examples:
-        return examples[scalar.name]
-    if scalar.name in ("a name", "a path"):
-        return "other"
-    if scalar.name == "a number":
-        return str(float(now or 1) / 2 + 0.001)
-    return str(int(now or 0) + 2)
-
-
-def lines_of(compiled: Compiled) -> dict[str, list[str]]:
-    return {a.path: a.text.split("\n")[:-1] for a in compiled.artifacts if a.path in compiled.source_map.files}
-
-
-def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
-    return key in compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
-
-
-def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
-    """The job with `key` changed: to another value, and to null where it may be; only those that compile."""
-    words = [word for word in (other_value(key, value), None if value is None else "null") if word is not None]
-    made = []
-    for word in words:
-        try:
-            made.append(compile_job(Request((*base, f"{key}={word}"))))
-        except CompileError:
-            continue  # refused: there is no artifact to explain
-    return made
+from jobc.prove.why import BASES, PRECISION, measure
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_changed_lines_are_the_attributed_lines(base: str) -> None:
-    before = compile_job(Request(BASES[base]))
-    files = lines_of(before)
-    count: Counter[str] = Counter()
-    missed, noise, tried = [], [], []
-    for key, value in before.source_map.spec.items():
-        afters = variants(BASES[base], key, value.value) if key != "backend" else []
-        if not afters:
-            continue
-        tried.append(key)
-        for path, old in files.items():
-            changed: set[int] = set()
-            for after in afters:
-                now = lines_of(after)[path]
-                for kind, first, last, new_first, new_last in SequenceMatcher(None, old, now, False).get_opcodes():
-                    if kind != "equal":
-                        changed.update(range(first, last))
-                        lost = [n for n in range(new_first, new_last) if not attributed(after, path, n, key)]
-                        missed += [f"{key}: {path}:+{n + 1} {now[n]}" for n in lost]
-            owned = {line for line in range(len(old)) if attributed(before, path, line, key)}
-            missed += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(changed - owned)]
-            noise += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(owned - changed)]
-            count["exact"] += len(changed & owned)
-    precision = count["exact"] / (count["exact"] + len(noise))
-    print(f"{base}: {len(tried)} leaves, {count['exact']} lines, precision {precision:.3f}, missed {len(missed)}")
-    print("\n".join([*missed, *(f"noise: {line}" for line in noise)]))
-    assert not missed
-    assert precision >= 0.95
-    assert len(tried) >= 40
+    found = measure(BASES[base])
+    print("\n".join([*found.missed, *(f"noise: {line}" for line in found.noise)]))
+    assert not found.missed
+    assert found.precision >= PRECISION
+    assert len(found.leaves) >= 40

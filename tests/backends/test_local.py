@@ -1,0 +1,58 @@
+"""Backend local: the conformance suite, and its goldens run on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import compile_job
+from jobc.compiler.testing import BackendSuite, read_case, submit
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "local"
+
+
+class TestLocal(BackendSuite):
+    backend = "local"
+    golden = GOLDEN
+    neutral_files = True
+
+    def environment(self, project: Path) -> dict[str, str]:
+        here = {"MODULESHOME": str(project / "modules"), "MY_TOKEN": "s3cret"}
+        return {**super().environment(project), **here}
+
+    def test_the_environment_of_the_ranks_is_active(self, tmp_path: Path) -> None:
+        case = GOLDEN / "venv_and_modules"
+        project = shutil.copytree(case / "project", tmp_path / "my project")
+        (rank,) = submit(compile_job(read_case(case)), project, self.environment(project))
+        assert rank.env["VIRTUAL_ENV"] == str(project / "envs" / "train")
+        assert rank.env["LOADED"] == "gcc/12 cuda/12.4"
+
+    def test_secrets_arrive_and_are_in_no_file(self, tmp_path: Path) -> None:
+        case = GOLDEN / "secrets_by_reference"
+        project = shutil.copytree(case / "project", tmp_path / "project")
+        (rank,) = submit(compile_job(read_case(case)), project, self.environment(project))
+        assert (rank.env["HF_TOKEN"], rank.env["WANDB_API_KEY"]) == ("s3cret", "from a file")
+        written = b"".join(f.read_bytes() for f in project.rglob("*") if f.is_file() and "received" not in f.name)
+        assert b"s3cret" not in written
+
+
+def test_lib_is_the_trainer_of_this_jobc() -> None:
+    root = Path(__file__).parents[2] / "trainer"
+    lib = {a.path: a.text for a in compile_job(read_case(GOLDEN / "two_processes")).artifacts if "lib/" in a.path}
+    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert lib == {f"lib/jobc_trainer/{p.relative_to(root).as_posix()}": p.read_text() for p in sources}
+
+
+SHELLCHECK = shutil.which("shellcheck")
+MEANT = "SC2016,SC1003,SC2088"  # `$`, `\\` and `~` in single quotes: the user's text is data
+
+
+@pytest.mark.parametrize("case", [p.name for p in sorted(GOLDEN.iterdir()) if (p / "expected").is_dir()])
+def test_shellcheck_has_nothing_to_say(case: str) -> None:
+    assert SHELLCHECK, "shellcheck is in the extra `dev`"
+    scripts = [str(p) for p in sorted((GOLDEN / case / "expected").glob("*.sh"))]
+    done = subprocess.run([SHELLCHECK, f"--exclude={MEANT}", *scripts], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

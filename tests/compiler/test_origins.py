@@ -1,0 +1,26 @@
+"""The place of a value is where its text stands, also when the option of a group was chosen elsewhere."""
+
+from __future__ import annotations
+
+from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.text import Origin
+
+
+def origin(key: str, *words: str) -> Origin | None:
+    return compile_job(Request(words)).source_map.spec[key].origin
+
+
+def test_a_list_comes_from_the_file_that_an_override_chose() -> None:
+    for words in ((), ("optim=adamw",)):
+        place = origin("optim.betas", *words)
+        assert place is not None and (place.root, place.path) == ("jobc", "conf/optim/adamw.yaml")
+
+
+def test_a_list_that_was_typed_comes_from_the_command_line() -> None:
+    place = origin("optim.betas", "optim=adamw", "optim.betas=[0.8,0.9]")
+    assert place is not None and place.path == "optim.betas=[0.8,0.9]"
+
+
+def test_a_mapping_that_was_typed_whole_comes_from_the_command_line() -> None:
+    place = origin("env.A", "env=none", "env={A: 1}")
+    assert place is not None and place.path == "env={A: 1}"

@@ -1,0 +1,1 @@
+"""Acme for jobc: see backend.py."""

@@ -1,0 +1,3 @@
+"""Brings the option --update-golden."""
+
+pytest_plugins = ["jobc.compiler.testing"]

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+#ACME --name=hello
+#ACME --nodes=2
+#ACME --queue=fast
+#ACME --placement=pack
+#ACME --labels=labels.acme.yaml
+#ACME --cpus=4
+#ACME --time=3600
+
+# acme starts this file on every node, with the variables of submit.sh and its own.
+set -euo pipefail
+port=0
+if ((port == 0)); then port=$((20000 + ACME_JOB_ID % 12000)); fi
+
+export JOBC_JOB_ID=$ACME_JOB_ID
+export JOBC_NODE_RANK=$ACME_RANK
+export JOBC_HEAD_ADDR=${ACME_HOSTS%% *}
+export JOBC_HEAD_PORT=$port
+exec bash "$JOBC_RUN_DIR/artifact/$JOBC_ATTEMPT/node.sh" "$ACME_RANK" "${JOBC_PAYLOAD:-train}"

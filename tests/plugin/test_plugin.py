@@ -1,0 +1,103 @@
+"""A backend from another package: found by its entry point, used by its name, held to the same suite.
+
+acme/ is that package, with its own tests. It is installed here into a folder of its own; nothing in jobc knows it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ACME = Path(__file__).parent / "acme"
+JOBC = "from jobc.compiler.cli import main; raise SystemExit(main())"
+
+
+class Installed:
+    """A folder on PYTHONPATH that holds the package, and where its sources lie."""
+
+    def __init__(self, site: Path, source: Path) -> None:
+        self.site, self.source = site, source
+
+    def python(self, *words: str, folder: Path, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join(filter(None, [str(site or self.site), os.environ.get("PYTHONPATH")]))
+        outer = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        environment = {**outer, "PYTHONPATH": path, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    def jobc(self, *words: str, folder: Path, site: Path | None = None) -> tuple[int, str]:
+        done = self.python("-c", JOBC, *words, folder=folder, site=site)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("acme")
+    source = shutil.copytree(ACME, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-build-isolation", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(folder / "site"), str(source)], check=True)
+    return Installed(folder / "site", source)
+
+
+def test_its_own_tests_and_the_conformance_suite_pass(acme: Installed, request: pytest.FixtureRequest) -> None:
+    update = request.config.getoption("--update-golden")
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(["--update-golden"] if update else [])]
+    done = acme.python(*words, folder=ACME if update else acme.source)
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_the_package_the_name_is_unknown(acme: Installed, tmp_path: Path) -> None:
+    status, output = acme.jobc("backend=acme", folder=tmp_path, site=tmp_path)
+    assert status == 1
+    assert "no option 'acme' in group backend" in output
+
+
+def test_it_is_listed_with_its_options(acme: Installed, tmp_path: Path) -> None:
+    _, output = acme.jobc("backends", folder=tmp_path)
+    assert "acme  (plugin:acme)" in output
+    assert "backend.placement, backend.notify, backend.queue.name, backend.queue.most_nodes" in output
+
+
+def test_a_wrong_name_gets_the_right_one_as_a_hint(acme: Installed, tmp_path: Path) -> None:
+    status, output = acme.jobc("backend=acne", folder=tmp_path)
+    assert (status, output.strip().split("\n")[-1].strip()) == (1, "= hint: backend=acme")
+
+
+@pytest.mark.parametrize(
+    ("line", "candidates"),
+    [
+        ("jobc backend=ac", ["backend=acme"]),
+        ("jobc acme_q", ["acme_queue="]),
+        ("jobc acme_queue=", ["acme_queue=fast", "acme_queue=slow"]),
+        ("jobc backend.pl", ["backend.placement="]),
+        ("jobc backend.placement=", ["backend.placement=pack", "backend.placement=spread"]),
+        ("jobc backend.queue.", ["backend.queue.most_nodes=", "backend.queue.name="]),
+    ],
+)
+def test_the_shell_completes_its_words(acme: Installed, tmp_path: Path, line: str, candidates: list[str]) -> None:
+    assert acme.jobc("_complete", line, folder=tmp_path) == (0, "".join(f"{word}\n" for word in candidates))
+
+
+def test_why_names_its_files(acme: Installed, tmp_path: Path) -> None:
+    assert acme.jobc("backend=acme", "acme_queue=fast", "backend.notify=[a@b]", folder=tmp_path)[0] == 0
+    job, labels = (f"artifacts/job/acme/{name}" for name in ("job.acme.sh", "labels.acme.yaml"))
+    _, output = acme.jobc("why", f"{job}:4", f"{job}:5", f"{labels}:5", folder=tmp_path)
+    assert "from     plugin:acme/templates/job.acme.sh.j2:4" in output
+    assert "spec     backend.queue.name = fast\n           plugin:acme:acme_queue/fast.yaml:3:7" in output
+    assert "spec     backend.placement = pack\n           plugin:acme:backend/acme.yaml:7:14" in output
+    assert "command line: backend.notify=[a@b]" in output
+
+
+def test_a_plugin_that_cannot_be_imported_harms_only_itself(acme: Installed, tmp_path: Path) -> None:
+    site = shutil.copytree(acme.site, tmp_path / "site")
+    (site / "acme_jobc" / "backend.py").write_text("import a_package_that_is_missing\n")
+    assert acme.jobc("check", "backend=local", folder=tmp_path, site=site) == (0, "no errors\n")
+    status, output = acme.jobc("check", "backend=acme", folder=tmp_path, site=site)
+    assert status == 1 and "JC4003" in output and "a_package_that_is_missing" in output
+    status, output = acme.jobc("backends", folder=tmp_path, site=site)
+    assert status == 0 and "JC4003" in output and "local  (jobc:backends/local)" in output
