@@ -1,0 +1,124 @@
+"""Run campaigns and write their results and the page about them.
+
+    python -m prove [CAMPAIGN…] [--count N] [--fresh] [--into FOLDER]
+
+Without a name: all of them. Trials that were made before are not made again. Exit status 1: some trial did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import compile_cost, double_sigterm, exit_codes, kill_and_resume, learns, same_seed, text, why
+from .campaign import Campaign, Failed, Line
+from .results import append, figure, lines_file, page, read
+
+CAMPAIGNS = [
+    module.CAMPAIGN
+    for module in (double_sigterm, kill_and_resume, same_seed, exit_codes, text, why, learns, compile_cost)
+]
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"
+
+
+def main(words: Sequence[str], campaigns: Sequence[Campaign] = CAMPAIGNS) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", metavar="CAMPAIGN", nargs="*", help=" ".join(campaign.name for campaign in campaigns))
+    parser.add_argument("--count", type=int, help="trials, else those of the full campaign; 0: only write the page")
+    parser.add_argument("--fresh", action="store_true", help="forget the results of the named campaigns first")
+    parser.add_argument("--into", type=Path, default=DOCS, help="folder of the results; docs/proof")
+    options = parser.parse_args(words)
+    unknown = set(options.names) - {campaign.name for campaign in campaigns}
+    if unknown:
+        parser.error(f"no campaign {', '.join(sorted(unknown))}")
+
+    held = True
+    for campaign in campaigns:
+        if campaign.name not in (options.names or [campaign.name]):
+            continue
+        if options.fresh:
+            lines_file(options.into, campaign).unlink(missing_ok=True)
+        try:
+            complete(campaign, campaign.count if options.count is None else options.count, options.into)
+        finally:
+            options.into.mkdir(parents=True, exist_ok=True)
+            (options.into / "README.md").write_text(page(options.into, campaigns), encoding="utf-8")
+        lines = read(lines_file(options.into, campaign))
+        held = held and all(line["ok"] for line in lines)
+        print(f"{campaign.name}: {figure(campaign, lines)}", flush=True)
+    return 0 if held else 1
+
+
+def complete(campaign: Campaign, count: int, into: Path) -> None:
+    """Make the trials below `count` that were not made yet. The folder of a trial that did not hold is kept."""
+    path = lines_file(into, campaign)
+    made = {line["trial"] for line in read(path)}
+    work = Path(tempfile.mkdtemp(prefix=f"jobc-prove-{campaign.name}-"))
+    keep = False
+    try:
+        for number in sorted(set(range(count)) - made):
+            folder = work / f"trial_{number:04}"
+            folder.mkdir()
+            started = time.monotonic()
+            line = make_trial(campaign, number, folder)
+            append(path, line)
+            told = "held" if line["ok"] else f"did not hold, see {folder}: {line['why']}"
+            print(f"{campaign.name} {number + 1}/{count}  {time.monotonic() - started:.1f} s  {told}", flush=True)
+            if line["ok"]:
+                remove(folder)
+            keep = keep or not line["ok"]
+    finally:
+        if not keep:
+            remove(work)
+
+
+def make_trial(campaign: Campaign, number: int, folder: Path) -> Line:
+    """The line of one trial. Whatever goes wrong in it counts against the claim."""
+    try:
+        outcome = {"ok": True, **campaign.run(number, folder)}
+    except Failed as failure:
+        outcome = {"ok": False, "why": anonymous(str(failure), folder), **failure.measured}
+    except Exception as error:
+        outcome = {"ok": False, "why": anonymous(f"{type(error).__name__}: {error}", folder)}
+    return {"trial": number, **outcome, "versions": versions()}
+
+
+def anonymous(message: str, folder: Path) -> str:
+    """`message` without the names of this machine and its folders."""
+    names = {str(folder): "TRIAL", str(folder.parent): "WORK", str(Path.home()): "~", platform.node(): "HOST"}
+    for name, word in names.items():
+        message = message.replace(name, word) if len(name) > 1 else message
+    return message
+
+
+def versions() -> Mapping[str, str]:
+    found = {"jobc": importlib.metadata.version("jobc"), "torch": importlib.metadata.version("torch")}
+    return {**found, "python": platform.python_version()}
+
+
+def remove(folder: Path) -> None:
+    """The copies of an artifact in a run are read-only."""
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = Path(parent, name)
+            if not path.is_symlink():
+                path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        sys.exit(130)

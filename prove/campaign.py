@@ -1,0 +1,59 @@
+"""What a campaign is: a claim, and a trial that can be made again from its number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]  # one trial as it is kept: `trial`, `ok`, `versions`, and what the campaign measured
+
+
+class Failed(Exception):
+    """The claim did not hold; the text says how. `measured` is kept all the same."""
+
+    def __init__(self, why: str, **measured: Any) -> None:
+        super().__init__(why)
+        self.measured = measured
+
+
+def expect(condition: bool, why: str, **measured: Any) -> None:
+    """Raises Failed when the claim does not hold."""
+    if not condition:
+        raise Failed(why, **measured)
+
+
+def k_of_n(lines: Sequence[Line]) -> str:
+    """How many of the trials held."""
+    return f"{sum(bool(line['ok']) for line in lines)} of {len(lines)}"
+
+
+def k_of_n_by(key: str) -> Callable[[Sequence[Line]], str]:
+    """The same for every value of `key`, in the order of first appearance."""
+
+    def figure(lines: Sequence[Line]) -> str:
+        values = dict.fromkeys(line.get(key, "unfinished") for line in lines)
+        return ", ".join(f"{k_of_n([line for line in lines if line.get(key) == v])} {v}" for v in values)
+
+    return figure
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A claim and how it is tried.
+
+    claim   what should be true, for the page
+    trial   what one trial does and checks, for the page
+    count   trials of the full campaign
+    run     (trial number, empty folder to work in) -> what was measured; raises Failed, or anything else, when the
+            claim did not hold. The folder's parent is shared by the trials of one call.
+    figure  the lines of all trials -> the result in a few words
+    """
+
+    name: str
+    claim: str
+    trial: str
+    count: int
+    run: Callable[[int, Path], dict[str, Any]]
+    figure: Callable[[Sequence[Line]], str] = k_of_n

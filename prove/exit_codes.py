@@ -1,0 +1,42 @@
+"""The exit code of a rank, seen where a scheduler sees it: at submit.sh, through each launcher."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from jobc.trainer.rt.exit_codes import PRIORITY
+
+from .campaign import Campaign, expect, k_of_n_by
+from .job import STAND_IN, Job
+
+LAUNCHERS = ("spawn", "torchrun")
+FAILURES = [code for code in PRIORITY if code not in (0, 75)]
+ENDS = [*product((0, 75), ["all"]), *product(FAILURES, ["0", "1"])]  # (code, which rank ends with it)
+COMBINATIONS = list(product(LAUNCHERS, ENDS))
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    launcher, (code, who) = COMBINATIONS[number % len(COMBINATIONS)]
+    with Job(folder, [f"launcher={launcher}"], ["python3", str(STAND_IN), "end", str(code), who]) as job:
+        job.submit()
+        seen = job.code()
+        measured = {"kind": f"through {launcher}", "code": code, "rank": who, "seen": seen}
+        expect(seen == code, f"submit.sh ended with {seen} instead of {code}: {job.output()[-500:]}", **measured)
+        left = (job.run_folder / "exit/0/node_00").read_text().split()[0]
+        expect(left == str(code), f"exit/0/node_00 says {left}", **measured)
+    return measured
+
+
+CAMPAIGN = Campaign(
+    name="exit_codes",
+    claim="The exit code that a rank chose is the exit code of submit.sh; no launcher turns it into 1.",
+    trial=(
+        f"is one combination of launcher, exit code ({', '.join(map(str, sorted(PRIORITY)))}) and rank: 2 ranks of a"
+        " program without torch come up, one ends with the code and the other waits (0 and 75: both end)."
+    ),
+    count=len(COMBINATIONS),
+    run=run,
+    figure=k_of_n_by("kind"),
+)

@@ -1,0 +1,52 @@
+"""The default job learns: bits per byte of Python sources that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobc.trainer.metrics import read
+
+from .campaign import Campaign, Line, expect
+from .job import Job
+
+GOAL = 4.0
+UNIFORM = 8.0  # bits per byte of a guess that knows nothing
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    measured = train(folder)
+    last = max(measured["held_out"], key=int)
+    expect(measured["held_out"][last] < GOAL, f"{measured['held_out'][last]} bits per byte", **measured)
+    return measured
+
+
+def train(folder: Path, *overrides: str) -> dict[str, Any]:
+    """Bits per byte: of the first batch, which the untrained model sees, and of held-out files, by step."""
+    with Job(folder, overrides) as job:
+        job.trained()
+        lines = list(read(job.metrics()))
+    held_out = {str(line["step"]): line["val_bits_per_byte"] for line in lines if "val_loss" in line}
+    return {"untrained": lines[0]["bits_per_byte"], "held_out": held_out}
+
+
+def figure(lines: Sequence[Line]) -> str:
+    (line,) = lines[:1]
+    if not line.get("held_out"):
+        return "did not finish"
+    last = max(line["held_out"], key=int)
+    return f"{line['untrained']:.2f} before, {line['held_out'][last]:.2f} bits per byte after {last} steps"
+
+
+CAMPAIGN = Campaign(
+    name="learns",
+    claim=f"The default job on 2 CPU ranks learns: below {GOAL} bits per byte on files that it has not seen.",
+    trial=(
+        "is `jobc procs=2`, with every default, trained to its end. Before: the untrained model on the first training"
+        f" batch (a uniform guess has {UNIFORM}). After: the last measurement on the held-out files."
+    ),
+    count=1,
+    run=run,
+    figure=figure,
+)

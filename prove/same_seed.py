@@ -1,0 +1,36 @@
+"""The same spec twice, and through both launchers: the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, expect
+from .job import MICRO, Job
+
+STEPS = 40
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    overrides = [*MICRO, f"seed={number}", f"loop.steps={STEPS}"]
+    results = {}
+    for name, launcher in (("first", "spawn"), ("second", "spawn"), ("third", "torchrun")):
+        with Job(folder / name, [*overrides, f"launcher={launcher}"]) as job:
+            results[name] = job.trained()
+    first, second, third = results.values()
+    expect(all(len(losses) == STEPS for losses in first["losses"]), "losses are missing")
+    expect(first == second, "two runs of the same spec differ")
+    expect(first == third, "launcher=spawn and launcher=torchrun differ")
+    return {"seed": number, "sha256": first["sha256"], "last_loss_hex": first["losses"][0][-1]}
+
+
+CAMPAIGN = Campaign(
+    name="same_seed",
+    claim="The same spec gives the same losses and weights, bit for bit, however its ranks are launched.",
+    trial=(
+        f"trains a small GPT for {STEPS} steps on 2 ranks of one machine, with the trial's number as seed: twice with"
+        " launcher=spawn, once with launcher=torchrun. All losses and the sha256 of the final weights must be equal."
+    ),
+    count=3,
+    run=run,
+)

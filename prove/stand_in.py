@@ -1,0 +1,50 @@
+"""Stand-in for a training script: no torch. Leaves files named WHAT.RANK in $MARKS.
+
+save              on SIGTERM counts it, takes 0.3 s to "save", ends with 75
+end CODE WHO      rank WHO (or `all`) ends with CODE once all ranks are up, the others wait to be ended
+record TEXT…      writes its arguments and its environment as bytes, NUL between them
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+rank = os.environ["RANK"]
+marks = Path(os.environ["MARKS"])
+signals = 0
+
+
+def leave(what: str, content: bytes = b"") -> None:
+    unfinished = marks / f".{what}.{rank}"
+    unfinished.write_bytes(content)
+    unfinished.replace(marks / f"{what}.{rank}")
+
+
+def save(*_: object) -> None:
+    global signals  # noqa: PLW0603 - a handler has nowhere else to count
+    signals += 1
+    if signals > 1:
+        return
+    time.sleep(0.3)
+    leave("saved", str(signals).encode())
+    os._exit(75)
+
+
+what, *words = sys.argv[1:]
+if what == "save":
+    signal.signal(signal.SIGTERM, save)
+    leave("up")
+elif what == "end":
+    leave("up")
+    while not all((marks / f"up.{other}").exists() for other in range(int(os.environ["WORLD_SIZE"]))):
+        time.sleep(0.01)
+    if words[1] in (rank, "all"):
+        sys.exit(int(words[0]))
+elif what == "record":
+    leave("arguments", b"\0".join(map(os.fsencode, words)))
+    leave("environment", b"\0".join(b"%s=%s" % item for item in os.environb.items()))
+    sys.exit(0)
+while True:
+    time.sleep(60)

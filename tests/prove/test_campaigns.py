@@ -1,0 +1,57 @@
+"""A short version of each campaign. That of `why` is the whole of it: tests/compiler/test_why.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobc.prove import compile_cost, double_sigterm, exit_codes, kill_and_resume, learns, same_seed, text
+
+pytestmark = pytest.mark.xdist_group("trainer")  # one worker: these need the cores, and are about time
+
+
+@pytest.mark.parametrize("trial", range(2))
+def test_double_sigterm(trial: int, tmp_path: Path) -> None:
+    assert double_sigterm.run(trial, tmp_path / "trial")["code"] == 75
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_double_sigterm_with_the_trainer(tmp_path: Path) -> None:
+    assert len(double_sigterm.run(2, tmp_path / "trial")["saved_steps"]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", [0, 3])
+def test_kill_and_resume(trial: int, tmp_path: Path) -> None:
+    assert kill_and_resume.run(trial, tmp_path / "trial")["kills"]
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_same_seed(tmp_path: Path) -> None:
+    assert same_seed.run(1, tmp_path / "trial")["sha256"]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("trial", [2, len(exit_codes.COMBINATIONS) - 1])
+def test_exit_codes(trial: int, tmp_path: Path) -> None:
+    exit_codes.run(trial, tmp_path / "trial")
+
+
+def test_text(tmp_path: Path) -> None:
+    assert text.run(10**6, tmp_path / "trial")["arrived"] == text.BATCH
+
+
+@pytest.mark.slow
+def test_learns(tmp_path: Path) -> None:
+    measured = learns.train(tmp_path / "trial", "loop.steps=30", "validation.max_samples=64")
+    assert measured["held_out"]["30"] < measured["untrained"] - 1
+
+
+@pytest.mark.slow
+def test_compile_cost(tmp_path: Path) -> None:
+    measured = compile_cost.measure(pairs=1)
+    assert 0.5 < measured["ratio_median"] < 2
+    assert measured["jobc_cpu_ms_min"] > 0
