@@ -1,12 +1,12 @@
 # What a checkout can do; `make` lists it. Each target first makes the environment it needs (tools/bootstrap.py).
-# PYTHON=… another Python >= 3.10, JOBC_VENV=… another place than .venv, JOBS=… test processes, ARGS=… for pytest.
+# PYTHON=… another Python >= 3.10, JOBC_VENV=… another place than .venv, JOBS=… test processes, ARGS=… for pytest, prove
 
 JOBS ?= 2
 ARGS ?=
 VENV = $(or $(JOBC_VENV),$(CURDIR)/.venv)
 IN_VENV = . "$(VENV)/bin/activate" &&
 
-.PHONY: help demo test check lint types layers format build venv-demo venv-dev clean
+.PHONY: help demo test prove check lint types layers format docs build venv-demo venv-dev clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
@@ -16,6 +16,9 @@ demo: venv-demo ## compile a small job and train it on 2 processes of this machi
 
 test: venv-dev ## every test; ARGS="-k name" for some
 	@$(IN_VENV) python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+prove: venv-dev ## the counted campaigns of docs/proof, ten minutes; ARGS="same_seed --fresh" for some
+	@$(IN_VENV) python -m prove $(ARGS)
 
 check: lint types layers test ## lint, types, layers, tests: what CI runs
 
@@ -30,6 +33,9 @@ layers: venv-dev ## who may import whom
 
 format: venv-dev ## rewrite the Python files as lint wants them
 	@$(IN_VENV) ruff check --fix . ; ruff format .
+
+docs: venv-dev ## the generated pages of docs/: keys, environment, codes
+	@$(IN_VENV) python tools/docs.py
 
 build: venv-dev ## wheel and sdist, in dist/
 	@$(IN_VENV) python -m build --no-isolation

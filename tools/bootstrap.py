@@ -139,13 +139,9 @@ def write_record(path: Path, record: Mapping[str, object]) -> None:
 
 def works(python: Path) -> bool:
     """Is this a Python >= 3.10 that has pip?"""
-    check = (
-        "import sys, importlib.util as u; sys.exit(sys.version_info < (3, 10) or u.find_spec('pip') is None)"
-    )
+    check = "import sys, importlib.util as u; sys.exit(sys.version_info < (3, 10) or u.find_spec('pip') is None)"
     try:
-        return (
-            subprocess.run([str(python), "-I", "-c", check], capture_output=True, check=False).returncode == 0
-        )
+        return subprocess.run([str(python), "-I", "-c", check], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
@@ -191,9 +187,7 @@ def check_foreign(venv: Path, python: Path) -> None:
     if not (venv / "pyvenv.cfg").exists():
         raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
     if not works(python):
-        raise Refusal(
-            f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place"
-        )
+        raise Refusal(f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place")
 
 
 def install(python: Path, extras: str) -> None:
@@ -280,9 +274,7 @@ def describe(sizes: Mapping[Package, int | None]) -> str:
         line += f" and {unknown} packages of unknown size"
     for package, size in sizes.items():
         if package.name == "torch":
-            where = (
-                "of unknown size" if size is None else f"{size / 1e6:.0f} MB" if size else "on this machine"
-            )
+            where = "of unknown size" if size is None else f"{size / 1e6:.0f} MB" if size else "on this machine"
             line += f" (torch {package.version}: {where})"
     return line + "\ninstalling …"
 

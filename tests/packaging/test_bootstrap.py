@@ -13,9 +13,7 @@ pytestmark = pytest.mark.xdist_group("packaging")
 
 
 def make(checkout: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "JOBC_"))
-    }
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "JOBC_"))}
     command = ["make", "--no-print-directory", *arguments]
     return subprocess.run(
         command, cwd=checkout, env={**clean, **environment}, capture_output=True, text=True, check=False

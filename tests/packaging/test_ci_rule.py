@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
-SKIPPING = (
-    "import pytest\ndef test_runs(): pass\n@pytest.mark.skip(reason='no engine')\ndef test_skips(): pass\n"
-)
+SKIPPING = "import pytest\ndef test_runs(): pass\n@pytest.mark.skip(reason='no engine')\ndef test_skips(): pass\n"
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])

@@ -37,9 +37,7 @@ def run(python: Path, cwd: Path, *arguments: str) -> str:
     return result.stdout
 
 
-def test_wheel_holds_every_file_of_the_packages_and_compiled_templates_beside(
-    checkout: Path, distributions: Path
-):
+def test_wheel_holds_every_file_of_the_packages_and_compiled_templates_beside(checkout: Path, distributions: Path):
     contents = wheel_contents(next(distributions.glob("*.whl")))
     held = {name for name in contents if name.startswith("jobc/")}
     compiled = {name for name in held if "/__compiled__/" in name}
@@ -66,9 +64,7 @@ def test_sdist_builds_the_same_wheel(distributions: Path, tmp_path: Path):
     assert again == wheel_contents(next(distributions.glob("*.whl")))
 
 
-def test_installed_wheel_is_what_is_imported_even_beside_folders_of_the_same_names(
-    installed: Path, tmp_path: Path
-):
+def test_installed_wheel_is_what_is_imported_even_beside_folders_of_the_same_names(installed: Path, tmp_path: Path):
     for name in PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong one')\n")
@@ -77,9 +73,7 @@ def test_installed_wheel_is_what_is_imported_even_beside_folders_of_the_same_nam
 
 
 def test_importing_jobc_loads_neither_torch_nor_hydra(installed: Path, tmp_path: Path):
-    show = (
-        "import sys, jobc, jobc.trainer; print({'torch', 'hydra', 'omegaconf', 'jinja2'} & set(sys.modules))"
-    )
+    show = "import sys, jobc, jobc.trainer; print({'torch', 'hydra', 'omegaconf', 'jinja2'} & set(sys.modules))"
     assert run(installed, tmp_path, "-c", show).strip() == "set()"
 
 

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.xdist_group("packaging")
 def test_editable_install_imports_from_the_checkout(editable: tuple[Path, Path], tmp_path: Path):
     python, source = editable
     show = "import jobc.compiler, jobc.trainer, jobc; print(jobc.__file__)"
-    result = subprocess.run(
-        [str(python), "-c", show], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    result = subprocess.run([str(python), "-c", show], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert Path(result.stdout.strip()).resolve() == source / "__init__.py"
 
 

@@ -61,6 +61,7 @@ def plan(**changes: Any) -> SimpleNamespace:
             values[group][field] = value
         else:
             values[name] = value
+    values["run"]["folder"] = values["name"]
     dictionaries = ("env", "secrets")
     return SimpleNamespace(
         **{k: SimpleNamespace(**v) if isinstance(v, dict) and k not in dictionaries else v for k, v in values.items()}

@@ -1,0 +1,70 @@
+"""Markdown pages as data: their commands with the output that is shown, their links, their words in code.
+
+A page is README.md, CONTRIBUTING.md or docs/*.md. Its ```bash blocks run in order, each in a bash of its own, in one
+folder of the page; a ```text block right after one is what it prints. `<!-- in a checkout -->` above a block runs it in
+a copy of this checkout instead; all blocks of CONTRIBUTING.md run there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+IDS = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+
+FENCED = (
+    r"(?P<mark><!-- in a checkout -->\n)?^(?P<fence>```+)bash\n(?P<run>.*?)^(?P=fence)\n"
+    r"(?:\n```text\n(?P<shown>.*?)^```\n)?"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One command block. line: its number in the page; shown: the text block below it, None without."""
+
+    line: int
+    commands: str
+    shown: str | None
+    in_checkout: bool
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in re.finditer(FENCED, text, re.DOTALL | re.MULTILINE):
+        line = text.count("\n", 0, found.start("run")) + 1
+        yield Block(line, found["run"], found["shown"], bool(found["mark"]) or page.name == "CONTRIBUTING.md")
+
+
+def prose(page: Path) -> str:
+    """The page without its fenced blocks."""
+    return re.sub(r"^(```+)\w.*?^\1$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+# What differs from run to run and from machine to machine. A `…` on a page stands for any text, on a line of its own
+# for any lines.
+MASKS = (
+    (r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
+    (r"\b\d+ files\b", "N files"),
+    (r"\b[0-9a-f]{16,64}\b", "DIGEST"),
+    (r"on \S+ at TIME", "on HOST at TIME"),
+    (r"(loss|bits/byte|accuracy) [0-9.]+", r"\1 X"),
+    (r"[0-9,]+ (tok|samples)/s", r"N \1/s"),
+    (r"eta [0-9:]+", "eta T"),
+)
+
+
+def masked(text: str) -> str:
+    for pattern, mask in MASKS:
+        text = re.sub(pattern, mask, text)
+    return text.rstrip()
+
+
+def agrees(shown: str, printed: str) -> bool:
+    pattern = re.escape(masked(shown)).replace("\\\n…", "(\n.*)?").replace("…", "[^\n]*")
+    return re.fullmatch(pattern, masked(printed), re.DOTALL) is not None

@@ -1,0 +1,154 @@
+"""Every command of every page works as shown, every link leads somewhere, every key and file named exists."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.compiler.convert import type_at
+from jobc.compiler.spec import JobSpec
+from jobc.trainer.rt import exit_codes
+
+from .conftest import IDS, PAGES, ROOT, agrees, blocks, masked, prose
+
+# Lines that are not run, for each would run this very test or take minutes; `make -n` shows that they exist.
+NOT_RUN = {
+    "make demo   # compiles a small job and trains it on 2 processes of this machine, a minute or two",
+    "make test   # every test",
+    "make check  # lint, types, layers, tests: what CI runs",
+}
+OF_THE_USER = ("cluster", "experiment")  # groups that have options only when a user writes some
+TIMEOUT_S = 120
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what a commit of the working tree would hold, with `.venv`; the page may change it."""
+    target = tmp_path / "checkout"
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+    (target / ".venv").symlink_to(sys.prefix)
+    return target
+
+
+def pages_with_commands() -> list[Any]:
+    long = ("README.md", "CONTRIBUTING.md")
+    found = [page for page in PAGES if any(blocks(page))]
+    return [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in long else []) for p in found]
+
+
+@pytest.mark.parametrize("page", pages_with_commands())
+def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_path: Path) -> None:
+    folder, home, site = (tmp_path / name for name in ("project", "home", "site"))
+    folder.mkdir()
+    home.mkdir()
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "JOBC_", "XDG_", "PIP_"))},
+        "HOME": str(home),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": os.pathsep.join([str(site), str(checkout / ".dev")]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # pip installs for this page alone, from folders alone
+        "PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_QUIET": "2",
+        "PIP_NO_BUILD_ISOLATION": "0", "PIP_UPGRADE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }  # fmt: skip
+    for block in blocks(page):
+        lines = block.commands.split("\n")
+        commands = "\n".join(f"make -n {line.split()[1]} >&-" if line in NOT_RUN else line for line in lines)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=checkout if block.in_checkout else folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        where = f"{page.name}:{block.line}"
+        assert done.returncode == 0, f"{where} ended with {done.returncode}:\n{done.stdout}"
+        if block.shown is not None and not agrees(block.shown, done.stdout):
+            shown, printed = masked(block.shown).split("\n"), masked(done.stdout).split("\n")
+            pytest.fail("\n".join(difflib.unified_diff(shown, printed, where, "printed", lineterm="")))
+
+
+def test_few_lines_are_not_run_and_each_is_on_a_page() -> None:
+    assert len(NOT_RUN) <= 3
+    assert {line for page in PAGES for block in blocks(page) for line in block.commands.split("\n")} >= NOT_RUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    for text, target in re.findall(r"\[([^]]*)\]\(([^)]+)\)", prose(page)):
+        if target.startswith("http"):
+            continue
+        path, _, heading = target.partition("#")
+        place = page.parent / path if path else page
+        assert place.exists(), f"{text}: {target}"
+        if heading:
+            assert heading in _headings(place), f"{text}: no heading {heading} in {place.name}"
+
+
+@cache
+def _headings(page: Path) -> set[str]:
+    """Anchors as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_keys_in_the_text_exist(page: Path) -> None:
+    for code in re.findall(r"`([^`\n]+)`", prose(page)):
+        for word in code.split(" -- ")[0].split():
+            found = re.match(r"[+~]?([a-z]\w*(?:\.\w+)*)=", word)
+            assert not found or _is_key(found[1]), f"{page.name} has `{code}`, and {found[1]} is no key and no group"
+
+
+def _is_key(name: str) -> bool:
+    return type_at(JobSpec, name) is not None or name in _groups() or name in _options()
+
+
+@cache
+def _groups() -> set[str]:
+    folders = [*(ROOT / "conf").iterdir(), *ROOT.glob("backends/*/conf/*")]
+    return {folder.name for folder in folders if folder.is_dir()} | set(OF_THE_USER)
+
+
+@cache
+def _options() -> set[str]:
+    texts = [file.read_text(encoding="utf-8") for file in ROOT.glob("backends/*/conf/backend/*.yaml")]
+    return {f"backend.{name}" for text in texts for name in re.findall(r"^(\w+):", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_files_of_the_repository_in_the_text_exist(page: Path) -> None:
+    tops = "compiler|backends|conf|trainer|tests|tools|docs|bench|prove"
+    for path in re.findall(rf"`((?:{tops})/[\w./-]+)`", prose(page)):
+        if not re.search(r"NAME|CASE|GROUP|nice|JCNNNN", path):
+            assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/runs.md"])
+def test_every_exit_code_is_in_the_table(page: str) -> None:
+    codes = re.findall(r"^\| (\d+) \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert codes == [str(code) for code in exit_codes.MEANING]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_is_short_and_ends_well(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# ") and text.endswith("\n") and "\t" not in text
