@@ -8,14 +8,14 @@ Hydra keeps its state in process-wide singletons, so this file has the global th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from hydra import compose as hydra_compose
-from hydra import initialize
+from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
@@ -30,6 +30,8 @@ from .hydra_errors import explain, hydra_setting
 from .overrides import Override
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
+
+Known = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ _search_path: list[Folder] = []  # of the compose under way; Hydra makes the plu
 
 class _SearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        path = search_path.get_path()
+        path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra insists on
         search_path.prepend("no-hydra-job", "no-hydra-job://")
         for folder in _search_path:
             search_path.append(folder.provider, f"jobc://{folder.path}")
@@ -99,7 +103,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with initialize(config_path=None, version_base="1.3"):
+        with initialize_config_dir("/", version_base="1.3"):  # `initialize` costs more: it looks for its caller
             yield GlobalHydra.instance().config_loader()
     finally:
         _search_path.clear()
@@ -111,12 +115,12 @@ def read_inputs() -> dict[str, str]:
     return {place: text for place, text in read_files.items() if not place.startswith(("jobc:", "plugin:"))}
 
 
-def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> Composed:
-    """Compose one job. `known`: the dotted keys of the spec, for did-you-mean. Raises CompileError."""
+def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
+    """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError."""
     return _read(compose_config(loader, config_name, overrides, known), tuple(overrides))
 
 
-def compose_config(loader: Any, config_name: str, overrides: Sequence[Override], known: Iterable[str]) -> DictConfig:
+def compose_config(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> DictConfig:
     """What Hydra composes, interpolations unresolved, with its own section `hydra`. Raises CompileError."""
     config, refused = None, [hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
     kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
@@ -124,7 +128,7 @@ def compose_config(loader: Any, config_name: str, overrides: Sequence[Override],
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
         except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
-            diagnostic, culprit = explain(error, kept, loader, config_name, known)
+            diagnostic, culprit = explain(error, kept, loader, config_name, known())
             refused.append(diagnostic)
             if culprit is None:
                 raise CompileError(refused) from None

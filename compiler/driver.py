@@ -103,7 +103,7 @@ def search_path(request: Request) -> list[Folder]:
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
-    composed = compose(loader, request.config_name, overrides, known_keys())
+    composed = compose(loader, request.config_name, overrides, known_keys)
     chosen, backend, spec, options, values = _typed(composed, request.command)
     origin_of = _origins(composed, request.command)
     _stop_on(_placed(check.check(spec), origin_of))

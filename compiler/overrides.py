@@ -9,6 +9,7 @@ Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; e
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -104,13 +105,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
         word.encode()
     except UnicodeEncodeError:
         raise _Unreadable("it is not valid UTF-8", "type the value in UTF-8") from None
-    head = _parse(f"{operator}{left}=x", sweep=False)
-    if head is None or not left:
-        raise _Unreadable(
-            "an override is key=value, +key=value, ++key=value, ~key or group=option",
-            "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
-        )
-    key, package = head.key_or_group, head.package or ""
+    key, package = _head(left)
     whole = key in open_keys and right[:1] == "{"
     if not operator and (whole or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
         operator = "++"
@@ -126,9 +121,24 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     return [made(value) for value in _values(f"{operator}{left}={right}", right, sweep, loader)]
 
 
+def _head(left: str) -> tuple[str, str]:
+    """(key or group, package) of what stands before the `=`."""
+    if _PLAIN_KEY.fullmatch(left):
+        return left, ""
+    head = _parse(f"{left}=x", sweep=False) if left else None
+    if head is None:
+        raise _Unreadable(
+            "an override is key=value, +key=value, ++key=value, ~key or group=option",
+            "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
+        )
+    return head.key_or_group, head.package or ""
+
+
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     """The canonical right sides: one, or with -m as many as the sweep has."""
     opens = right.strip(" \t")[:1]
+    if _PLAIN_VALUE.fullmatch(right):
+        return [_text(right)]
     if right == "~":  # as in YAML
         return ["null"]
     if right != right.strip(" \t") and opens not in _OPENING:
@@ -154,6 +164,9 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     return [spell(parsed._value)]
 
 
+# What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
+_PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
 
 

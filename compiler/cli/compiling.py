@@ -82,7 +82,7 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
 
     overrides = read_overrides(wanted.words, OPEN_KEYS)
     with hydra_ready(search_path(wanted)) as loader:
-        config = compose_config(loader, wanted.config_name, overrides, known_keys())
+        config = compose_config(loader, wanted.config_name, overrides, known_keys)
         if arguments.info:
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None

@@ -90,7 +90,7 @@ def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[Job
     request = Request(words, None, (("user", folder),) if folder else ())
     try:
         with hydra_ready(search_path(request)) as loader:
-            composed = compose(loader, "config", read_overrides(words, OPEN_KEYS), known_keys())
+            composed = compose(loader, "config", read_overrides(words, OPEN_KEYS), known_keys)
     except CompileError as error:
         return None, error.diagnostics
     tree = {key: value for key, value in composed.tree.items() if key != "backend"}
