@@ -43,4 +43,6 @@ class Backend(Protocol):
         """The engine's files and the seven verbs (VERBS). Pure: reads its arguments and nothing else.
 
         node.sh, train.json, spec.yaml, README.md and lib/ are added for every backend and must not be emitted.
+        A template that the backend's own folder lacks is taken from compiler/templates/, which has every verb but
+        submit.sh for engines whose run folder the submit host sees and whose processes it may signal.
         """

@@ -7,13 +7,15 @@ Also here: the generic scope check of runtime variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import get_args, get_origin
 
 from .backend import Backend
-from .convert import choices, type_at
+from .convert import choices, type_at, value_type
 from .diagnostics import Diagnostic, Severity
 from .lower import KeyTable
 from .plan import Demand, LaunchPlan, demands
+from .sourcemap import SpecValue
 from .spec import JobSpec
 from .words import RuntimeVar, Scope, runtime_vars
 
@@ -24,38 +26,53 @@ def honours(backend: Backend, key: str) -> bool:
     return key in backend.honours or f"{section}.*" in backend.honours
 
 
-def left_out(plan: LaunchPlan, backend: Backend, asked: Callable[[str], bool]) -> list[Demand]:
-    """What was asked for (asked: plan key -> whether somebody beside our own defaults set it) and is not honoured."""
-    return [d for d in demands(plan) if not honours(backend, d.key) and (d.must or asked(d.key))]
+@dataclass(frozen=True)
+class LeftOut:
+    """A demand that a backend does not honour. key: the spec key behind it; typed: `key=value`."""
+
+    demand: Demand
+    key: str
+    typed: str
+
+
+def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
+    """The musts, and the wishes that somebody beside our own defaults asked for, that the backend does not honour.
+
+    table: plan key -> spec keys; values: the leaves of the spec
+    """
+    found = []
+    for demand in demands(plan):
+        key = (table.get(demand.key) or ("",))[0]
+        below = {k: value for spec_key in table.get(demand.key, ()) for k, value in values.items() if at(k, spec_key)}
+        asked = any(value.origin is not None and value.origin.root != "jobc" for value in below.values())
+        if not honours(backend, demand.key) and (demand.must or asked):
+            found.append(LeftOut(demand, key, f"{key}={_text(key, below)}"))
+    return found
 
 
 def check_honours(
-    missing: Iterable[Demand], backend: Backend, able: Callable[[str], list[str]], table: KeyTable, strict: bool
+    missing: Iterable[LeftOut], backend: Backend, able: Callable[[str], list[str]], strict: bool
 ) -> Iterator[Diagnostic]:
-    """JC4101 for each must, JC4102 for each wish that the backend cannot express.
-
-    able: plan key -> names of backends that honour it; table: plan key -> spec keys
-    """
-    for demand in missing:
-        key = (table.get(demand.key) or ("",))[0]
-        others = able(demand.key)
-        undo = _undo(key)
+    """JC4101 for each must, JC4102 for each wish. able: plan key -> names of other backends that honour it"""
+    for each in missing:
+        others = able(each.demand.key)
+        undo = _undo(each.key)
         hint = f"backend={others[0]}, or {undo}" if others else undo
-        if demand.must:
+        if each.demand.must:
             yield Diagnostic(
                 "JC4101",
-                f"backend {backend.name} cannot honour {key}={shown(demand.value)}",
-                f"it has no word for {demand.key}, and without it this would be another job",
+                f"backend {backend.name} cannot honour {each.typed}",
+                f"it has no word for {each.demand.key}, and without it this would be another job",
                 hint,
-                key=key,
+                key=each.key,
             )
         else:
             yield Diagnostic(
                 "JC4102",
-                f"backend {backend.name} leaves out {key}={shown(demand.value)}",
-                f"it has no word for {demand.key}; the job is the same without",
+                f"backend {backend.name} leaves out {each.typed}",
+                f"it has no word for {each.demand.key}; the job is the same without",
                 hint,
-                key=key,
+                key=each.key,
                 severity=Severity.ERROR if strict else Severity.NOTE,
             )
 
@@ -80,9 +97,12 @@ def _undo(key: str) -> str:
     hint = type_at(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
-    if "none" in choices(hint):
-        return f"{_group(key)}=none"
-    return f"{key}=[]" if get_origin(hint) is tuple else f"leave {key} at its default"
+    for word in ("none", "false"):
+        if word in choices(hint):
+            return f"{_group(key)}={word}"
+    if get_origin(hint) is tuple:
+        return f"{key}=[]"
+    return f"{key}=0" if value_type(hint) else f"leave out {key}"
 
 
 def _group(key: str) -> str:
@@ -91,8 +111,15 @@ def _group(key: str) -> str:
     return {"python": "env"}.get(section, section) if name == "kind" else key
 
 
-def shown(value: object) -> str:
-    """A plan value as a user would type it."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
-    return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
+def at(key: str, section: str) -> bool:
+    """Whether a dotted key is the section or lies below it."""
+    return key == section or key.startswith(f"{section}.")
+
+
+def _text(key: str, values: Mapping[str, SpecValue]) -> str:
+    """The value of a spec key as a user would type it; values: its leaves."""
+    if key not in values:
+        inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())
+        return "{" + ", ".join(inner) + "}"
+    value = values[key].value
+    return f"[{','.join(value)}]" if isinstance(value, list) else str(value)

@@ -63,7 +63,8 @@ class Composed:
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
                 return override.origin
-        return next((leaf.origin for _, leaf in _leaves(node, key) if isinstance(leaf, Text)), None)
+        below = (o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~")
+        return next((leaf.origin for _, leaf in _leaves(node, key) if isinstance(leaf, Text)), next(below, None))
 
     def origin_of_choice(self, group: str) -> Origin | None:
         """Where the option of a group was chosen, None when a defaults list did."""

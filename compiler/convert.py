@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .diagnostics import Diagnostic, nearest
+from .diagnostics import Diagnostic, alternatives, nearest
 from .text import Origin, is_null
 from .values import PLAIN, Refused, ValueType
 
@@ -252,9 +252,10 @@ class _Conversion:
                 value = scalar.read(text)
             except Refused as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
-                hint_text = (not takes_commas and _sweep_hint(text, key)) or f"{key}={error.hint}"
+                sweep = "" if takes_commas else _sweep_hint(text, key)
+                hint_text = sweep or alternatives(f"{key}={value}" for value in error.values)
                 if not leaf:  # the name of an entry
-                    hint_text = f"{key.removesuffix(text)}{error.hint}=VALUE"
+                    hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 self.refuse("JC1202", key, f"{key}: {text!r} is not {scalar.name}", error.because, hint_text)
                 return None
             shown = scalar.show(value)
@@ -290,7 +291,7 @@ def _example(options: tuple[Any, ...]) -> str:
     try:
         return scalar.show(scalar.read("")) or "TEXT"
     except Refused as error:
-        return error.hint
+        return error.values[0]
 
 
 def _sweep_hint(text: str, key: str) -> str:

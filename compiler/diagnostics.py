@@ -66,6 +66,12 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     return list(dict.fromkeys(by_leaf + close))[:limit]
 
 
+def alternatives(values: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *first, last = values
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 _LONGEST = 500
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 

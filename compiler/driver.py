@@ -8,7 +8,7 @@ Only compose reads files; nothing here reads the clock, the user, the environmen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from .backend import VERBS, Backend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .lower import KeyTable, lower
+from .lower import lower
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import LaunchPlan
 from .registry import PACKAGE, Plugin, find_plugins, plugin
@@ -67,14 +67,22 @@ def compile_job(request: Request) -> Compiled:
         return _compile(request, read_overrides(request.words, OPEN_KEYS), loader)
 
 
-def compile_sweep(request: Request) -> Iterator[Compiled]:
-    """Compile every point of a -m command line, each into a place of its own."""
+def compile_sweep(request: Request) -> list[Compiled]:
+    """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points."""
+    compiled: list[Compiled] = []
+    refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
         points = read_sweep(request.words, OPEN_KEYS, loader)
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
             label = ",".join(_label(point[i]) for i in sorted(varied) if point[i].key not in ("backend", "name"))
-            yield _compile(request, [*point, *([set_key("point", label)] if label else [])], loader)
+            try:
+                compiled.append(_compile(request, [*point, *([set_key("point", label)] if label else [])], loader))
+            except CompileError as error:
+                refused += error.diagnostics
+    if refused:
+        raise CompileError(dict.fromkeys(refused))
+    return compiled
 
 
 def check_job(request: Request) -> list[Diagnostic]:
@@ -108,11 +116,11 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     origin_of = _origins(composed, request.command)
     _stop_on(_placed(check.check(spec), origin_of))
     plan, table = lower(spec)
-    missing = capabilities.left_out(plan, backend, _asked(table, values))
+    missing = capabilities.left_out(plan, backend, table, values)
     found = [
         *check.check_training(plan),
         *capabilities.check_scopes(plan, backend),
-        *capabilities.check_honours(missing, backend, _able(chosen.name), table, request.strict),
+        *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
     ]
     with _of_plugin(chosen, "check"):
         found += backend.check(plan, options)
@@ -194,20 +202,6 @@ def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Re
     folders = [(chosen.folder / "templates", f"{chosen.label}/templates"), ours]
     views = {"plan": plan, "options": options, "spec": spec, "backend_name": chosen.name}
     return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
-
-
-def _asked(table: KeyTable, values: Mapping[str, SpecValue]) -> Any:
-    """Whether somebody beside our own defaults set a plan key."""
-
-    def asked(plan_key: str) -> bool:
-        origins = [value.origin for key in table.get(plan_key, ()) for k, value in values.items() if _below(k, key)]
-        return any(origin is not None and origin.root != "jobc" for origin in origins)
-
-    return asked
-
-
-def _below(key: str, section: str) -> bool:
-    return key == section or key.startswith(f"{section}.")
 
 
 def _able(name: str) -> Any:

@@ -77,9 +77,14 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[s
     elif key == "cluster":
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
     else:
+        known = list(known)
         close = nearest(key, [*known, *loader.list_groups("")])
         close = [k for k in close if k != key]
-    if close:
+    section = key.partition(".")[0]
+    if key in known and not culprit.package and loader.get_group_options(section):
+        because = f"another option of {section} has it; the one that is chosen has not"
+        hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
+    elif close:
         hint = f"did you mean {close[0]}{f'={value}' if value and key == culprit.key else ''}?"
     else:
         hint = (

@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from ..trainer import config
 from .artifact import Artifact, LineRange
 from .backend import Backend
-from .capabilities import shown
+from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
-from .plan import Demand, LaunchPlan
+from .plan import LaunchPlan
 from .registry import PACKAGE
 from .render import Render
 from .spec import IDENTITY, JobSpec
@@ -27,12 +28,14 @@ LIB = "lib/jobc_trainer"
 _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 
 
-def neutral_files(plan: LaunchPlan, backend: Backend, left_out: Iterable[Demand], render: Render) -> Iterator[Artifact]:
+def neutral_files(
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], render: Render
+) -> Iterator[Artifact]:
     """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options."""
     yield render.template("node.sh.j2", "node.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
-    asked = {demand.key: shown(demand.value) for demand in left_out}
+    asked = {each.demand.key: each.typed for each in left_out}
     yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked)
 
 
@@ -89,17 +92,21 @@ def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, A
 
 
 def _spec_leaf(view: str, keys: tuple[str, ...]) -> Any:
-    show = value_type(type_at(JobSpec, ".".join(key.rstrip("_") for key in keys))) if view == "spec" else None
+    show = _unit_text(".".join(key.rstrip("_") for key in keys)) if view == "spec" else None
 
     def read(views: Any) -> Any:
         here = getattr(views, view)
         for key in keys:
             here = here[key] if isinstance(here, Mapping) else getattr(here, key)
-        if here is not None and show is not None and show.units:
-            return show.show(here)
-        return _readable(here)
+        return _readable(here) if here is None or show is None else show(here)
 
     return read
+
+
+def _unit_text(key: str) -> Callable[[Any], str] | None:
+    """How a value whose text has a unit is written; None for any other."""
+    scalar = value_type(type_at(JobSpec, key))
+    return scalar.show if scalar is not None and scalar.units else None
 
 
 def _readable(value: Any) -> Any:
@@ -130,7 +137,7 @@ def identity_files(spec: JobSpec, plan: LaunchPlan) -> Iterator[Artifact]:
 
 
 def flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf of a dataclass by dotted key, JSON-able."""
+    """Every leaf of a spec by dotted key, JSON-able, with its unit where it has one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from flatten(getattr(value, field.name), join(key, field.name.rstrip("_")))
@@ -138,7 +145,8 @@ def flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
         for name, inner in value.items():
             yield from flatten(inner, join(key, name))
     else:
-        yield key, _plain(value)
+        show = _unit_text(key)
+        yield key, _plain(value) if value is None or show is None else show(value)
 
 
 def _plain(value: Any) -> Any:
@@ -155,11 +163,13 @@ def _pairs(values: Mapping[str, Any]) -> str:
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
 
 
-def library() -> Iterator[Artifact]:
+@cache
+def library() -> tuple[Artifact, ...]:
     """The trainer, copied: needs torch and the standard library, not jobc."""
     root = PACKAGE / "trainer"
-    for file in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in _LIB_SUFFIXES):
-        path = file.relative_to(root).as_posix()
-        if "__pycache__" in path:
-            continue
-        yield Artifact(f"{LIB}/{path}", file.read_text(encoding="utf-8"))
+    files = sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in _LIB_SUFFIXES)
+    return tuple(
+        Artifact(f"{LIB}/{file.relative_to(root).as_posix()}", file.read_text(encoding="utf-8"))
+        for file in files
+        if "__pycache__" not in file.parts
+    )

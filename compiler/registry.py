@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,9 +43,11 @@ class Plugin:
         return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
 
     def load(self) -> Backend:
-        """Import the backend. CompileError JC4003 when that fails, JC4004 when it is no Backend."""
+        """Import the backend. CompileError JC4002 to JC4004 when that fails."""
         try:
             backend = self.load_module()
+        except CompileError:
+            raise
         except Exception as error:  # a plugin's import may raise anything; it is reported, not hidden
             because = f"{type(error).__name__}: {error}"
             hint = f"mend or remove the package of {self.root}; other backends work without it"
@@ -66,20 +68,33 @@ class Plugin:
 
 @cache
 def find_plugins() -> dict[str, Plugin]:
-    """name -> plugin, built-in ones first. Raises CompileError JC4002 when two claim one name."""
+    """name -> plugin, built-in ones first. A name that two claim is found, and refused when it is used (JC4002)."""
     found = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
     for entry in _entry_points():
         plugin = _from_entry_point(entry)
         if plugin.name in found and found[plugin.name].folder != plugin.folder:
-            first = found[plugin.name]
-            other = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
-            because = f"{other} and package {plugin.folder.name} both bring it"
-            hint = f"remove one of the packages, or rename the entry point of {entry.value}"
-            raise CompileError([Diagnostic("JC4002", f"two backends are called {plugin.name}", because, hint)])
+            plugin = replace(found[plugin.name], load_module=_clash(found[plugin.name], plugin, entry.value))
         found[plugin.name] = plugin
     return found
+
+
+def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
+    def load_module() -> object:
+        other = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
+        because = f"{other} and package {second.folder.name} both bring it"
+        hint = f"remove one of the packages, or rename the entry point of {entry}"
+        raise CompileError([Diagnostic("JC4002", f"two backends are called {first.name}", because, hint)])
+
+    return load_module
+
+
+def code_pages() -> dict[str, Path]:
+    """Diagnostic code -> its page: jobc's own in compiler/codes/, a backend's in its folder's codes/."""
+    folders = [PACKAGE / "compiler" / "codes", *(plugin.folder / "codes" for plugin in find_plugins().values())]
+    pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
+    return dict(sorted(pages.items()))
 
 
 def _entry_points() -> list[EntryPoint]:

@@ -21,7 +21,6 @@ from .text import Origin, Text
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
-_HYDRA_SECTIONS = ("defaults", "hydra")  # Hydra reads these two itself, as ordinary YAML values
 
 
 read_files: dict[str, str] = {}  # `root:path` -> text; Hydra makes the sources, so they can report only here
@@ -265,11 +264,15 @@ class _Reader:
                 )
                 continue
             first[key] = key_node
-            out[key] = self.plain(value_node) if top and key in _HYDRA_SECTIONS else self.value(value_node)
+            if top and key == "hydra":
+                because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
+                self.refuse("JC1102", key_node, "hydra holds settings of Hydra itself", because, "leave it out")
+                continue
+            out[key] = self.plain(value_node) if top and key == "defaults" else self.value(value_node)
         return out
 
     def plain(self, node: yaml.Node) -> Any:
-        """Hydra's own sections, with YAML's ordinary types."""
+        """The defaults list, which Hydra itself reads, with YAML's ordinary types."""
         try:
             return yaml.constructor.SafeConstructor().construct_document(node)
         except yaml.MarkedYAMLError as error:

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 
 class Refused(Exception):
-    """The text is not a value of the type. because: why; hint: a value that is."""
+    """The text is not a value of the type. because: why; values: some that are, the likeliest first."""
 
-    def __init__(self, because: str, hint: str) -> None:
+    def __init__(self, because: str, *values: str) -> None:
         super().__init__(because)
-        self.because, self.hint = because, hint
+        self.because, self.values = because, values
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read_float(text: str) -> float:
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
             return value
-    raise Refused("a finite decimal number is expected", "0.001 or 1e-3")
+    raise Refused("a finite decimal number is expected", "0.001", "1e-3")
 
 
 def read_bool(text: str) -> bool:
@@ -105,12 +105,12 @@ def _duration(text: str) -> int:
     if re.fullmatch(r"(\d+(w|d|h|min|m|s))+", text):
         return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"(\d+)(w|d|h|min|m|s)", text))
     if re.fullmatch(r"\d+", text):
-        raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m or {text}s")
+        raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m", f"{text}s")
     if re.fullmatch(r"\d+:\d+", text):
         raise Refused(
             "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
         )
-    raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h, 1h30m or 1-12:00:00")
+    raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00")
 
 
 def show_duration(seconds: int) -> str:
@@ -133,7 +133,7 @@ def _bytes(text: str) -> int:
     if match and match[2] in _UNITS_BYTES:
         size = int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
         if size == 0:
-            raise Refused("0 means all memory for some engines and none for others", "null, and the site decides")
+            raise Refused("0 means all memory for some engines and none for others; null leaves it to the site", "null")
         if size >= 2**63:
             raise Refused("no engine counts beyond 64 bits", "64GiB")
         return size
@@ -174,7 +174,7 @@ def expand_hostlist(text: str) -> list[str]:
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
-        raise Refused("a host list is names separated by commas", "node1,node2 or node[1-4]")
+        raise Refused("a host list is names separated by commas", "node1,node2", "node[1-4]")
     if len(hosts) > 100_000:
         raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
     return hosts
@@ -184,14 +184,14 @@ def _expand_word(word: str) -> list[str]:
     match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
     if not match:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:@%-]*", word):
-            raise Refused(f"{word!r} is no host name", "node1,node2 or node[1-4]")
+            raise Refused(f"{word!r} is no host name", "node1,node2", "node[1-4]")
         return [word]
     head, ranges, tail = match.groups()
     numbers: list[str] = []
     for part in ranges.split(","):
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if not bounds or int(bounds[2] or bounds[1]) < int(bounds[1]) or int(bounds[2] or 0) - int(bounds[1]) > 100_000:
-            raise Refused(f"[{ranges}] is no range of numbers", "node[1-4] or node[01-16,20]")
+            raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
     return [whole for n in numbers for whole in _expand_word(f"{head}{n}{tail}")]
@@ -203,7 +203,9 @@ def _secret(text: str) -> str:
         return text
     raise Refused(
         "a secret is a reference, never a value, because artifacts are shared",
-        "env:HF_TOKEN, file:~/.hf_token or k8s:SECRET/KEY",
+        "env:HF_TOKEN",
+        "file:~/.hf_token",
+        "k8s:SECRET/KEY",
     )
 
 

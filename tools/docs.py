@@ -207,13 +207,14 @@ FAMILIES = {
 
 
 def codes_page() -> str:
-    files = {file.stem: file for file in sorted((ROOT / "compiler" / "codes").glob("*.md"))}
+    folders = [ROOT / "compiler" / "codes", *ROOT.glob("backends/*/codes")]  # ours, not those of installed plugins
+    files = {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
     titles = {code: file.read_text(encoding="utf-8").split("\n")[0].split(": ", 1)[1] for code, file in files.items()}
     out = ["# Diagnostic codes\n", GENERATED]
     out.append("`jobc explain CODE` prints the page: what it means, a wrong and a right example.\n")
     for family in dict.fromkeys(code[:4] for code in titles):
         rows = [
-            (f"[{code}](../compiler/codes/{code}.md)", title)
+            (f"[{code}](../{files[code].relative_to(ROOT)})", title)
             for code, title in titles.items()
             if code.startswith(family)
         ]

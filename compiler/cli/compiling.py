@@ -34,7 +34,7 @@ def compile_command(arguments: Arguments) -> int:
         return _show_config(arguments, wanted)
     if not arguments.multirun:
         gc.disable()  # one compile ends before its garbage is worth collecting
-    compiled = list(compile_sweep(wanted)) if arguments.multirun else [compile_job(wanted)]
+    compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
     for one in compiled:
         report(one.diagnostics)
@@ -47,10 +47,9 @@ def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     if arguments.multirun:
         try:
-            found = [d for one in compile_sweep(wanted) for d in one.diagnostics]
+            found = list(dict.fromkeys(d for one in compile_sweep(wanted) for d in one.diagnostics))
         except CompileError as error:
             found = list(error.diagnostics)
-        found = list(dict.fromkeys(found))
     else:
         found = check_job(wanted)
     report(found)

@@ -74,7 +74,7 @@ def _keys(typed: str) -> Iterable[str]:
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:
-        yield from (f"{group}=" for group in _groups())
+        yield from (f"{group}=" for group in groups())
     for name, hint in _fields(section).items():
         below = _fields(f"{prefix}{name}")
         if below:
@@ -113,12 +113,12 @@ def _options(name: str) -> type | None:
 
 
 def _values(key: str) -> Iterable[str]:
-    yield from _groups().get(key, ())
+    yield from groups().get(key, ())
     for hint in _types_at(key):
         yield from choices(hint)
 
 
-def _groups() -> dict[str, list[str]]:
+def groups() -> dict[str, list[str]]:
     """group -> options over all config folders, the user's included."""
     roots = [path for _, path in parse(()).config_dirs]
     roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]

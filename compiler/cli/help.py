@@ -6,6 +6,7 @@ import re
 
 from ..registry import PACKAGE
 from .arguments import COMMANDS, Arguments, option_lines
+from .completion import groups
 
 _INTRO = """\
 jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
@@ -28,22 +29,13 @@ def show_help(arguments: Arguments) -> int:
     for names, text in option_lines():
         print(f"  {names:<22} {text}")
     print("\ngroups (group=option):")
-    for group, found in _groups().items():
-        print(f"  {group:<12} {', '.join(found)}")
+    for group, found in sorted(groups().items()):
+        print(f"  {group:<12} {', '.join(sorted(set(found)))}")
     print("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
         print(f"  {key:<12} {text}")
     print("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none; your own config files go to ./jobc or ~/.config/jobc")
     return 0
-
-
-def _groups() -> dict[str, list[str]]:
-    """group -> options of the packaged folders."""
-    found: dict[str, list[str]] = {}
-    for root in [*sorted(PACKAGE.glob("backends/*/conf")), PACKAGE / "conf"]:
-        for file in sorted(root.glob("*/*.yaml")):
-            found.setdefault(file.parent.name, []).append(file.stem)
-    return found
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

@@ -9,13 +9,11 @@ from ..convert import spec_keys
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import MANIFEST, SOURCE_MAP, describe, read_manifest, read_source_map, verify
 from ..neutral import LIB
-from ..registry import PACKAGE, find_plugins
+from ..registry import code_pages, find_plugins
 from ..sourcemap import SourceMap, line_sum
 from . import DIAGNOSTICS, OK, report
 from .arguments import COMMANDS as COMMAND_HELP
 from .arguments import Arguments
-
-CODES = PACKAGE / "compiler" / "codes"
 
 
 def why_command(arguments: Arguments) -> int:
@@ -100,19 +98,17 @@ def verify_command(arguments: Arguments) -> int:
 
 def explain_command(arguments: Arguments) -> int:
     """jobc explain CODE …"""
-    known = sorted(file.stem for file in CODES.glob("*.md"))
+    known = code_pages()
     if not arguments.words:
-        for code in known:
-            title = (CODES / f"{code}.md").read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
-            print(title)
+        for page in known.values():
+            print(page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# "))
         return OK
     for code in arguments.words:
-        page = CODES / f"{code.upper()}.md"
         if code.upper() not in known:
             close = nearest(code.upper(), known)
             hint = f"jobc explain {close[0]}" if close else "jobc explain lists all codes"
             raise CompileError([Diagnostic("JC1111", f"no diagnostic has the code {code}", "", hint)])
-        print(page.read_text(encoding="utf-8"), end="")
+        print(known[code.upper()].read_text(encoding="utf-8"), end="")
     return OK
 
 

@@ -28,7 +28,7 @@ def package_files(checkout: Path) -> set[str]:
         for package in PACKAGES
         for path in (checkout / package).rglob("*")
         if path.is_file() and not LEFT_OUT & set(path.parts)
-    } | {"jobc/__init__.py", "jobc/py.typed"}
+    } | {"jobc/__init__.py", "jobc/__main__.py", "jobc/py.typed"}
 
 
 def run(python: Path, cwd: Path, *arguments: str) -> str:

@@ -25,8 +25,9 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 TEMPLATES = {
-    "node.sh": REPO / "compiler/templates/node.sh.j2",
-    **{path.name.removesuffix(".j2"): path for path in (REPO / "backends/local/templates").glob("*.sh.j2")},
+    path.name.removesuffix(".j2"): path
+    for folder in ("compiler/templates", "backends/local/templates")
+    for path in (REPO / folder).glob("*.sh.j2")
 }
 PROGRAM = Path(__file__).with_name("program.py")
 TIMEOUT_S = 30
@@ -49,7 +50,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "uses_trainer": False,
         "env": {},
         "secrets": {},
-        "setup": {"lines": (), "python": sys.executable},
+        "setup": {"kind": "none", "lines": (), "python": sys.executable},
         "code": {"kind": "none", "root": "."},
         "run": {"root": "runs", "keep": 0},
         "threads_per_rank": 1,

@@ -17,6 +17,8 @@ run_status() {
       echo "stopped by stop.sh or Ctrl-C (exit $code)"
     elif ((code == 0)); then
       echo 'done (exit 0)'
+    elif ((code == 75)); then
+      echo "stopped early (exit 75: $reason), submit.sh --resume $(basename -- "$1") goes on"
     else
       echo "failed (exit $code: $(meaning "$code"); $reason)"
     fi

@@ -70,11 +70,9 @@ export OMP_NUM_THREADS=$threads_per_rank
 secret_env HF_TOKEN MY_TOKEN
 secret_file WANDB_API_KEY '~/keys/wandb'
 
-# In the folder where the job was compiled, if this node has it; as a login shell would, without -e and -u.
+# In the folder where the job was compiled, if this node has it.
 project=$(project_folder "$here")
 cd -- "$project" 2>/dev/null || cd -- "$here"
-set +eu
-set -eu
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == torchrun || $uses_trainer == true ]] && echo true)"

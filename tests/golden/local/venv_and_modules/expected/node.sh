@@ -68,10 +68,10 @@ export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
 
-# In the folder where the job was compiled, if this node has it; as a login shell would, without -e and -u.
+# In the folder where the job was compiled, if this node has it.
 project=$(project_folder "$here")
 cd -- "$project" 2>/dev/null || cd -- "$here"
-set +eu
+set +eu # as in a login shell
 command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"
 activated $? 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
 module load gcc/12
