@@ -1,15 +1,21 @@
-"""The TCP port where the ranks meet: chosen, or checked to be free.
+"""The TCP port where the ranks meet: chosen on node 0 and handed to the other nodes through the run folder.
 
-Usage  python -I -S head_port.py PORT      0 = choose one
-Out    the port on stdout; exit 71 when it is in use
+Usage  python -I -S head_port.py PORT [--lock-fd FD] [--timeout SECONDS]
+In     PORT 0 = choose one; JOBC_RUN_DIR JOBC_RUN_ID JOBC_ATTEMPT JOBC_NODES JOBC_NODE_RANK
+Out    the port on stdout; state/head of the run, written by node 0; exit 71 when PORT is in use or node 0 says nothing
 """
 
 from __future__ import annotations
 
+import argparse
 import errno
-import random
+import fcntl
+import os
 import socket
+import struct
 import sys
+import time
+import zlib
 from pathlib import Path
 
 if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
@@ -17,29 +23,72 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
     __package__ = "rt"
 
 from . import exit_codes
+from .run_folder import RunFolder, read_small, write_small
 
 # Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that none of those takes
 # the port between our look and the launcher's bind.
 CANDIDATES = range(20000, 32000)
 TRIES = 200
+POLL_S = 0.2
+F_OFD_SETLK = 37  # Linux: a lock of the open file, which lives as long as node.sh and what it becomes hold it open
 
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    port = int(argv[0]) or choose()
-    if not is_free(port):
+    parser = argparse.ArgumentParser(prog="head_port.py", description="the port where the ranks meet")
+    parser.add_argument("port", type=int, help="0 = choose one")
+    parser.add_argument("--lock-fd", type=int, help="open file in which chosen ports are locked, one byte each")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds that node 0 has to name the port")
+    asked = parser.parse_args(argv)
+    run, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODES"])
+    if int(os.environ["JOBC_NODE_RANK"]) != 0:
+        port = asked.port or wait_for_head(run, asked.timeout)
+    elif asked.port:
+        port = asked.port if is_free(asked.port) else None
+    else:
+        port = choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", asked.lock_fd)
+    if port is None:
         return exit_codes.RENDEZVOUS_FAILED
+    if int(os.environ["JOBC_NODE_RANK"]) == 0 and nodes > 1:
+        write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
     print(port)
     return exit_codes.DONE
 
 
-def choose() -> int:
-    """A free port, at random, so that two runs that start together rarely try the same."""
-    for _ in range(TRIES):
-        port = random.SystemRandom().choice(CANDIDATES)
-        if is_free(port):
+def choose(run: str, lock: int | None) -> int:
+    """A free port, the same for the same run unless it is taken: then the next one."""
+    first = zlib.crc32(run.encode())
+    for attempt in range(TRIES):
+        port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
+        if is_ours(port, lock) and is_free(port):
             return port
     raise OSError(errno.EADDRINUSE, f"no free port among {TRIES} tried from {CANDIDATES.start} up")
+
+
+def is_ours(port: int, lock: int | None) -> bool:
+    """No other run of this user on this machine has chosen the port and is about to listen there."""
+    if lock is None:
+        return True
+    write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
+    try:
+        fcntl.fcntl(lock, F_OFD_SETLK, write_lock)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def wait_for_head(run: RunFolder, timeout_s: float) -> int | None:
+    """The port that node 0 of this attempt wrote, None when it has not within the time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        os.listdir(run.head_state.parent)  # makes a network file system look again
+        state = read_small(run.head_state)
+        if state and state[1].get("attempt") == str(run.attempt):
+            return int(state[1]["port"])
+        time.sleep(POLL_S)
+    return None
 
 
 def is_free(port: int) -> bool:

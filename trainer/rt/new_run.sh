@@ -35,9 +35,10 @@ create_run() {
   die 1 "no free run id in $runs"
 }
 
-# create_temporary_run: a run folder in `run` that is removed when this script ends, unless keep_temporary_run is called.
+# create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
-  run=$(mktemp -d "${TMPDIR:-/tmp}/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in ${TMPDIR:-/tmp}"
+  local folder=${1:-${TMPDIR:-/tmp}}
+  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder"
   unfinished=$run
   attempt=0
   copy_artifact
@@ -109,7 +110,7 @@ compare_specs() {
 # prune_runs KEEP SPARED: removes finished runs but the KEEP newest and SPARED; never one that is live, or not finished
 # as far as this machine can see. 0 = keeps all.
 prune_runs() {
-  local keep=$1 spared=$2 old file finished
+  local keep=$1 spared=$2 old finished
   ((keep > 0)) || return 0
   while IFS= read -r -d '' old; do
     if ((keep > 0)); then
@@ -117,9 +118,7 @@ prune_runs() {
       continue
     fi
     finished=$(node_files "$old" | head -n 1)
-    while IFS= read -r file; do
-      case $(node_status "$file") in up | elsewhere) finished='' ;; esac
-    done < <(node_files "$old")
+    if is_live "$old"; then finished=''; fi
     if [[ -n $finished && $old != "$run" && $old != "$spared" ]]; then
       chmod -R u+w -- "$old" && rm -rf -- "$old" && echo "removed old run $(basename -- "$old")"
     fi

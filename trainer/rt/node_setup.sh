@@ -35,8 +35,12 @@ lacking() {
 
 # secret_env NAME VARIABLE: NAME gets the value of VARIABLE, which whoever starts the job must have exported.
 secret_env() {
+  local saved
+  saved=$(secrets_of "$JOBC_RUN_DIR")/$2
   if [[ -n ${!2:-} ]]; then
     export "$1=${!2}"
+  elif [[ -s $saved ]]; then
+    export "$1=$(<"$saved")"
   else
     lacking "secret $1: the environment variable $2 is not set" "export $2 before submit.sh"
   fi
@@ -50,6 +54,12 @@ secret_file() {
   else
     lacking "secret $1: the file $file is empty or cannot be read on $(uname -n)" "put the value into it: chmod 600 $file"
   fi
+}
+
+# lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
+lock_ports() {
+  local folder=${TMPDIR:-/tmp}
+  exec {port_lock}<>"$folder/jobc-ports-$UID" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
 }
 
 # activated STATUS LINE: checks the line of the environment's set-up that has just run.

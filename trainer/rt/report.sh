@@ -4,7 +4,7 @@
 # ---- how it is doing
 # run_status RUN: live, done, stopped, failed, …; in words.
 run_status() {
-  local file=$1/state/node_00 code reason
+  local file=$1/state/node_00
   if is_live "$1"; then
     if [[ -e $1/control/STOP ]]; then echo 'stopping'; else echo 'live'; fi
   elif [[ ! -f $file ]]; then
@@ -12,16 +12,20 @@ run_status() {
   elif [[ $(node_status "$file") == dead ]]; then
     echo 'failed: its supervisor was killed, or the machine was restarted'
   else
-    code=$(key "$file" exit) reason=$(key "$file" reason)
-    if [[ -e $1/control/STOP && $code == @(0|130) ]]; then
-      echo "stopped by stop.sh or Ctrl-C (exit $code)"
-    elif ((code == 0)); then
-      echo 'done (exit 0)'
-    elif ((code == 75)); then
-      echo "stopped early (exit 75: $reason), submit.sh --resume $(basename -- "$1") goes on"
-    else
-      echo "failed (exit $code: $(meaning "$code"); $reason)"
-    fi
+    ended "$1" "$(key "$file" exit)" "$(key "$file" reason)"
+  fi
+}
+
+# ended RUN CODE REASON: how a run ended, in words.
+ended() {
+  if [[ -e $1/control/STOP && $2 == @(0|130) ]]; then
+    echo "stopped by stop.sh or Ctrl-C (exit $2)"
+  elif (($2 == 0)); then
+    echo 'done (exit 0)'
+  elif (($2 == 75)); then
+    echo "stopped early (exit 75: $3), submit.sh --resume $(basename -- "$1") goes on"
+  else
+    echo "failed (exit $2: $(meaning "$2")${3:+; $3})"
   fi
 }
 

@@ -65,6 +65,8 @@ this_job() {
     [[ $root == /* ]] || root=$([[ -n ${JOBC_RUN_ROOT:-} ]] && pwd || printf '%s' "$project")/$root
     runs=$root/$job_name
   fi
+  # shellcheck source=/dev/null
+  if [[ -f $artifact/engine.sh ]]; then source "$artifact/engine.sh"; fi
 }
 
 # project_folder ARTIFACT: the folder that holds artifacts/; a run remembers it.
@@ -191,6 +193,26 @@ choose_live_run() {
   if ((${#live[@]} == 0)); then die 1 "job $job_name has no live run in $runs"; fi
   if ((${#live[@]} > 1)); then die 1 "job $job_name has ${#live[@]} live runs: ${live[*]##*/}" 'choose one with --run ID'; fi
   run=${live[0]}
+}
+
+# ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended
+
+# secrets_of RUN: the folder, in the user's home, which the nodes see.
+secrets_of() {
+  printf '%s' "$HOME/.jobc/secrets/${1##*/}"
+}
+
+# save_secret VARIABLE: its value, for the nodes of `run`. It goes through no command line and no environment of a job.
+save_secret() {
+  local folder
+  folder=$(secrets_of "$run")
+  [[ -n ${!1:-} ]] || die 65 "secret: the environment variable $1 is not set" "export $1 before submit.sh"
+  (umask 077 && mkdir -p -- "$folder" && printf '%s' "${!1}" >"$folder/$1") || die 1 "cannot write to $folder"
+}
+
+# forget_secrets RUN
+forget_secrets() {
+  rm -rf -- "$(secrets_of "$1")"
 }
 
 # ---- the other parts

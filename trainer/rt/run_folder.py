@@ -44,6 +44,11 @@ class RunFolder:
         return self.path / "logs" / f"rank_{rank:02}.log"
 
     @property
+    def head_state(self) -> Path:
+        """Where node 0 says at which port the ranks meet."""
+        return self.path / "state" / "head"
+
+    @property
     def stop_mark(self) -> Path:
         """Its existence means: stopped by a person, ends with 0, nobody starts it again."""
         return self.path / "control" / "STOP"

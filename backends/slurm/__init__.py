@@ -1,0 +1,1 @@
+"""The Slurm backend: see backend.py."""

@@ -1,0 +1,147 @@
+"""Slurm: one batch job that starts node.sh once per node.
+
+Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm) and the verbs
+Launch ./submit.sh, or sbatch job.sbatch
+Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ...compiler.artifact import Artifact
+from ...compiler.backend import VERBS
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from ...compiler.words import RuntimeVar, Scope, Spelling
+
+LAUNCHERS = ("torchrun", "spawn")
+CODE = ("lib", "snapshot", "shared", "none")
+SECRETS = ("env", "file")
+PYTHON = ("none", "venv", "conda", "uv", "modules")
+MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; constraint: node
+    features; directives: more options of sbatch, each one word."""
+
+    version: str
+    gpus_as: Literal["gpus-per-node", "gres"]
+    mem_policy: Literal["given", "all", "none"]
+    constraint: str | None
+    directives: tuple[str, ...]
+
+
+class SlurmBackend:
+    name = "slurm"
+    Options = SlurmOptions
+    launch = "./submit.sh"
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
+        RuntimeVar.RUN_DIR: Spelling(Scope.BATCH, "$run"),
+        RuntimeVar.RUN_ID: Spelling(Scope.BATCH, '$(basename -- "$run")'),
+        RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((first_attempt + ${SLURM_RESTART_COUNT:-0}))"),
+        RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID"),
+        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first name of "$SLURM_STEP_NODELIST"'),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
+    }
+    honours = frozenset(
+        {
+            "launcher",
+            "setup.kind",
+            "code.kind",
+            "secret_kinds",
+            "resources.gpu_type",
+            "resources.cpus",
+            "resources.mem_bytes",
+            "resources.hosts",
+            "lifecycle.time_limit_s",
+            "lifecycle.max_requeues",
+            "queue.*",
+        }
+    )
+
+    def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+        yield from _version(options.version)
+        yield from _one_word(plan, options)
+        yield from _one_of(plan.launcher, LAUNCHERS, "launcher", "launcher")
+        yield from _one_of(plan.code.kind, CODE, "code", "code.kind")
+        yield from _one_of(plan.setup.kind, PYTHON, "env", "python.kind")
+        for name, secret in plan.secrets.items():
+            if secret.kind not in SECRETS:
+                because = "its nodes read variables of the submitting shell, and files"
+                hint = f"secrets.{name}=env:{name}, or secrets.{name}=file:PATH"
+                title = f"backend slurm has no secrets from {secret.kind}"
+                yield Diagnostic("JC4301", title, because, hint, key=f"secrets.{name}")
+        if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
+            because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
+            yield Diagnostic("JC4303", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
+        if plan.resources.hosts and len(plan.resources.hosts) < plan.topology.nodes:
+            title = f"{len(plan.resources.hosts)} hosts for {plan.topology.nodes} nodes"
+            yield Diagnostic("JC4303", title, "Slurm would wait for ever", f"nodes={len(plan.resources.hosts)}", key="hosts")
+
+    def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
+        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
+        for script in ("task.sh", "engine.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh")
+
+
+def memory(size: int) -> str:
+    """Bytes as --mem takes them, rounded up to whole MiB: Slurm's M and G are MiB and GiB."""
+    mib = -(-size // MIB)
+    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
+
+
+def duration(seconds: int) -> str:
+    """Seconds as --time takes them without doubt: D-HH:MM:SS."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def _version(version: str) -> Iterator[Diagnostic]:
+    """JC4302"""
+    if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
+        because = "jobc knows the options of Slurm 22.05 to 25.11"
+        title, hint = f"no Slurm {version} is known", 'backend.version=23.11, as `sbatch --version` says it'
+        yield Diagnostic("JC4302", title, because, hint, key="backend.version")
+
+
+def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    """JC4304 for text that an #SBATCH line would not hand on as it is: the line is read by sbatch, not by a shell."""
+    queue = plan.queue
+    texts = {
+        "gpu_type": plan.resources.gpu_type,
+        "queue.name": queue.name,
+        "queue.account": queue.account,
+        "queue.qos": queue.qos,
+        "queue.priority": queue.priority,
+        "queue.reservation": queue.reservation,
+        "backend.constraint": options.constraint,
+        **{f"queue.after.{i}": job for i, job in enumerate(queue.after)},
+        **{f"backend.directives.{i}": text for i, text in enumerate(options.directives)},
+    }
+    for key, text in texts.items():
+        if text is not None and not re.fullmatch(r"[\w.,:+=/@%&|*()\[\]-]+", text, re.ASCII):
+            title = f"{key}: {text!r} does not fit in an #SBATCH line"
+            because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
+            yield Diagnostic("JC4304", title, because, f"another {key}", key=key)
+        elif key.startswith("backend.directives.") and text and not text.startswith("-"):
+            yield Diagnostic("JC4304", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)
+
+
+def _one_of(value: str, known: tuple[str, ...], group: str, key: str) -> Iterator[Diagnostic]:
+    if value not in known:
+        words = [word for word in known if word != "lib"]
+        because, hint = f"it knows {', '.join(words)}", f"{group}={words[0]}"
+        yield Diagnostic("JC4301", f"backend slurm has no {group}={value}", because, hint, key=key)
+
+
+BACKEND = SlurmBackend()
