@@ -128,17 +128,25 @@ last_attempt() {
 
 # ---- is it alive
 
-# node_status FILE: up, ended, dead (its supervisor is gone without a word) or elsewhere (another host).
+# node_status FILE: up, ended, dead (its supervisor is gone without a word, or has been silent) or elsewhere (another host).
 node_status() {
   if [[ -n $(key "$1" ended) ]]; then
     echo ended
   elif [[ $(key "$1" host) != "$(uname -n)" ]]; then
-    echo elsewhere
+    if is_silent "$1"; then echo dead; else echo elsewhere; fi
   elif is_process "$(key "$1" pid)" "$(key "$1" start_ticks)"; then
     echo up
   else
     echo dead
   fi
+}
+
+# is_silent FILE: its supervisor touches it every few seconds (peers.py), and has not for long. Times are compared on the
+# storage itself, for clocks of two machines may differ.
+is_silent() {
+  local now=${1%/*}/.now
+  touch -- "$now" 2>/dev/null || return 1
+  (($(stat -c %Y -- "$now") - $(stat -c %Y -- "$1") > 90))
 }
 
 # is_process PID START_TICKS: that very process runs (proc(5): state and start time are fields 3 and 22 of stat).

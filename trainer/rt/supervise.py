@@ -30,6 +30,7 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
 from . import exit_codes, processes
 from .console import Console
 from .enclosure import start_enclosed
+from .peers import Peers
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
 from .verdict import judge, log_tail
@@ -41,6 +42,7 @@ NOTICES = (
 )  # their meaning is the program's business: they never lead to a kill
 REPEAT_S = 5.0
 WATCHFUL_S, CALM_S = 0.1, 1.0  # between two looks at the run folder: while ranks come up or go down, and else
+LAUNCHER_GRACE_S = 5.0  # for the launcher to end when all its ranks have
 MOST_OUTPUT_KEPT = 64 * 1024  # of the launcher, to tell why no rank started
 
 
@@ -74,6 +76,7 @@ class Supervisor:
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
+        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
         self.log = self._open_log()
@@ -119,6 +122,7 @@ class Supervisor:
                 if pid == self.keeper:
                     return status
             self._look_at_ranks()
+            self._look_at_peers()
             self._check_deadlines()
             self.console.write(b"")
 
@@ -190,6 +194,10 @@ class Supervisor:
             preempted = preempted or (left is not None and int(left[0]) == exit_codes.PREEMPTED)
         return preempted
 
+    def _look_at_peers(self) -> None:
+        if not self._is_stopping() and (trouble := self.peers.trouble()):
+            self._ask_to_stop(signal.SIGTERM, trouble)
+
     def _check_deadlines(self) -> None:
         now = time.monotonic()
         if now > self.limit_at:
@@ -198,6 +206,11 @@ class Supervisor:
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
             self._kill(f"not ended after {self.grace_s} s")
+        elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
+            self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+
+    def _all_ranks_ended(self) -> bool:
+        return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.ranks)
 
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
@@ -231,6 +244,7 @@ class Supervisor:
             self._say(verdict.reason)
         self._say(f"exit {code}: {exit_codes.MEANING[code]}")
         try:
+            self.peers.tell(verdict.code, verdict.reason)
             write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
             write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
         except OSError as error:

@@ -1,0 +1,69 @@
+"""Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh.
+
+Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs
+In     the run folder on storage that the submit host and all nodes see under one path
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.artifact import Artifact
+from ...compiler.backend import VERBS
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from ...compiler.words import RuntimeVar, Scope, Spelling
+
+LAUNCHERS = ("torchrun", "spawn")
+CODE = ("lib", "snapshot", "shared", "none")
+SECRETS = ("env", "file")
+PYTHON = ("none", "venv", "conda", "uv", "modules")
+
+SPELLINGS: Mapping[RuntimeVar, Spelling] = {
+    RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
+    RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
+    RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
+    RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
+    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "place of the host in hosts.txt"),
+    RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
+    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+}
+HONOURS = frozenset(
+    {"launcher", "setup.kind", "code.kind", "secret_kinds", "resources.hosts", "lifecycle.time_limit_s"}
+)
+
+
+def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4401 to JC4402: what no client that runs commands on hosts can do."""
+    if not plan.resources.hosts:
+        because, hint = f"{name} starts processes on the hosts that it is told", "hosts=node[1-4], or hosts=a,b"
+        yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
+    for value, known, group, key in (
+        (plan.launcher, LAUNCHERS, "launcher", "launcher"),
+        (plan.code.kind, CODE, "code", "code.kind"),
+        (plan.setup.kind, PYTHON, "env", "python.kind"),
+    ):
+        if value not in known:
+            words = [word for word in known if word != "lib"]
+            title, because = f"backend {name} has no {group}={value}", f"it knows {', '.join(words)}"
+            yield Diagnostic("JC4402", title, because, f"{group}={words[0]}", key=key)
+    for secret_name, secret in plan.secrets.items():
+        if secret.kind not in SECRETS:
+            title = f"backend {name} has no secrets from {secret.kind}"
+            because = "it sends variables of the submitting shell, and its nodes read files"
+            hint = f"secrets.{secret_name}=env:{secret_name}, or secrets.{secret_name}=file:PATH"
+            yield Diagnostic("JC4402", title, because, hint, key=f"secrets.{secret_name}")
+
+
+def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
+    """hosts.txt, task.sh, engine.sh and the verbs; client.sh.j2 is the backend's own."""
+    yield render.table("hosts.txt", plan.resources.hosts, "resources.hosts")
+    yield render.template("client.sh.j2", "client.sh")
+    yield render.template("hosts/engine.sh.j2", "engine.sh")
+    for script in ("task.sh", *VERBS):
+        folder = "" if script in ("status.sh", "logs.sh", "stop.sh") else "hosts/"
+        yield render.template(f"{folder}{script}.j2", script, executable=True)
+
+

@@ -1,0 +1,1 @@
+"""The pdsh backend: see backend.py."""

@@ -1,0 +1,45 @@
+"""pdsh: one command starts all nodes, and a supervisor on each that does not need the connection. Or clush.
+
+Emits  hosts.txt, task.sh, engine.sh and the verbs
+Launch ./submit.sh
+Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ...compiler.artifact import Artifact
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from ...compiler.values import Count, Duration
+from .._shared import hosts
+
+
+@dataclass(frozen=True)
+class PdshOptions:
+    """client: the program; fanout: connections at once; connect_timeout: seconds."""
+
+    client: Literal["pdsh", "clush"]
+    fanout: Count
+    connect_timeout: Duration
+
+
+class PdshBackend:
+    name = "pdsh"
+    Options = PdshOptions
+    launch = "./submit.sh"
+    spellings = hosts.SPELLINGS
+    honours: ClassVar = hosts.HONOURS
+
+    def check(self, plan: LaunchPlan, options: PdshOptions) -> Iterator[Diagnostic]:
+        yield from hosts.check(self.name, plan)
+
+    def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
+        yield from hosts.emit(render, plan)
+
+
+BACKEND = PdshBackend()
