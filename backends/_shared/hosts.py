@@ -65,5 +65,3 @@ def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     for script in ("task.sh", *VERBS):
         folder = "" if script in ("status.sh", "logs.sh", "stop.sh") else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True)
-
-

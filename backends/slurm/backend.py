@@ -84,7 +84,9 @@ class SlurmBackend:
             yield Diagnostic("JC4303", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
         if plan.resources.hosts and len(plan.resources.hosts) < plan.topology.nodes:
             title = f"{len(plan.resources.hosts)} hosts for {plan.topology.nodes} nodes"
-            yield Diagnostic("JC4303", title, "Slurm would wait for ever", f"nodes={len(plan.resources.hosts)}", key="hosts")
+            yield Diagnostic(
+                "JC4303", title, "Slurm would wait for ever", f"nodes={len(plan.resources.hosts)}", key="hosts"
+            )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
@@ -110,7 +112,7 @@ def _version(version: str) -> Iterator[Diagnostic]:
     """JC4302"""
     if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
         because = "jobc knows the options of Slurm 22.05 to 25.11"
-        title, hint = f"no Slurm {version} is known", 'backend.version=23.11, as `sbatch --version` says it'
+        title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
         yield Diagnostic("JC4302", title, because, hint, key="backend.version")
 
 

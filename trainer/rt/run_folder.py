@@ -65,9 +65,7 @@ class RunFolder:
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
 
 
-def write_small(
-    path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, keep: bool = False
-) -> None:
+def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, keep: bool = False) -> None:
     """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one.
 
     keep: a file that is there already stays, whoever is first

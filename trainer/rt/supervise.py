@@ -205,7 +205,8 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
-            self._kill(f"not ended after {self.grace_s} s")
+            ended = self._all_ranks_ended()
+            self._kill("the launcher does not end" if ended else f"not ended after {self.grace_s} s")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
 
