@@ -7,7 +7,6 @@ In     the run folder on storage that the submit host and all nodes see under on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import VERBS

@@ -82,11 +82,6 @@ class SlurmBackend:
         if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
             because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
             yield Diagnostic("JC4303", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
-        if plan.resources.hosts and len(plan.resources.hosts) < plan.topology.nodes:
-            title = f"{len(plan.resources.hosts)} hosts for {plan.topology.nodes} nodes"
-            yield Diagnostic(
-                "JC4303", title, "Slurm would wait for ever", f"nodes={len(plan.resources.hosts)}", key="hosts"
-            )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
