@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import VERBS
+from ...compiler.backend import ANY, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
-
-LAUNCHERS = ("torchrun", "spawn")
-CODE = ("lib", "snapshot", "shared", "none")
-SECRETS = ("env", "file")
-PYTHON = ("none", "venv", "conda", "uv", "modules")
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
@@ -29,31 +24,21 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
     RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
 }
-HONOURS = frozenset(
-    {"launcher", "setup.kind", "code.kind", "secret_kinds", "resources.hosts", "lifecycle.time_limit_s"}
-)
+HONOURS: Mapping[str, tuple[str, ...]] = {
+    "launcher": ("torchrun", "spawn"),
+    "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+    "code.kind": ("snapshot", "shared", "none"),
+    "secret_kinds": ("env", "file"),
+    "resources.hosts": ANY,
+    "lifecycle.time_limit_s": ANY,
+}
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401 to JC4402: what no client that runs commands on hosts can do."""
+    """JC4401: a client that runs commands on hosts needs some."""
     if not plan.resources.hosts:
         because, hint = f"{name} starts processes on the hosts that it is told", "hosts=node[1-4], or hosts=a,b"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
-    for value, known, group, key in (
-        (plan.launcher, LAUNCHERS, "launcher", "launcher"),
-        (plan.code.kind, CODE, "code", "code.kind"),
-        (plan.setup.kind, PYTHON, "env", "python.kind"),
-    ):
-        if value not in known:
-            words = [word for word in known if word != "lib"]
-            title, because = f"backend {name} has no {group}={value}", f"it knows {', '.join(words)}"
-            yield Diagnostic("JC4402", title, because, f"{group}={words[0]}", key=key)
-    for secret_name, secret in plan.secrets.items():
-        if secret.kind not in SECRETS:
-            title = f"backend {name} has no secrets from {secret.kind}"
-            because = "it sends variables of the submitting shell, and its nodes read files"
-            hint = f"secrets.{secret_name}=env:{secret_name}, or secrets.{secret_name}=file:PATH"
-            yield Diagnostic("JC4402", title, because, hint, key=f"secrets.{secret_name}")
 
 
 def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:

@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import VERBS
+from ...compiler.backend import ANY, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 
-LAUNCHERS = ("torchrun", "spawn")
-CODE = ("lib", "snapshot", "shared", "none")
-SECRETS = ("env", "file")
-PYTHON = ("none", "venv", "conda", "uv", "modules")
 MIB = 1024**2
 
 
@@ -51,37 +47,26 @@ class SlurmBackend:
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
-    honours = frozenset(
-        {
-            "launcher",
-            "setup.kind",
-            "code.kind",
-            "secret_kinds",
-            "resources.gpu_type",
-            "resources.cpus",
-            "resources.mem_bytes",
-            "resources.hosts",
-            "lifecycle.time_limit_s",
-            "lifecycle.max_requeues",
-            "queue.*",
-        }
-    )
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": ("torchrun", "spawn"),
+        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        "code.kind": ("snapshot", "shared", "none"),
+        "secret_kinds": ("env", "file"),
+        "resources.gpu_type": ANY,
+        "resources.cpus": ANY,
+        "resources.mem_bytes": ANY,
+        "resources.hosts": ANY,
+        "lifecycle.time_limit_s": ANY,
+        "lifecycle.max_requeues": ANY,
+        "queue.*": ANY,
+    }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         yield from _version(options.version)
         yield from _one_word(plan, options)
-        yield from _one_of(plan.launcher, LAUNCHERS, "launcher", "launcher")
-        yield from _one_of(plan.code.kind, CODE, "code", "code.kind")
-        yield from _one_of(plan.setup.kind, PYTHON, "env", "python.kind")
-        for name, secret in plan.secrets.items():
-            if secret.kind not in SECRETS:
-                because = "its nodes read variables of the submitting shell, and files"
-                hint = f"secrets.{name}=env:{name}, or secrets.{name}=file:PATH"
-                title = f"backend slurm has no secrets from {secret.kind}"
-                yield Diagnostic("JC4301", title, because, hint, key=f"secrets.{name}")
         if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
             because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
-            yield Diagnostic("JC4303", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
+            yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
@@ -104,15 +89,15 @@ def duration(seconds: int) -> str:
 
 
 def _version(version: str) -> Iterator[Diagnostic]:
-    """JC4302"""
+    """JC4301"""
     if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
         because = "jobc knows the options of Slurm 22.05 to 25.11"
         title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
-        yield Diagnostic("JC4302", title, because, hint, key="backend.version")
+        yield Diagnostic("JC4301", title, because, hint, key="backend.version")
 
 
 def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4304 for text that an #SBATCH line would not hand on as it is: the line is read by sbatch, not by a shell."""
+    """JC4303 for text that an #SBATCH line would not hand on as it is: the line is read by sbatch, not by a shell."""
     queue = plan.queue
     texts = {
         "gpu_type": plan.resources.gpu_type,
@@ -129,16 +114,9 @@ def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         if text is not None and not re.fullmatch(r"[\w.,:+=/@%&|*()\[\]-]+", text, re.ASCII):
             title = f"{key}: {text!r} does not fit in an #SBATCH line"
             because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
-            yield Diagnostic("JC4304", title, because, f"another {key}", key=key)
+            yield Diagnostic("JC4303", title, because, f"another {key}", key=key)
         elif key.startswith("backend.directives.") and text and not text.startswith("-"):
-            yield Diagnostic("JC4304", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)
-
-
-def _one_of(value: str, known: tuple[str, ...], group: str, key: str) -> Iterator[Diagnostic]:
-    if value not in known:
-        words = [word for word in known if word != "lib"]
-        because, hint = f"it knows {', '.join(words)}", f"{group}={words[0]}"
-        yield Diagnostic("JC4301", f"backend slurm has no {group}={value}", because, hint, key=key)
+            yield Diagnostic("JC4303", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)
 
 
 BACKEND = SlurmBackend()
