@@ -12,20 +12,39 @@ run_status() {
   elif [[ $(node_status "$file") == dead ]]; then
     echo 'failed: its supervisor was killed, or the machine was restarted'
   else
-    ended "$1" "$(key "$file" exit)" "$(key "$file" reason)"
+    ended "$1" "$(run_code "$1")"
   fi
 }
 
-# ended RUN CODE REASON: how a run ended, in words.
+# run_code RUN, run_reason RUN: of one that has ended, its exit code and why.
+run_code() {
+  key "$1/state/node_00" exit
+}
+run_reason() {
+  key "$1/state/node_00" reason
+}
+
+# ended RUN CODE: how a run ended, in words.
 ended() {
   if [[ -e $1/control/STOP && $2 == @(0|130) ]]; then
     echo "stopped by stop.sh or Ctrl-C (exit $2)"
   elif (($2 == 0)); then
     echo 'done (exit 0)'
   elif (($2 == 75)); then
-    echo "stopped early (exit 75: $3), submit.sh --resume $(basename -- "$1") goes on"
+    echo 'stopped early (exit 75)'
   else
-    echo "failed (exit $2: $(meaning "$2")${3:+; $3})"
+    echo "failed (exit $2: $(meaning "$2"))"
+  fi
+}
+
+# describe_end RUN: of a run that did not end as it should, why, and the command that goes on with it.
+describe_end() {
+  local code
+  if [[ -z $(node_files "$1") ]] || is_live "$1"; then return; fi
+  code=$(run_code "$1")
+  if [[ -n $code && $code != @(0|130) ]]; then printf '  reason: %s\n' "$(run_reason "$1")"; fi
+  if [[ -f $1/state/resume ]] && { [[ -z $code || $code == @(69|75) ]] || [[ $code == 1 && -d $1/checkpoints ]]; }; then
+    printf '  go on with: %s\n' "$(key "$1/state/resume" command)"
   fi
 }
 
@@ -42,20 +61,20 @@ describe_node() {
   esac
 }
 
-# clock SECONDS: local time.
+# clock SECONDS: as in the logs.
 clock() {
-  date -d "@$1" '+%F %T'
+  date -u -d "@$1" '+%F %T UTC'
 }
 
 # last_step RUN: step and loss of the last complete line of rank 0's metrics that has both.
 last_step() {
   [[ -f $1/metrics/rank_00.jsonl ]] || return 0
-  tail -c 65536 -- "$1/metrics/rank_00.jsonl" | awk '
+  tail -c 65536 -- "$1/metrics/rank_00.jsonl" | LC_ALL=C awk '
     /}$/ && match($0, /"step": *[0-9]+/) {
       step = substr($0, RSTART, RLENGTH); sub(/.*: */, "", step)
       if (match($0, /"loss[a-z_]*": *[-+0-9.eE]+/)) { loss = substr($0, RSTART, RLENGTH); sub(/.*: */, "", loss); found = 1 }
     }
-    END { if (found) print "  step " step ", loss " loss }'
+    END { if (found) printf "  step %s, loss %.4g\n", step, loss }'
 }
 
 # ---- stopping it
