@@ -70,6 +70,8 @@ this_job() {
   for folder in "$project" "$runs"; do # state/ and node_files have one path a line
     if [[ $folder == *$'\n'* ]]; then die 2 "the folder's name holds a newline: ${folder@Q}" 'rename the folder'; fi
   done
+  # shellcheck source=/dev/null
+  if [[ -f $artifact/engine.sh ]]; then source "$artifact/engine.sh"; fi
 }
 
 # find_project ARTIFACT: sets `project`, which a run remembers, and `moved`. An artifact that no longer lies where
@@ -84,8 +86,6 @@ find_project() {
     cd -P . && project=$PWD moved=yes
     if [[ $project == / ]]; then die 1 'this artifact was moved, and / is no project' 'cd to the folder of your project'; fi
   fi
-  # shellcheck source=/dev/null
-  if [[ -f $artifact/engine.sh ]]; then source "$artifact/engine.sh"; fi
 }
 
 # under_project PATH: a relative PATH is one below the project.
