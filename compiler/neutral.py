@@ -15,7 +15,7 @@ from typing import Any
 
 from ..trainer import config
 from .artifact import Artifact, LineRange
-from .backend import Backend
+from .backend import VERBS, Backend
 from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
@@ -25,18 +25,23 @@ from .render import Render
 from .spec import IDENTITY, JobSpec
 
 LIB = "lib/jobc_trainer"
+PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether they were moved
 _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 
 
 def neutral_files(
-    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], render: Render
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Iterable[str], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options."""
+    """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options.
+
+    emitted: paths of the backend's files
+    """
     yield render.template("node.sh.j2", "node.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}
-    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked)
+    own = [path for path in emitted if path not in VERBS]
+    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own)
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +65,7 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "# The job as it was compiled: every value final, secrets as references. Change the spec, not this file.\n"
+    "# The job as it was compiled. null: derived, or left to the site; secrets are references. Nothing reads it.\n"
 )
 
 

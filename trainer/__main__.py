@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import env as environment
 from .config import TrainConfig, load
-from .errors import BrokenInput
+from .errors import BrokenInput, StoppedEarly
 from .leave import leave
 from .signals import StopSignals
 
@@ -21,6 +21,8 @@ def main() -> int:
         assert env.train_json is not None
         config = load(env.train_json)
         refuse_other_world(config, env.world_size, env.train_json)
+        if signals.received is not None:
+            raise StoppedEarly("asked to stop before the ranks met")
         return train(config, env, signals)
     except BaseException as error:
         leave(error)

@@ -131,14 +131,12 @@ def _read(path: Path) -> bytes:
 
 
 def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str, object]) -> None:
-    changed = [
-        f"{key}: {json.dumps(saved.get(key))} in the checkpoint, {json.dumps(wanted.get(key))} now"
-        for key in sorted(saved.keys() | wanted.keys())
-        if saved.get(key) != wanted.get(key)
-    ]
-    if changed:
+    keys = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+    if keys:
+        values = ((key, json.dumps(saved.get(key)), json.dumps(wanted.get(key))) for key in keys)
+        another_model = any(key.startswith("model.") for key in keys)
         raise BrokenInput(
             f"{folder.parent.name}/{folder.name} belongs to another training",
-            changed,
-            hint="submit a new run; --fork starts one from these weights",
+            [f"{key}: {was} in the checkpoint, {now} now" for key, was, now in values],
+            hint="start a new run" + ("" if another_model else "; --fork takes these weights"),
         )

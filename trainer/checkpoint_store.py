@@ -125,8 +125,12 @@ def replace_durably(path: Path, content: bytes) -> None:
     """Give `path` this content in one step: readers see the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
-    write_durably(temporary, content)
-    os.replace(temporary, path)
+    try:
+        write_durably(temporary, content)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     _flush_folder(path.parent)
 
 

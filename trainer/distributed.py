@@ -16,7 +16,8 @@ from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .env import Env
-from .errors import RendezvousFailed, StoppedEarly
+from .errors import BrokenInput, RendezvousFailed, StoppedEarly
+from .rt.preflight import GPU_HINT, gpu_text
 from .wait_for_master import wait_for_master
 
 
@@ -72,10 +73,16 @@ class Group:
 
 
 def choose_device(env: Env) -> torch.device:
-    """One GPU per rank, or the CPU. Modulo, because an engine may show each process only its own GPU."""
-    if not torch.cuda.is_available():
+    """One GPU per rank when the job asks for GPUs, else the CPU; whoever does not say gets what is there.
+
+    Raises BrokenInput when this node has fewer than asked for: on the CPU it would train for weeks.
+    """
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if env.gpus is not None and num_gpus < env.gpus:
+        raise BrokenInput(gpu_text(num_gpus, env.gpus), hint=GPU_HINT)
+    if num_gpus == 0 or env.gpus == 0:
         return torch.device("cpu")
-    return torch.device("cuda", env.local_rank % torch.cuda.device_count())
+    return torch.device("cuda", env.local_rank % num_gpus)
 
 
 @contextmanager

@@ -47,6 +47,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
     Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
     Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
+    Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
     Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, what to train (trainer/config.py)"),
     Variable("JOBC_LIB", "node.sh", "path", "folder that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
@@ -82,6 +83,7 @@ class Env:
     job_name: str | None
     nodes: int | None
     procs: int | None
+    gpus: int | None
     train_json: Path | None
     lib: Path | None
     grace_s: int | None

@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from .errors import PeerLost, TrainerError
+from .errors import PeerLost, StoppedEarly, TrainerError
 from .rt import exit_codes
 
 # What gloo and NCCL say when the other end is gone; torch raises these as plain RuntimeError or
@@ -33,7 +33,7 @@ def leave(error: BaseException) -> NoReturn:
     if known is None:
         traceback.print_exception(error)
     else:
-        print(f"error: {known}", file=sys.stderr)
+        print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
     sys.stderr.flush()
     os._exit(exit_codes.CRASHED if known is None else known.code)
 

@@ -12,6 +12,7 @@ from . import checkpoint
 from .checkpoint_store import replace_durably
 from .console import banner
 from .control import exit_code_when_stopped, save_file, stop_file
+from .errors import TrainerError
 from .progress import Progress
 from .rt import exit_codes
 from .signals import StopSignals
@@ -27,6 +28,8 @@ def run(training: Training, signals: StopSignals) -> int:
     config, group = training.config, training.group
     if group.is_first:
         print(banner(training), flush=True)
+        if training.start.step >= training.total_steps:
+            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     progress = Progress(training)
     group.use_step_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
@@ -74,15 +77,20 @@ def stopped(training: Training, signals: StopSignals, done: int) -> int:
     code = exit_code_when_stopped(training.run_dir)
     if training.group.is_first:
         cause = signals.received or "request"
-        told = "for good" if code == exit_codes.DONE else "start again to continue"
-        print(f"stopped by {cause} after step {done}/{training.total_steps}, {told} (exit {code})", flush=True)
+        told = "for good" if code == exit_codes.DONE else "to be resumed"
+        print(f"stopped by {cause} after step {done}/{training.total_steps}, {told}", flush=True)
     return code
 
 
 def finish(training: Training, progress: Progress) -> None:
     """Write the weights alone where people look for them, and say how to recognise them."""
     weights = checkpoint.to_bytes(training.model.state_dict())
-    replace_durably(training.run_dir / "final" / "weights.pt", weights)
+    path = training.run_dir / "final" / "weights.pt"
+    try:
+        replace_durably(path, weights)
+    except OSError as error:
+        hint = "make room there; --resume goes on from the last checkpoint"
+        raise TrainerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
     digest = hashlib.sha256(weights).hexdigest()
     parts = [
         f"done  {max(training.start.step, training.total_steps):,} steps",

@@ -20,6 +20,7 @@ class StopSignals:
         self._first_time = 0.0
         for number in STOP_SIGNALS:
             signal.signal(number, self._handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see rt/rank.py
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()

@@ -45,8 +45,9 @@ characters = st.one_of(
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(characters, max_size=30))
 batches = st.lists(texts, min_size=BATCH, max_size=BATCH)
 folder_names = st.text(characters.filter(lambda c: c != "/"), min_size=1, max_size=40).filter(
-    lambda name: name not in (".", "..") and len(name.encode()) < 200 and not name.endswith("\n")
-)  # `$(pwd)` in the scripts loses a newline at the end of the project's folder
+    lambda name: name not in (".", "..") and len(name.encode()) < 200
+)
+projects = folder_names.filter(lambda name: "\n" not in name)  # the scripts refuse those
 
 
 def in_yaml(text: str) -> str:
@@ -102,7 +103,7 @@ def check(values: list[str], arguments: list[str], folder: str, out: str, by_fil
     phases=[Phase.generate],  # a failure names the text: shrinking would run hundreds of artifacts
     suppress_health_check=list(HealthCheck),
 )
-@given(values=batches, arguments=batches, folder=folder_names, out=folder_names)
+@given(values=batches, arguments=batches, folder=projects, out=folder_names)
 def test_arbitrary_text_arrives(values: list[str], arguments: list[str], folder: str, out: str, by_file: bool) -> None:
     check(values, arguments, folder, out, by_file)
 

@@ -94,6 +94,7 @@ class Job:
         (self.artifact / "train.json").write_text("{}")
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)
         (self.artifact / ".jobc" / "free.txt").write_text(free)
+        (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The caller's, without what another run may have left in it, plus the folder for marks."""

@@ -11,8 +11,8 @@ import pytest
 
 from jobc.trainer.rt import exit_codes
 from jobc.trainer.rt.rank import meaning
-from jobc.trainer.rt.run_folder import RunFolder
-from jobc.trainer.rt.verdict import log_tail
+from jobc.trainer.rt.run_folder import RunFolder, write_small
+from jobc.trainer.rt.verdict import judge, log_tail
 
 words = str.split
 HEADER = re.compile(r"jobc: rank (\d+) failed first \(exit (\d+).*\); the end of logs/rank_\d\d\.log:")
@@ -49,6 +49,48 @@ def test_the_code_survives_torchrun(job, program):
     code, output = demo.run("submit.sh")
     assert code == int(re.search(r"exit (\d+)", program)[1]), output
     assert (demo.marks / "1").exists()
+
+
+@pytest.mark.engine
+def test_what_torchrun_says_about_a_failed_rank_is_in_its_log_alone(job):
+    demo = job(launcher="torchrun")
+    demo.plan.command += (*words("only 0 say hello all meet only 1 exit 65 all wait"),)
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    assert code == 65 and "hello\n" in output and "elastic" not in output
+    assert "ChildFailedError" in (demo.only_run / "logs/launcher_00.log").read_text()
+
+
+def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
+    demo = job()
+    (demo.artifact / "lib/jobc_trainer/rt/spawn.py").write_text("raise SystemExit('no luck today')")
+    code, output = demo.run("submit.sh")
+    assert code == 1 and "no luck today\njobc: no rank started, the launcher ended with 1\n" in output
+
+
+def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
+    run = RunFolder(tmp_path, 0)
+    write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 1})
+    assert judge(run, range(2), 1, b"", asked=False, killed=False).code == 69
+    write_small(run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
+    assert judge(run, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
+
+
+MAKES_A_CHECKPOINT = ("bash", "-c", 'mkdir -p "$JOBC_RUN_DIR/checkpoints/step_00000001"; exit 1')
+
+
+@pytest.mark.parametrize(
+    ("program", "goes_on"),
+    [("exit 75", True), ("only 0 exit 69", True), ("exit 1", False), ("exit 65", False), (MAKES_A_CHECKPOINT, True)],
+    ids=str,
+)
+def test_a_run_that_can_go_on_ends_with_the_command_that_does_it(job, program, goes_on):
+    demo = job()
+    demo.plan.command = program if isinstance(program, tuple) else (*demo.plan.command, *words(program))
+    demo.write_artifact()
+    _, output = demo.run("submit.sh")
+    command = f"go on with: {demo.artifact}/submit.sh --resume {demo.only_run.name}\n"
+    assert output.endswith(f"jobc: {command}") == (command in demo.run("status.sh")[1]) == goes_on, output
 
 
 @pytest.mark.parametrize(
@@ -113,6 +155,7 @@ def test_a_killed_wrapper_counts_as_a_crash(job):
     os.kill(int(state.read_text().split()[0].removeprefix("pid=")), signal.SIGKILL)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 1 and HEADER.search(output)[1] == "1"
+    assert "gone without a word, not by jobc" in output and "\n(it printed nothing)\n" in output
 
 
 @pytest.mark.parametrize("command", [("no-such-program",), ("/etc/passwd",)], ids=["absent", "not executable"])
@@ -138,5 +181,5 @@ def test_the_tail_of_a_log_reads_only_its_end(tmp_path: Path):
     run = RunFolder(tmp_path, 0)
     run.rank_log(0).parent.mkdir()
     run.rank_log(0).write_text(run.log_header("rank 0") + "x\n" * 10**6 + "last\n")
-    assert log_tail(run, 0).splitlines()[-1] == b"last"
-    assert len(log_tail(run, 0).splitlines()) == 20
+    assert log_tail(run, run.rank_log(0)).splitlines()[-1] == b"last"
+    assert len(log_tail(run, run.rank_log(0)).splitlines()) == 20

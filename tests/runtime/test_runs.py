@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from jobc.trainer.rt.preflight import check_cores
 
 
 def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
@@ -16,7 +20,8 @@ def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
     assert code == 0 and run.name in output and "logs.sh --follow" in output and "stop.sh" in output
     assert {path.name for path in run.iterdir()} == {"artifact", "control", "exit", "logs", "state"}
     assert (run / "artifact/0/node.sh").exists() and not (run / "artifact/0/node.sh").stat().st_mode & 0o222
-    assert "done (exit 0)" in demo.run("status.sh")[1]
+    told = demo.run("status.sh")[1]
+    assert "done (exit 0)" in told and re.search(r"ended on \S+ at \S+ \S+ UTC, exit 0\n", told)
 
 
 def test_detach_returns_at_once_and_the_scripts_of_the_run_mean_that_run(job):
@@ -43,8 +48,8 @@ def test_a_port_in_use_ends_it_before_anything_starts(job, busy_port):
     demo.plan.command += ("mark",)
     demo.write_artifact()
     code, output = demo.run("submit.sh")
-    assert code == 71 and output.count("error:") == 1 and not list(demo.marks.iterdir())
-    assert "failed (exit 71: the ranks did not find each other" in demo.run("status.sh")[1]
+    assert code == 71 and output.startswith("error:") and not list(demo.marks.iterdir())
+    assert demo.runs_made() == []
 
 
 def test_a_second_launch_into_a_live_run_is_refused_and_touches_nothing(job):
@@ -104,11 +109,14 @@ def test_resume_with_another_identity_is_refused_with_both_values(job):
     demo = job()
     demo.run("submit.sh")
     run = demo.only_run
-    demo.write_artifact(identity='model = {"kind": "gpt = x"}\nseed = 1\n')
+    demo.write_artifact(identity="seed = 1\n")
+    code, output = demo.run("submit.sh", "--resume", run.name)
+    assert code == 1 and "  seed: 0 -> 1\n" in output and f"submit.sh --fork {run.name} starts" in output
+    demo.write_artifact(identity='model.kind = "gpt = x"\nseed = 1\n')
     code, output = demo.run("submit.sh", "--resume", run.name)
     assert code == 1
-    assert "  seed: 0 -> 1\n" in output and '  model: (not set) -> {"kind": "gpt = x"}\n' in output
-    assert f"--fork {run.name}" in output
+    assert "  seed: 0 -> 1\n" in output and '  model.kind: (not set) -> "gpt = x"\n' in output
+    assert "hint: without --resume, submit.sh starts a new run" in output
     assert [p.name for p in (run / "artifact").iterdir()] == ["0"]
 
 
@@ -148,6 +156,8 @@ def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job,
     assert {p.name for p in code.iterdir()} == {"train.py", "-dash name.py", "new\nline.py", ".gitignore"}
     assert not (code / "train.py").stat().st_mode & 0o222
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
+    _, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    assert f"the code is that of the first submit, in {code}; --fork {demo.only_run.name} takes it" in output
 
 
 def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, tmp_path):
@@ -158,6 +168,59 @@ def test_the_code_of_a_plain_folder_is_snapshotted_without_caches_and_runs(job, 
     assert demo.run("submit.sh")[0] == 0
     files = {str(p.relative_to(demo.only_run / "code")) for p in (demo.only_run / "code").rglob("*") if p.is_file()}
     assert "pkg/a.py" in files and not any("pycache" in f or "venv" in f or "artifacts" in f for f in files)
+
+
+@pytest.mark.parametrize(("kind", "folder"), [("shared", "code"), ("snapshot", "project/runs/demo/first/code")])
+def test_an_absolute_code_root_is_taken_as_it_is(job, tmp_path, kind, folder):
+    (tmp_path / "code").mkdir()
+    demo = job(tmp_path / "project", code_kind=kind, code_root=str(tmp_path / "code"))
+    demo.plan.command += ("record",)
+    demo.write_artifact()
+    assert demo.run("submit.sh", "--run-id", "first")[0] == 0
+    assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(tmp_path / folder)
+
+
+def test_a_snapshot_is_resumed_when_the_code_is_gone(job, tmp_path):
+    (tmp_path / "code").mkdir()
+    demo = job(code_kind="snapshot", code_root="code")
+    assert demo.run("submit.sh", "--run-id", "first")[0] == 0
+    (tmp_path / "code").rmdir()
+    assert demo.run("submit.sh", "--resume", "first")[0] == 0
+
+
+def test_a_moved_artifact_belongs_to_the_folder_it_is_called_in(job, tmp_path, monkeypatch):
+    demo = job(tmp_path / "project", code_kind="snapshot")
+    demo.plan.command += ("only", "0", "record", "only", "1", "handle", "SIGTERM=75", "mark", "wait")
+    demo.write_artifact()
+    demo.artifact = shutil.copytree(demo.artifact, tmp_path / "elsewhere" / "moved")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "train.py").touch()
+    monkeypatch.chdir(here)
+    code, output = demo.run("submit.sh", "--run-id", "first", "--detach")
+    run = here / "runs" / "demo" / "first"
+    assert code == 0 and output.startswith(f"this artifact was moved: its runs are in {run.parent}\n"), output
+    demo.wait_for_marks("1", "record.0")
+    assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(run / "code")
+    assert [path.name for path in (run / "code").iterdir()] == ["train.py"]
+    for script in ("status.sh", "logs.sh", "stop.sh"):
+        assert demo.run(script)[0] == 0
+    assert demo.run(str(run / "artifact/0/status.sh"))[1].startswith("run first of job demo")
+    assert f"submit.sh --resume {run}\n" in (run / "state/resume").read_text()
+    assert demo.run("submit.sh", "--resume", "first", "--detach")[0] == 0
+    assert demo.run("stop.sh")[0] == 0
+
+    monkeypatch.chdir("/")
+    assert demo.run("status.sh")[1].startswith("error: this artifact was moved, and / is no project\n")
+    assert not Path("/runs").exists() and demo.runs_made() == []
+
+
+@pytest.mark.parametrize("name", ["new\nline", "newline\n"])
+def test_a_newline_in_the_name_of_the_project_is_refused_in_one_line(job, tmp_path, name):
+    demo = job(tmp_path / name)
+    code, output = demo.run("submit.sh")
+    assert code == 2 and len(output.splitlines()) == 2, output
+    assert output.startswith("error: the folder's name holds a newline: $'/") and demo.runs_made() == []
 
 
 def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
@@ -195,16 +258,21 @@ def test_a_full_disk_leaves_no_half_run(job, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"setup_python": "/no/such/python"}, "python not found: /no/such/python"),
+        ({"setup_python": "/no/such/python"}, "python not found: /no/such/python\n  hint: python.interpreter "),
         ({"setup_lines": ("source /no/such/activate",)}, "setting up the environment failed (exit 1)"),
+        ({"setup_lines": (". .venv/bin/activate",)}, "no .venv/bin/activate in /"),
+        ({"code_kind": "shared", "code_root": "absent"}, "/absent on "),
+        ({"code_kind": "snapshot", "code_root": "/no/such/code"}, "no code folder /no/such/code on "),
         ({"secrets": {"TOKEN": {"kind": "env", "ref": "NO_SUCH_VARIABLE"}}}, "variable NO_SUCH_VARIABLE is not set"),
         ({"secrets": {"TOKEN": {"kind": "file", "ref": "/no/such/file"}}}, "the file /no/such/file"),
     ],
 )
-def test_a_broken_environment_is_one_line_and_65(job, changes, words):
-    secrets = {name: _Secret(**value) for name, value in changes.pop("secrets", {}).items()}
-    code, output = job(**changes, secrets=secrets).run("submit.sh")
+def test_a_broken_environment_is_one_line_and_65_and_leaves_no_run(job, changes, words):
+    secrets = {name: _Secret(**value) for name, value in changes.get("secrets", {}).items()}
+    demo = job(**{**changes, "secrets": secrets})
+    code, output = demo.run("submit.sh")
     assert code == 65 and words in output and output.count("error:") == 1, output
+    assert demo.runs_made() == [] and "run " not in output
 
 
 class _Secret:
@@ -229,8 +297,8 @@ def test_status_reads_step_and_loss_and_survives_a_torn_line(job):
     demo.run("submit.sh")
     metrics = demo.only_run / "metrics"
     metrics.mkdir()
-    (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 2.5e-1, "lr": 1}\n{"step": 41, "lo')
-    assert "  step 40, loss 2.5e-1\n" in demo.run("status.sh")[1]
+    (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 3.083304286003113, "lr": 1}\n{"step": 41, "lo')
+    assert "  step 40, loss 3.083\n" in demo.run("status.sh")[1]
 
 
 def test_a_dead_supervisor_is_told_from_a_live_one(job):
@@ -245,7 +313,7 @@ def test_a_dead_supervisor_is_told_from_a_live_one(job):
     assert "failed: its supervisor was killed" in demo.run("status.sh")[1]
 
 
-@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell"])
+@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "node"])
 def test_every_script_has_help_and_refuses_unknown_options(job, name):
     demo = job()
     code, output = demo.run(f"{name}.sh", "--help")
@@ -275,6 +343,13 @@ def test_preflight_prints_every_check(job, busy_port, tmp_path):
     assert code == 1 and len(failed) == 3, output
     assert "ok    python 3" in output and "GiB free there" in output
     assert job(Path(tmp_path / "fine")).run("preflight.sh")[0] == 0
+
+
+def test_preflight_refuses_far_more_processes_than_cores():
+    assert check_cores(2, 2)[:2] == (True, "2 CPU cores for 2 processes")
+    assert check_cores(1, 4)[:2] == (True, "1 CPU core for 4 processes, 4 on each")
+    good, text, hint = check_cores(2, 40000)
+    assert (good, text) == (False, "2 CPU cores for 40000 processes, 20000 on each") and "procs=8 at most" in hint
 
 
 def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):

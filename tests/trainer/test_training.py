@@ -15,8 +15,8 @@ import torch
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer import config as configuration
 from jobc.trainer import env as environment
-from jobc.trainer.distributed import Group
-from jobc.trainer.errors import BrokenInput, Diverged
+from jobc.trainer.distributed import Group, choose_device
+from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.loop import run
 from jobc.trainer.metrics import MetricsFile, read, training_steps
 from jobc.trainer.optimizer import lr_at
@@ -92,9 +92,12 @@ def test_accumulation_changes_nothing_but_rounding(
     assert got == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_stopped_run_continues_as_if_nothing_had_happened(whole: Path, digits: Tree, tmp_path: Path) -> None:
+def test_a_stopped_run_continues_as_if_nothing_had_happened(
+    whole: Path, digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for step in range(1, 20, 6):  # each attempt does one step more, then saves and stops
         assert train(tmp_path, digits(), received="SIGTERM", JOBC_ATTEMPT=str(step)) == exit_codes.PREEMPTED
+    assert capsys.readouterr().out.splitlines()[-1] == "stopped by SIGTERM after step 4/20, to be resumed"
     assert len(losses(tmp_path)) == 4
     assert train(tmp_path, digits(), JOBC_ATTEMPT="20") == exit_codes.DONE
     assert losses(tmp_path) == losses(whole)
@@ -123,6 +126,9 @@ def test_another_training_is_refused_by_name(digits: Tree, tmp_path: Path) -> No
     with pytest.raises(BrokenInput) as caught:
         train(tmp_path, digits({"optim.lr": 0.5, "model.hidden": 8}))
     assert [line.split(":")[0] for line in caught.value.details] == ["model.hidden", "optim.lr"]
+    assert caught.value.hint == "start a new run"  # these weights do not fit
+    with pytest.raises(BrokenInput, match="start a new run; --fork takes these weights"):
+        train(tmp_path, digits({"optim.lr": 0.5}))
 
 
 def test_a_fork_takes_the_weights_and_starts_at_step_0(whole: Path, digits: Tree, tmp_path: Path) -> None:
@@ -150,6 +156,31 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_training(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "warning: step 6 was not saved: [Errno 27] File too large" in capsys.readouterr().out
     assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000005"]
+
+
+def test_a_full_disk_for_the_final_weights_is_one_line_and_a_resume_writes_them(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, digits({"loop.steps": 5}))
+    (tmp_path / "final" / "weights.pt").unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(TrainerError, match=r"cannot write .*/final/weights.pt: File too large") as refused:
+            train(tmp_path, digits({"loop.steps": 5}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused.value.code == exit_codes.CRASHED and "--resume" in str(refused.value)
+    assert not list((tmp_path / "final").iterdir())
+    assert train(tmp_path, digits({"loop.steps": 5})) == exit_codes.DONE
+    assert weights(tmp_path)
+
+
+def test_fewer_gpus_than_asked_for_are_refused_and_none_asked_for_is_the_cpu() -> None:
+    seen = torch.cuda.device_count()
+    with pytest.raises(BrokenInput, match=f"GPUs seen by torch: {seen}, wanted: {seen + 1}"):
+        choose_device(environment.read({"JOBC_GPUS": str(seen + 1)}))
+    assert choose_device(environment.read({"JOBC_GPUS": "0"})).type == "cpu"
 
 
 def test_the_stop_file_ends_a_run_for_good(digits: Tree, tmp_path: Path) -> None:
@@ -191,9 +222,11 @@ def test_a_finished_run_started_again_ends_the_same(
     whole: Path, digits: Tree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = weights(whole)
-    assert train(whole, digits()) == exit_codes.DONE
+    assert train(whole, digits({"loop.steps": 10})) == exit_codes.DONE
     assert weights(whole) == before
-    assert capsys.readouterr().out.splitlines()[-1].startswith("done  20 steps  final/weights.pt sha256 ")
+    *_, already, done = capsys.readouterr().out.splitlines()
+    assert already == "already at step 20 of 10: nothing to train"
+    assert done.startswith("done  20 steps  final/weights.pt sha256 ")
 
 
 def test_epochs_and_drop_last_count_the_steps(digits: Tree, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from . import processes
 from .signal_queue import SignalQueue
 
 
-def start_enclosed(argv: list[str], output: int) -> int:
+def start_enclosed(argv: list[str], output: int, errors: int) -> int:
     """Start the launcher inside a keeper; the keeper's pid.
 
-    output: file descriptor for everything they print
+    output, errors: file descriptors for what they print; what rank 0 prints is all output
     The keeper ends with the launcher's exit code, or 128 + N when that was killed by signal N.
     """
     supervisor = os.getpid()
@@ -27,13 +27,13 @@ def start_enclosed(argv: list[str], output: int) -> int:
     if keeper == 0:
         status = 1
         try:
-            status = _keep(supervisor, argv, output)
+            status = _keep(supervisor, argv, output, errors)
         finally:
             os._exit(status)
     return keeper
 
 
-def _keep(supervisor: int, argv: list[str], output: int) -> int:
+def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     os.setsid()
     signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
     processes.become_subreaper()
@@ -41,9 +41,9 @@ def _keep(supervisor: int, argv: list[str], output: int) -> int:
     if os.getppid() != supervisor:
         return 1
     try:
-        launcher = processes.start(argv, output)
+        launcher = processes.start(argv, output, errors)
     except OSError as error:
-        os.write(output, f"jobc: cannot start the launcher {argv[0]}: {error.strerror}\n".encode())
+        os.write(errors, f"jobc: cannot start the launcher {argv[0]}: {error.strerror}\n".encode())
         return 127
     status = None
     while status is None:

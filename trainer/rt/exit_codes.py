@@ -19,11 +19,14 @@ MEANING = {
     DONE: "done",
     CRASHED: "crashed",
     DATA_BROKEN: "data or configuration broken: starting it again will not help",
-    PEER_LOST: "another rank or the link to it was lost: start it again",
+    PEER_LOST: "another rank or the link to it was lost",
     RENDEZVOUS_FAILED: "the ranks did not find each other",
-    PREEMPTED: "stopped early: start it again, it goes on from its checkpoint",
+    PREEMPTED: "stopped early",
     INTERRUPTED: "stopped by Ctrl-C",
 }
+
+# jobc and torchrun kill the wrapper of a rank, so a rank whose wrapper lives was killed by somebody else.
+KILLED = "killed by SIGKILL, not by jobc; usually out of memory: dmesg tells"
 
 
 def worst(codes: Iterable[int]) -> int:

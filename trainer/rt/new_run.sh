@@ -11,6 +11,11 @@ discard_unfinished() {
   fi
 }
 
+# keep_run: from here on the folder is a run, which stays when this script ends. For one that queues the job and returns.
+keep_run() {
+  unfinished=''
+}
+
 # create_run [ID]: a new run folder in `run`, for attempt 0.
 create_run() {
   local id=${1:-} tries=5
@@ -45,7 +50,7 @@ create_temporary_run() {
 }
 
 keep_temporary_run() {
-  unfinished=''
+  keep_run
 }
 
 # copy_artifact: this artifact, read-only, as that of the attempt.
@@ -66,24 +71,35 @@ describe_run() {
     die 1 "cannot write $run/state/run" 'is the disk full?'
 }
 
-# continue_run ID: checks that this artifact may continue that run, and prepares its next attempt.
-continue_run() {
-  local last changed
+# choose_continued_run ID: sets `run`, and checks that this artifact may continue it.
+choose_continued_run() {
+  local id last changed hint
   choose_run "$1"
   refuse_live "$run"
+  id=$(basename -- "$run")
   last=$(last_attempt "$run")
   changed=$(compare_specs "$run/artifact/$last/.jobc/identity.txt" "$artifact/.jobc/identity.txt")
-  if [[ -n $changed ]]; then
-    printf 'error: this spec is not that of run %s:\n%s\n' "$(basename -- "$run")" "$changed" >&2
-    printf '  hint: submit.sh --fork %s starts a new run from its checkpoint\n' "$(basename -- "$run")" >&2
-    exit 1
+  if [[ -z $changed ]]; then return; fi
+  hint="submit.sh --fork $id starts a new run with its weights"
+  if grep -q '^  model[.:]' <<<"$changed"; then
+    hint='without --resume, submit.sh starts a new run; --fork cannot, for the weights are of another model'
   fi
+  die 1 "this spec is not that of run $id:"$'\n'"$changed" "$hint"
+}
+
+# continue_run: prepares the next attempt of `run`.
+continue_run() {
+  local last changed
+  last=$(last_attempt "$run")
   attempt=$((last + 1))
   copy_artifact
   changed=$(compare_specs "$run/artifact/$last/.jobc/free.txt" "$artifact/.jobc/free.txt")
   if [[ -n $changed ]]; then
     printf 'changed since attempt %s:\n%s\n' "$last" "$changed"
     printf 'attempt %s\n%s\n' "$attempt" "$changed" >>"$run/state/changes"
+  fi
+  if [[ -d $run/code ]]; then
+    printf 'the code is that of the first submit, in %q; --fork %q takes it as it is now\n' "$run/code" "$(basename -- "$run")"
   fi
   rm -f -- "$run/control/STOP"
 }
@@ -128,12 +144,26 @@ prune_runs() {
 
 # ---- starting it
 
+# check_start: ends the script when this node lacks what the start needs: secrets, environment, port, code. Makes nothing.
+check_start() {
+  local said code=0
+  said=$(JOBC_RUN_DIR=$run JOBC_HEAD_PORT='' bash "$artifact/node.sh" 0 check 2>&1 >/dev/null) || code=$?
+  if ((code != 0)); then
+    printf '%s\n' "$said" >&2
+    exit "$code"
+  fi
+}
+
 # start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.
 start_run() {
   local node file=$run/state/node_00 copy=$run/artifact/$attempt
+  local id=$JOBC_RUN_ID
+  if [[ -n ${JOBC_RUN_ROOT:-}$moved ]]; then id=$runs/$id; fi
+  { printf 'command=%q --resume %q\n' "$artifact/submit.sh" "$id" >"$run/state/resume"; } 2>/dev/null ||
+    die 1 "cannot write $run/state/resume" 'is the disk full?'
   printf 'run %s in %q\n' "$JOBC_RUN_ID" "$run"
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
-  unfinished='' # from here on the folder is a run
+  keep_run
   if [[ -z $1 ]]; then exec bash "$copy/node.sh" 0 train; fi
 
   setsid bash "$copy/node.sh" 0 train </dev/null >/dev/null 2>>"$run/logs/node_00.log" &

@@ -11,7 +11,7 @@ refuse_live_node() {
 # fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell.
 fail() {
   local state=${JOBC_RUN_DIR:-/nonexistent}/state node now
-  if [[ -d $state && ${payload:-} != @(shell|preflight) ]]; then
+  if [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
     now=$(date +%s)
     node=node_$(printf '%02d' "$JOBC_NODE_RANK")
     mkdir -p -- "$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT"
@@ -52,6 +52,11 @@ secret_file() {
   fi
 }
 
+# need_file FILE: dies when a script that the environment's set-up will read is not there.
+need_file() {
+  [[ -r $1 ]] || fail 65 "no $1 in $PWD" 'make the environment there, or choose another: env, python.path'
+}
+
 # activated STATUS LINE: checks the line of the environment's set-up that has just run.
 activated() {
   if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
@@ -60,7 +65,7 @@ activated() {
 # find_python WORD NEEDS_TORCH: sets `python`.
 find_python() {
   local status=0
-  python=$(type -P -- "$1") || fail 65 "python not found: $1" 'check env.* in the spec; preflight.sh shows what is there'
+  python=$(type -P -- "$1") || fail 65 "python not found: $1" 'python.interpreter names another one; env=venv, conda, uv or modules brings one'
   [[ $python == /* ]] || python=$PWD/$python
   (cd / && "$python" - "$2" >/dev/null 2>&1) <<'PYTHON' || status=$?
 import importlib.util, sys

@@ -25,6 +25,8 @@ from . import head_port
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB = 1.0
+MOST_PROCS_PER_CORE = 4  # more is a mistake: they only wait for each other
+GPU_HINT = "is the driver loaded, and what is CUDA_VISIBLE_DEVICES? gpus=0 is for the CPU"
 ASK_TORCH = """
 import json, sys, torch
 print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count()]))
@@ -67,8 +69,7 @@ def checks(asked: argparse.Namespace) -> Iterator[Check]:
     yield from check_run_root(asked.run_root)
     if asked.torch or asked.gpus:
         yield from check_torch(asked.gpus)
-    cores = len(os.sched_getaffinity(0))
-    yield Check(True, f"{cores} CPU cores for {asked.procs} process{'es' * (asked.procs > 1)}")
+    yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
@@ -82,6 +83,15 @@ def check_command(command: list[str]) -> Iterator[Check]:
         found = Path(command[1]).is_file()
         place = "" if found else f": no such file in {Path.cwd()}"
         yield Check(found, f"script {command[1]}{place}", "check the command and code.root of the spec")
+
+
+def check_cores(cores: int, procs: int) -> Check:
+    """More processes than cores work, slowly."""
+    text = f"{cores} CPU core{'s' * (cores > 1)} for {procs} process{'es' * (procs > 1)}"
+    if procs > cores:
+        text += f", {round(procs / cores, 1):g} on each"
+    most = MOST_PROCS_PER_CORE * cores
+    return Check(procs <= most, text, f"procs={cores} for one on each core, procs={most} at most")
 
 
 def check_port(port: int) -> Check:
@@ -123,8 +133,12 @@ def check_torch(gpus: int) -> Iterator[Check]:
         return
     yield Check(True, f"torch {version} at {Path(path).parent}")
     if gpus:
-        hint = "is the driver loaded, and what is CUDA_VISIBLE_DEVICES?"
-        yield Check(devices >= gpus, f"{devices} GPUs seen by torch, {gpus} wanted", hint)
+        yield Check(devices >= gpus, gpu_text(devices, gpus), GPU_HINT)
+
+
+def gpu_text(seen: int, wanted: int) -> str:
+    """The trainer says the same when it refuses to begin."""
+    return f"GPUs seen by torch: {seen}, wanted: {wanted}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -41,10 +41,18 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def start(argv: list[str], output: int | None = None, environ: Mapping[str, str] | None = None) -> int:
+def start(
+    argv: list[str],
+    output: int | None = None,
+    errors: int | None = None,
+    environ: Mapping[str, str] | None = None,
+    blocked: Collection[int] = (),
+) -> int:
     """Start `argv` in its own session, killed when this process ends; its process number.
 
     output: file descriptor for its stdout and stderr; None = those of this process
+    errors: another one for its stderr
+    blocked: signals that wait until the program unblocks them
     Raises OSError, with the reason of the failed exec, when it cannot be started.
     """
     read_end, write_end = os.pipe()  # closed by a successful exec; else it carries the errno
@@ -59,10 +67,11 @@ def start(argv: list[str], output: int | None = None, environ: Mapping[str, str]
             signal.set_wakeup_fd(-1)
             for number in _RESET_AT_EXEC:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if output is not None:
                 os.dup2(output, 1)
-                os.dup2(output, 2)
+                os.dup2(output if errors is None else errors, 2)
             os.execvpe(argv[0], argv, os.environ if environ is None else environ)
         except OSError as error:
             os.write(write_end, str(error.errno).encode())

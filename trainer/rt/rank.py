@@ -51,10 +51,7 @@ class Rank:
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
         run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place, torchrun --max-restarts
-        path = run.rank_log(rank)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        os.write(self.log, run.log_header(f"rank {rank}").encode())
+        self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
@@ -62,7 +59,7 @@ class Rank:
         if self.rank == 0:
             pipe, output = os.pipe()
         try:
-            child = processes.start(self.command, output)
+            child = processes.start(self.command, output, blocked=blocked_at_first(self.command))
         except OSError as error:
             return self._could_not_start(error)
         if pipe is not None:
@@ -139,6 +136,12 @@ class Rank:
         write_small(self.run_folder.rank_state(self.rank), keys=keys)
 
 
+def blocked_at_first(command: list[str]) -> tuple[int, ...]:
+    """The bundled trainer and smoke test take a Ctrl-C when they can (StopSignals), not as a traceback of an import."""
+    ours = command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
+    return (signal.SIGINT,) if ours else ()
+
+
 def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
     """(exit code, reason) of a rank.
 
@@ -150,6 +153,8 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
     for number in forwarded:
         if status in (-number, 128 + number):
             return stop, f"ended by {signal.Signals(number).name}, as asked"
+    if status == -signal.SIGKILL:
+        return exit_codes.CRASHED, exit_codes.KILLED
     if status < 0:
         return exit_codes.CRASHED, f"killed by {_signal_name(-status)}"
     if status == exit_codes.PREEMPTED:

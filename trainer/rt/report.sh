@@ -4,7 +4,7 @@
 # ---- how it is doing
 # run_status RUN: live, done, stopped, failed, …; in words.
 run_status() {
-  local file=$1/state/node_00 code reason
+  local file=$1/state/node_00 code
   if is_live "$1"; then
     if [[ -e $1/control/STOP ]]; then echo 'stopping'; else echo 'live'; fi
   elif [[ ! -f $file ]]; then
@@ -12,16 +12,27 @@ run_status() {
   elif [[ $(node_status "$file") == dead ]]; then
     echo 'failed: its supervisor was killed, or the machine was restarted'
   else
-    code=$(key "$file" exit) reason=$(key "$file" reason)
+    code=$(key "$file" exit)
     if [[ -e $1/control/STOP && $code == @(0|130) ]]; then
       echo "stopped by stop.sh or Ctrl-C (exit $code)"
     elif ((code == 0)); then
       echo 'done (exit 0)'
     elif ((code == 75)); then
-      echo "stopped early (exit 75: $reason), submit.sh --resume $(basename -- "$1") goes on"
+      echo 'stopped early (exit 75)'
     else
-      echo "failed (exit $code: $(meaning "$code"); $reason)"
+      echo "failed (exit $code: $(meaning "$code"))"
     fi
+  fi
+}
+
+# describe_end RUN: of a run that did not end as it should, why, and the command that goes on with it.
+describe_end() {
+  local file=$1/state/node_00 code
+  if [[ ! -f $file ]] || is_live "$1"; then return; fi
+  code=$(key "$file" exit)
+  if [[ -n $code && $code != @(0|130) ]]; then printf '  reason: %s\n' "$(key "$file" reason)"; fi
+  if [[ -f $1/state/resume ]] && { [[ -z $code || $code == @(69|75) ]] || [[ $code == 1 && -d $1/checkpoints ]]; }; then
+    printf '  go on with: %s\n' "$(key "$1/state/resume" command)"
   fi
 }
 
@@ -38,20 +49,20 @@ describe_node() {
   esac
 }
 
-# clock SECONDS: local time.
+# clock SECONDS: as in the logs.
 clock() {
-  date -d "@$1" '+%F %T'
+  date -u -d "@$1" '+%F %T UTC'
 }
 
 # last_step RUN: step and loss of the last complete line of rank 0's metrics that has both.
 last_step() {
   [[ -f $1/metrics/rank_00.jsonl ]] || return 0
-  tail -c 65536 -- "$1/metrics/rank_00.jsonl" | awk '
+  tail -c 65536 -- "$1/metrics/rank_00.jsonl" | LC_ALL=C awk '
     /}$/ && match($0, /"step": *[0-9]+/) {
       step = substr($0, RSTART, RLENGTH); sub(/.*: */, "", step)
       if (match($0, /"loss[a-z_]*": *[-+0-9.eE]+/)) { loss = substr($0, RSTART, RLENGTH); sub(/.*: */, "", loss); found = 1 }
     }
-    END { if (found) print "  step " step ", loss " loss }'
+    END { if (found) printf "  step %s, loss %.4g\n", step, loss }'
 }
 
 # ---- stopping it

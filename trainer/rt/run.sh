@@ -5,7 +5,7 @@
 
 # ---- diagnostics
 
-# die CODE TITLE [HINT]
+# die CODE TITLE [HINT]: ends the script with CODE, and says on stderr what is wrong and what to type next.
 die() {
   printf 'error: %s\n' "$2" >&2
   if [[ -n ${3:-} ]]; then printf '  hint: %s\n' "$3" >&2; fi
@@ -17,7 +17,7 @@ show_help() {
   sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0"
 }
 
-# bad_option WORD
+# bad_option WORD: ends the script with 2, for an option that it does not know.
 bad_option() {
   die 2 "unknown option: $1" "$(basename -- "$0") --help"
 }
@@ -41,9 +41,9 @@ meaning() {
     0) echo 'done' ;;
     1) echo 'crashed' ;;
     65) echo 'data or configuration broken: starting it again will not help' ;;
-    69) echo 'another rank or the link to it was lost: start it again' ;;
+    69) echo 'another rank or the link to it was lost' ;;
     71) echo 'the ranks did not find each other' ;;
-    75) echo 'stopped early: start it again, it goes on from its checkpoint' ;;
+    75) echo 'stopped early' ;;
     130) echo 'stopped by Ctrl-C' ;;
     *) echo 'unknown' ;;
   esac
@@ -55,8 +55,8 @@ meaning() {
 this_job() {
   job_name=$1
   artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[1]}")" && pwd -P)
-  project=$(project_folder "$artifact")
-  own_run=''
+  own_run='' run=''
+  find_project "$artifact"
   if [[ -f $artifact/../../state/run ]]; then # this is RUN/artifact/ATTEMPT
     own_run=$(cd -- "$artifact/../.." && pwd -P)
     runs=$(dirname -- "$own_run")
@@ -64,16 +64,31 @@ this_job() {
     local root=${JOBC_RUN_ROOT:-$2}
     [[ $root == /* ]] || root=$([[ -n ${JOBC_RUN_ROOT:-} ]] && pwd || printf '%s' "$project")/$root
     runs=$root/$job_name
+    if [[ -n $moved ]]; then printf 'this artifact was moved: its runs are in %q\n' "$runs" >&2; fi
+  fi
+  local folder
+  for folder in "$project" "$runs"; do # state/ and node_files have one path a line
+    if [[ $folder == *$'\n'* ]]; then die 2 "the folder's name holds a newline: ${folder@Q}" 'rename the folder'; fi
+  done
+}
+
+# find_project ARTIFACT: sets `project`, which a run remembers, and `moved`. An artifact that no longer lies where
+# .jobc/place says, or has nothing above it but /, belongs to the current folder.
+find_project() {
+  moved=''
+  if [[ -f $1/../../state/run ]]; then
+    project=$(key "$1/../../state/run" project)
+  elif [[ $1 == /*/*/*/* && $1 == */"$(cat -- "$1/.jobc/place" 2>/dev/null)" ]]; then
+    project=${1%/*/*/*}
+  else
+    cd -P . && project=$PWD moved=yes
+    if [[ $project == / ]]; then die 1 'this artifact was moved, and / is no project' 'cd to the folder of your project'; fi
   fi
 }
 
-# project_folder ARTIFACT: the folder that holds artifacts/; a run remembers it.
-project_folder() {
-  if [[ -f $1/../../state/run ]]; then
-    key "$1/../../state/run" project
-  else
-    (cd -- "$1/../../.." && pwd -P)
-  fi
+# under_project PATH: a relative PATH is one below the project.
+under_project() {
+  if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$project/$1"; fi
 }
 
 # key FILE NAME: the value of a `NAME=value` line.

@@ -40,16 +40,35 @@ class RunFolder:
     def node_log(self, node: int) -> Path:
         return self.path / "logs" / f"node_{node:02}.log"
 
+    def launcher_log(self, node: int) -> Path:
+        return self.path / "logs" / f"launcher_{node:02}.log"
+
     def rank_log(self, rank: int) -> Path:
         return self.path / "logs" / f"rank_{rank:02}.log"
+
+    @property
+    def resume_command(self) -> Path:
+        """`command=` and what makes the next attempt; absent where the backend has none, and in smoke.sh."""
+        return self.path / "state" / "resume"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Those of the bundled trainer."""
+        return self.path / "checkpoints"
 
     @property
     def stop_mark(self) -> Path:
         """Its existence means: stopped by a person, ends with 0, nobody starts it again."""
         return self.path / "control" / "STOP"
 
+    def open_log(self, path: Path, who: str) -> int:
+        """Open a log for appending, with the line that opens this attempt: one file holds all attempts."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.write(log, self.log_header(who).encode())
+        return log
+
     def log_header(self, who: str) -> str:
-        """The line that opens this attempt in a log, so that one file can hold all attempts."""
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
 

@@ -32,7 +32,7 @@ from .console import Console
 from .enclosure import start_enclosed
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import judge, log_tail
+from .verdict import MOST_LINES, judge, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 NOTICES = (
@@ -41,7 +41,7 @@ NOTICES = (
 )  # their meaning is the program's business: they never lead to a kill
 REPEAT_S = 5.0
 WATCHFUL_S, CALM_S = 0.1, 1.0  # between two looks at the run folder: while ranks come up or go down, and else
-MOST_OUTPUT_KEPT = 64 * 1024  # of the launcher, to tell why no rank started
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
 
 
 class Refused(Exception):
@@ -76,7 +76,7 @@ class Supervisor:
 
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
-        self.log = self._open_log()
+        self.log = run_folder.open_log(run_folder.node_log(self.node), f"node {self.node}")
         self.console = Console(sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
@@ -88,7 +88,6 @@ class Supervisor:
         write_small(run_folder.node_state(self.node), keys=self.state)
 
         self.keeper = 0
-        self.output_tail = bytearray()
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
@@ -98,9 +97,12 @@ class Supervisor:
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int:
         output, write_end = os.pipe()
+        # a launcher tells every failure of a rank, at length; what counts is told here
+        errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
         processes.become_subreaper()
-        self.keeper = start_enclosed(launcher, write_end)
+        self.keeper = start_enclosed(launcher, write_end, errors)
         os.close(write_end)
+        os.close(errors)
         status = self._attend(output, signals)
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self._drain(output)
@@ -216,8 +218,9 @@ class Supervisor:
 
     def _conclude(self, status: int) -> int:
         """Judge, tell, write it down; the exit code."""
-        asked, output = bool(self.asked) or self.killed, bytes(self.output_tail)
-        verdict = judge(self.run_folder, self.ranks, status, output, asked, self.killed)
+        asked = bool(self.asked) or self.killed
+        said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
+        verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
         code = exit_codes.INTERRUPTED if self.interrupted else verdict.code
         ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
         if verdict.first:
@@ -225,11 +228,14 @@ class Supervisor:
             detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
             log = self.run_folder.rank_log(first.rank)
             self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
-            self._print(log_tail(self.run_folder, first.rank))
+            self._print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
             ended["first_rank"] = first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             self._say(verdict.reason)
         self._say(f"exit {code}: {exit_codes.MEANING[code]}")
+        if command := self._resume_command(code):
+            self._say(f"go on with: {command}")
         try:
             write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
             write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
@@ -238,10 +244,15 @@ class Supervisor:
         self.console.flush()
         return code
 
+    def _resume_command(self, code: int) -> str:
+        """What to type, said once per run; empty when there is nothing to go on with."""
+        saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
+        known = read_small(self.run_folder.resume_command)
+        return known[1]["command"] if known and self.node == 0 and (saved or code in CAN_GO_ON) else ""
+
     def _copy(self, output: int) -> bool:
-        """One piece of the launcher's output to the console and the log; False at its end."""
+        """One piece of output to the console and the log; False at its end."""
         piece = os.read(output, 65536)
-        self.output_tail = (self.output_tail + piece)[-MOST_OUTPUT_KEPT:]
         self._print(piece)
         return bool(piece)
 
@@ -277,13 +288,6 @@ class Supervisor:
             self.run_folder.rank_exit(rank).unlink(missing_ok=True)
             self.run_folder.rank_state(rank).unlink(missing_ok=True)
         self.run_folder.node_exit(self.node).unlink(missing_ok=True)
-
-    def _open_log(self) -> int:
-        path = self.run_folder.node_log(self.node)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        os.write(log, self.run_folder.log_header(f"node {self.node}").encode())
-        return log
 
 
 def _is_running(state: dict[str, str]) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from . import exit_codes
@@ -18,6 +19,7 @@ from .run_folder import RunFolder, read_small
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
+GONE = "gone without a word, not by jobc; usually out of memory: dmesg tells; or a full disk: df tells"
 
 # What torch 2.4 to 2.13 print when agents do not meet (torch/distributed/elastic/rendezvous, TCPStore).
 RENDEZVOUS_WORDS = re.compile(
@@ -43,11 +45,11 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def judge(run: RunFolder, ranks: Sequence[int], status: int, output: bytes, asked: bool, killed: bool) -> Verdict:
+def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked: bool, killed: bool) -> Verdict:
     """The verdict on `ranks`.
 
     status: exit status of the launcher, torchrun or spawn
-    output: the end of what it printed; read only when no rank has started
+    said:   what it printed itself; read only when no rank has started
     asked:  this node was asked to stop
     killed: the supervisor killed what had not ended by then
     """
@@ -57,8 +59,9 @@ def judge(run: RunFolder, ranks: Sequence[int], status: int, output: bytes, aske
     if len(known) < len(ends) and asked:
         known.append(RankEnd(-1, stop, "stopped before all ranks had started", None))
     elif not known:
-        return _no_rank_started(status, output)
-    elif len(known) < len(ends):
+        return _no_rank_started(status, said)
+    elif len(known) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in known):
+        # else it was ended because of the one that failed
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         known.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in known)
@@ -78,24 +81,29 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
         return None
     if killed or "signalled" in state[1]:  # when a launcher did so because a peer failed, the peer's code wins
         return RankEnd(rank, stop, "killed, it did not end in time when told to", None)
-    return RankEnd(rank, exit_codes.CRASHED, "killed together with its wrapper, it left no exit file", None)
+    return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
-def _no_rank_started(status: int, output: bytes) -> Verdict:
-    met = not RENDEZVOUS_WORDS.search(output)
+def _no_rank_started(status: int, said: bytes) -> Verdict:
+    met = not RENDEZVOUS_WORDS.search(said)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
     return Verdict(code, None, f"no rank started, the launcher ended with {status}")
 
 
-def log_tail(run: RunFolder, rank: int) -> bytes:
-    """The end of a rank's log, of this attempt only: its last traceback, with those that led to it."""
+def said_in(run: RunFolder, path: Path) -> bytes:
+    """What a log holds of this attempt; of a long one the end."""
     try:
-        with run.rank_log(rank).open("rb") as log:
+        with path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             text = log.read()
     except OSError:
         return b""
     header = text.rfind(f"=== jobc: attempt {run.attempt}, ".encode())
-    lines = text[max(header, 0) :].splitlines(keepends=True)[1:][-MOST_LINES:]
+    return text[max(header, 0) :].partition(b"\n")[2]
+
+
+def log_tail(run: RunFolder, path: Path) -> bytes:
+    """The end of a log, of this attempt only: its last traceback, with those that led to it."""
+    lines = said_in(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -15,6 +15,5 @@ case ${1:-} in
 esac
 
 JOBC_RUN_ROOT=$(dirname -- "$runs")
-export JOBC_RUN_ROOT
-unset JOBC_RUN_DIR
+export JOBC_RUN_ROOT JOBC_RUN_DIR=$own_run
 exec bash "$artifact/node.sh" 0 preflight

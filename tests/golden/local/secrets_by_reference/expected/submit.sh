@@ -33,14 +33,16 @@ done
 if [[ -n $resume && -n $fork$run_id ]]; then die 2 '--resume continues a run; --fork and --run-id make a new one'; fi
 if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
 
+if [[ -n $resume ]]; then choose_continued_run "$resume"; fi
+check_start
 if [[ -n $resume ]]; then
-  continue_run "$resume"
+  continue_run
   init_from=$(key "$run/state/run" init_from)
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$project/$code_root"; fi
+  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
   describe_run "$init_from"
   prune_runs "$keep_runs" "$init_from"
 fi

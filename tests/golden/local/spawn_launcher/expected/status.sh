@@ -33,4 +33,5 @@ while IFS= read -r file; do
   echo "  $(describe_node "$file")"
 done < <(node_files "$run")
 last_step "$run"
+describe_end "$run"
 printf '  logs in %q\n' "$run/logs"

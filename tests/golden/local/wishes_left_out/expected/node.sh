@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # node.sh: starts the ranks of job job on this node. The same file on every node.
-# usage: node.sh [NODE_RANK] [train|smoke|preflight|shell] [COMMAND of shell…]
+# usage: node.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
 #   submit.sh calls it with the JOBC_ variables set: JOBC_RUN_DIR, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_ATTEMPT.
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$here/lib/jobc_trainer/rt/run.sh"
+
+case ${1:-} in
+  -h | --help) show_help && exit ;;
+  -*) bad_option "$1" ;;
+esac
 
 # ---- settings, from the spec
 
@@ -20,6 +25,7 @@ rendezvous_timeout_s=300
 max_restarts=0
 threads_per_rank=4
 grace_s=60
+code_kind=lib
 code_root=.
 wanted_python=python3
 uses_trainer=true
@@ -48,9 +54,10 @@ case $payload in
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
     if ((nodes == 1)); then procs=2; fi
+    if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
-  preflight | shell) ;;
-  *) die 2 "unknown payload: $payload" 'train, smoke, preflight or shell' ;;
+  check | preflight | shell) ;;
+  *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
 if [[ $payload == @(train|smoke) ]]; then
   [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
@@ -63,6 +70,7 @@ unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
+export JOBC_GPUS=$gpus
 export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/lib
 export JOBC_GRACE_S=$grace_s
@@ -70,17 +78,22 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
 
 # In the folder where the job was compiled, if this node has it.
-project=$(project_folder "$here")
+find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == torchrun || $uses_trainer == true ]] && echo true)"
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
-# The snapshot that submit.sh made, else the code where it lies.
-code=$JOBC_RUN_DIR/code
-[[ -d $code ]] || code=$project/$code_root
-[[ -d $code ]] || code=${JOBC_RUN_DIR:-$here}
+# The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
+code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
+[[ -d $code ]] || code=$(under_project "$code_root")
+if [[ ! -d $code ]]; then
+  if [[ $uses_trainer == false && $code_kind != none ]]; then
+    lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
+  fi
+  code=${JOBC_RUN_DIR:-$here}
+fi
 cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
@@ -109,6 +122,7 @@ if ((JOBC_NODE_RANK == 0)); then
   JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port") ||
     fail 71 "rendezvous port $wanted_port is in use on $(uname -n)" "see who has it with \`ss -ltnp 'sport = :$wanted_port'\`, or take another: rendezvous.port"
 fi
+if [[ $payload == check ]]; then exit; fi
 
 rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
 case $launcher in

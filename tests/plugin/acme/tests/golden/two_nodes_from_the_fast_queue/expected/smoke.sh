@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # smoke.sh: can the nodes of job hello talk to each other? A real collective, through the queue.
+# usage: smoke.sh
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
 this_job hello runs
 
+case ${1:-} in
+  '') ;;
+  -h | --help) show_help && exit ;;
+  *) bad_option "$1" ;;
+esac
+
 create_temporary_run
 export JOBC_RUN_DIR=$run JOBC_RUN_ID=smoke JOBC_ATTEMPT=$attempt JOBC_PAYLOAD=smoke JOBC_TIME_LIMIT_S=60
-acme submit "$run/artifact/$attempt/job.acme.sh"
+acme submit --wait "$run/artifact/$attempt/job.acme.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# submit.sh: queue job hello with acme and wait for its end. No options.
+# submit.sh: queue job hello with acme, as a new run, and return.
+# usage: submit.sh
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
@@ -9,10 +10,18 @@ this_job hello runs
 code_kind=snapshot
 code_root=.
 
+case ${1:-} in
+  '') ;;
+  -h | --help) show_help && exit ;;
+  *) bad_option "$1" ;;
+esac
+
 create_run
-if [[ $code_kind == snapshot ]]; then snapshot_code "$project/$code_root"; fi
+if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")"; fi
 describe_run ''
 
 JOBC_RUN_ID=$(basename -- "$run")
 export JOBC_RUN_ID JOBC_RUN_DIR=$run JOBC_ATTEMPT=$attempt JOBC_TIME_LIMIT_S=3600
-exec acme submit "$run/artifact/$attempt/job.acme.sh"
+acme submit "$run/artifact/$attempt/job.acme.sh" >"$run/state/acme_job"
+keep_run
+echo "run $JOBC_RUN_ID is queued as job $(<"$run/state/acme_job")"
