@@ -1,4 +1,4 @@
-"""The plugin door: what a backend is. Read this file first when you write one (CONTRIBUTING.md has the ten steps).
+"""The plugin door: what a backend is. Read this file first when you write one (CONTRIBUTING.md has the steps).
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in ones lie in backends/, others come from any package through the
@@ -8,7 +8,7 @@ entry point group `jobc.backends`. Both go through registry.py and the conforman
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from .artifact import Artifact
 from .diagnostics import Diagnostic
@@ -16,6 +16,7 @@ from .plan import LaunchPlan
 from .render import Render
 from .words import RuntimeVar, Spelling
 
+ANY: Final = ("*",)  # in `honours`: every value of that key
 VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh")
 
 
@@ -26,18 +27,19 @@ class Backend(Protocol):
     name:      the word after `backend=`, and the folder below artifacts/NAME/
     Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml
     spellings: for every RuntimeVar, where the engine knows it and how it is written there
-    honours:   plan keys that this target can express; `queue.*` means all below queue
+    honours:   plan key -> the values that this target can express: words, or ANY. `queue.*` means all below queue.
+               A field at its neutral value (plan.py) asks for nothing and need not be listed
     launch:    one line for people: how the emitted files are started by hand
     """
 
     name: str
     Options: type[Any]
     spellings: Mapping[RuntimeVar, Spelling]
-    honours: frozenset[str]
+    honours: Mapping[str, tuple[str, ...]]
     launch: str
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
-        """What this engine cannot do although it honours the key. Pure; codes JC4xxx or the plugin's own letters."""
+        """What `honours` cannot say: nodes, numbers, combinations. Pure; codes JC4xxx or the plugin's own letters."""
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
         """The engine's files and the seven verbs (VERBS). Pure: reads its arguments and nothing else.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args, get_origin
+from typing import Any, get_args, get_origin
 
-from .backend import Backend
-from .convert import choices, type_at, value_type
+from .backend import ANY, Backend
+from .convert import choices, type_at
 from .diagnostics import Diagnostic, Severity
 from .lower import KeyTable
 from .plan import Demand, LaunchPlan, demands
@@ -20,10 +20,16 @@ from .spec import JobSpec
 from .words import RuntimeVar, Scope, runtime_vars
 
 
-def honours(backend: Backend, key: str) -> bool:
-    """Whether a plan key, or a family `section.*` that holds it, is in the backend's list."""
-    section = key.split(".")[0]
-    return key in backend.honours or f"{section}.*" in backend.honours
+def honoured(backend: Backend, key: str) -> tuple[str, ...]:
+    """The words of a plan key that a backend knows, from the key or a family `section.*`; ANY for all, () for none."""
+    return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
+
+
+def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
+    """What a backend does not honour of the value of a demand, or of its values when there are several."""
+    known = honoured(backend, demand.key)
+    values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
+    return () if known == ANY else tuple(value for value in values if value not in known)
 
 
 @dataclass(frozen=True)
@@ -42,27 +48,36 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
     """
     found = []
     for demand in demands(plan):
-        key = (table.get(demand.key) or ("",))[0]
-        below = {k: value for spec_key in table.get(demand.key, ()) for k, value in values.items() if at(k, spec_key)}
+        wrong, keys = refused(backend, demand), table.get(demand.key, ())
+        if not wrong:
+            continue
+        below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
         asked = any(value.origin is not None and value.origin.root != "jobc" for value in below.values())
-        if not honours(backend, demand.key) and (demand.must or asked):
-            found.append(LeftOut(demand, key, f"{key}={_text(key, below)}"))
+        if demand.must or asked:
+            found += [LeftOut(demand, k, f"{_group(k)}={_text(k, below)}") for k in _saying(wrong, keys, below)]
     return found
 
 
+def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
+    """The spec keys that say one of the words, such as `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first."""
+    said = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
+    return said or [*keys[:1]] or [""]
+
+
 def check_honours(
-    missing: Iterable[LeftOut], backend: Backend, able: Callable[[str], list[str]], strict: bool
+    missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]], strict: bool
 ) -> Iterator[Diagnostic]:
-    """JC4101 for each must, JC4102 for each wish. able: plan key -> names of other backends that honour it"""
+    """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
     for each in missing:
-        others = able(each.demand.key)
-        undo = _undo(each.key)
+        others, known = able(each.demand), honoured(backend, each.demand.key)
+        lack = f"it knows {', '.join(known)}" if known else f"it has no word for {each.demand.key}"
+        undo = _instead(each.key, known[0]) if known else _undo(each.key)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if each.demand.must:
             yield Diagnostic(
                 "JC4101",
                 f"backend {backend.name} cannot honour {each.typed}",
-                f"it has no word for {each.demand.key}, and without it this would be another job",
+                lack if known else f"{lack}, and without it this would be another job",
                 hint,
                 key=each.key,
             )
@@ -70,7 +85,7 @@ def check_honours(
             yield Diagnostic(
                 "JC4102",
                 f"backend {backend.name} leaves out {each.typed}",
-                f"it has no word for {each.demand.key}; the job is the same without",
+                f"{lack}; the job is the same without",
                 hint,
                 key=each.key,
                 severity=Severity.ERROR if strict else Severity.NOTE,
@@ -102,7 +117,13 @@ def _undo(key: str) -> str:
             return f"{_group(key)}={word}"
     if get_origin(hint) is tuple:
         return f"{key}=[]"
-    return f"{key}=0" if value_type(hint) else f"leave out {key}"
+    return f"{key}=0" if int in get_args(hint) else f"leave out {key}"
+
+
+def _instead(key: str, word: str) -> str:
+    """What to type for a word that the backend knows: `env=venv`, `secrets.TOKEN=env:TOKEN`."""
+    section, _, name = key.rpartition(".")
+    return f"{key}={word}:{name}" if section == "secrets" else f"{_group(key)}={word}"
 
 
 def _group(key: str) -> str:

@@ -8,9 +8,11 @@ Only compose reads files; nothing here reads the clock, the user, the environmen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,10 @@ from .backend import VERBS, Backend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .lower import lower
+from .lower import KeyTable, lower
 from .overrides import Override, read_overrides, read_sweep, set_key
-from .plan import LaunchPlan
-from .registry import PACKAGE, Plugin, find_plugins, plugin
+from .plan import Demand, LaunchPlan
+from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
 from .sourcemap import SourceMap, SpecValue
 from .spec import OPEN_KEYS, JobSpec
@@ -75,7 +77,7 @@ def compile_sweep(request: Request) -> list[Compiled]:
         points = read_sweep(request.words, OPEN_KEYS, loader)
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
-            label = ",".join(_label(point[i]) for i in sorted(varied) if point[i].key not in ("backend", "name"))
+            label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in ("backend", "name"))
             try:
                 compiled.append(_compile(request, [*point, *([set_key("point", label)] if label else [])], loader))
             except CompileError as error:
@@ -83,14 +85,6 @@ def compile_sweep(request: Request) -> list[Compiled]:
     if refused:
         raise CompileError(dict.fromkeys(refused))
     return compiled
-
-
-def check_job(request: Request) -> list[Diagnostic]:
-    """Every diagnostic of a compile, errors and notes, without raising."""
-    try:
-        return list(compile_job(request).diagnostics)
-    except CompileError as error:
-        return list(error.diagnostics)
 
 
 def write_job(compiled: Compiled, out: Path, force: bool = False) -> Path:
@@ -111,14 +105,20 @@ def search_path(request: Request) -> list[Folder]:
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
+    check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     composed = compose(loader, request.config_name, overrides, known_keys)
+    if "backend" not in composed.choices and request.config_name != "config":
+        title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
+        because = "a file that --config-name names stands alone, and this one gives no backend"
+        raise CompileError([Diagnostic("JC1105", title, because, hint)])
     chosen, backend, spec, options, values = _typed(composed, request.command)
     origin_of = _origins(composed, request.command)
     _stop_on(_placed(check.check(spec), origin_of))
     plan, table = lower(spec)
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
-        *check.check_training(plan),
+        *check.check_training(plan, partial(_blamed, composed, values)),
+        *_unread(composed, spec.command, table, values, request.strict),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
     ]
@@ -126,12 +126,14 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         found += backend.check(plan, options)
     diagnostics = _stop_on(_placed(found, origin_of))
     render = _render(chosen, plan, options, spec)
-    files = [*_emit(backend, chosen, plan, options, render), *neutral.neutral_files(plan, backend, missing, render)]
+    files = _emit(backend, chosen, plan, options, render)
+    files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
     files += [*neutral.library(), *neutral.identity_files(spec, plan)]
+    place = f"{plan.run.folder}/{backend.name}"
+    files.append(Artifact(neutral.PLACE, f"{place}\n"))
     files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
     files.append(directory.manifest(files, __version__, _input_digests()))
-    place = f"{plan.run.folder}/{backend.name}"
     return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
 
 
@@ -145,6 +147,10 @@ def _typed(
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)
+        if typed := next((o for o in composed.overrides if o.key == "command"), None):
+            because, hint = "the words after ` -- ` are the command as well", f"leave out {typed.typed}"
+            title = "the command is given twice"
+            raise CompileError([Diagnostic("JC2015", title, because, hint, typed.origin, "command")])
 
     origin_of = _origins(composed, command)
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
@@ -158,6 +164,46 @@ def _typed(
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
     return chosen, backend, spec.value, options.value, values
+
+
+def _is_set(values: Mapping[str, SpecValue], key: str) -> bool:
+    """Whether somebody set a key, beside jobc's own files."""
+    origin = values[key].origin if key in values else None
+    return origin is not None and origin.root != "jobc"
+
+
+def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
+    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
+    chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
+    return chosen or _is_set(values, key)
+
+
+def _unread(
+    composed: Composed,
+    command: tuple[str, ...] | None,
+    table: KeyTable,
+    values: Mapping[str, SpecValue],
+    strict: bool,
+) -> Iterator[Diagnostic]:
+    """JC2014: what somebody set, or chose, and only the bundled trainer would read, beside a command of their own."""
+    if command is None:
+        return
+    readers: dict[str, set[str]] = {}
+    for plan_key, spec_keys_of_it in table.items():
+        for key in spec_keys_of_it:
+            readers.setdefault(key, set()).add(plan_key.partition(".")[0])
+    used = composed.interpolated()
+    unread = {k for k in values if readers.get(k) == {"train"} and not any(capabilities.at(k, taken) for taken in used)}
+    keys = [key for key in values if key in unread and _is_set(values, key)]
+    groups = []
+    for group in dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices):
+        file = f"/{group}/{composed.choices[group]}.yaml"
+        places = ((key, value.origin) for key, value in values.items() if value.origin)
+        of_file = [key for key, place in places if place.root == "jobc" and place.path.endswith(file)]
+        if of_file and unread.issuperset(of_file):
+            groups.append(group)
+    for found in check.unread_by_command(command, keys, groups, strict):
+        yield replace(found, origin=composed.origin_of_choice(found.key))
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
@@ -193,7 +239,7 @@ def _of_plugin(chosen: Plugin, step: str) -> Iterator[None]:
         yield
     except Exception as error:
         because = f"{type(error).__name__}: {error}"
-        hint = "this is a bug of the backend; please report it with the command line"
+        hint = "a bug of the backend: mend it there, or report it with the command line"
         raise CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)]) from error
 
 
@@ -205,13 +251,13 @@ def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Re
 
 
 def _able(name: str) -> Any:
-    """plan key -> names of the other backends that honour it; a plugin that cannot be imported is passed over."""
+    """demand -> names of the other backends that honour it; a plugin that cannot be imported is passed over."""
 
-    def able(plan_key: str) -> list[str]:
+    def able(demand: Demand) -> list[str]:
         found = []
         for other in find_plugins().values():
             try:
-                if other.name != name and capabilities.honours(other.load(), plan_key):
+                if other.name != name and not capabilities.refused(other.load(), demand):
                     found.append(other.name)
             except CompileError:
                 continue
@@ -250,6 +296,6 @@ def _input_digests() -> dict[str, str]:
 
 
 def _label(override: Override) -> str:
-    """`nodes=8` for a folder name."""
-    value = override.canonical.partition("=")[2].strip("'\"")
-    return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in f"{override.key}={value}")[:60]
+    """`nodes=8` for a folder name; of a list the words, `command=train.py_--lr_0.1`."""
+    value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
+    return f"{override.key}={value}"[:60]

@@ -3,8 +3,8 @@
 The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). Each is a *must* (it changes what
 the job is: a backend that cannot honour it stops the compile) or a *wish* (queueing and comfort: named on screen and
 in the artifact's README, an error with --strict). A field at its neutral value asks nothing of a backend.
-Fields may be added freely; a backend that does not know a new one does not list it in `honours`, and is refused by
-the generic check in capabilities.py.
+Fields may be added freely; a backend that does not know a new one does not list it in `honours`, and the generic check
+in capabilities.py refuses what asks for it.
 """
 
 from __future__ import annotations
@@ -238,14 +238,20 @@ class Demand:
 
 def demands(plan: LaunchPlan) -> Iterator[Demand]:
     """Everything this plan asks of a backend beyond the neutral files."""
-    yield from _demands(plan, "")
+    for key, value, field in _honourable(plan, ""):
+        if value != field.metadata["neutral"]:
+            yield Demand(key, value, field.metadata["must"])
 
 
-def _demands(section: Any, prefix: str) -> Iterator[Demand]:
+def honourable_keys(plan: LaunchPlan) -> list[str]:
+    """The keys that a backend may list in `honours`: the musts and the wishes."""
+    return [key for key, _, _ in _honourable(plan, "")]
+
+
+def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclasses.Field[Any]]]:
     for field in dataclasses.fields(section):
         value, key = getattr(section, field.name), f"{prefix}{field.name}"
         if "must" in field.metadata:
-            if value != field.metadata["neutral"]:
-                yield Demand(key, value, field.metadata["must"])
+            yield key, value, field
         elif dataclasses.is_dataclass(value):
-            yield from _demands(value, f"{key}.")
+            yield from _honourable(value, f"{key}.")

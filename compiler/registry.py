@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -54,16 +54,25 @@ class Plugin:
             raise CompileError(
                 [Diagnostic("JC4003", f"backend {self.name} cannot be imported", because, hint)]
             ) from error
-        wanted = [
-            n for n in ("name", "Options", "spellings", "honours", "launch", "check", "emit") if not hasattr(backend, n)
-        ]
-        if wanted or not isinstance(backend, Backend) or backend.name != self.name:
-            because = (
-                f"it lacks {', '.join(wanted)}" if wanted else f"it calls itself {getattr(backend, 'name', None)!r}"
-            )
-            hint = "see jobc.compiler.backend.Backend"
-            raise CompileError([Diagnostic("JC4004", f"{self.root} brings no backend {self.name}", because, hint)])
+        parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
+        if wanted := [n for n in parts if not hasattr(backend, n)]:
+            raise self._no_backend(f"it lacks {', '.join(wanted)}")
+        assert isinstance(backend, Backend)
+        if backend.name != self.name:
+            raise self._no_backend(f"it calls itself {backend.name!r}")
+        if not isinstance(backend.honours, Mapping):
+            raise self._no_backend("its `honours` is no mapping of plan keys to what it knows")
+        self.check_defaults()
         return backend
+
+    def check_defaults(self) -> None:
+        """CompileError JC4004 when it lacks the file of its defaults, without which nothing can choose it."""
+        if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
+            raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
+
+    def _no_backend(self, because: str) -> CompileError:
+        hint = "see jobc.compiler.backend.Backend"
+        return CompileError([Diagnostic("JC4004", f"{self.label} brings no backend {self.name}", because, hint)])
 
 
 @cache
@@ -125,6 +134,13 @@ def plugin(name: str) -> Plugin:
     close = nearest(name, found)
     hint = f"backend={(close or sorted(found))[0]}"
     raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(found))}", hint)])
+
+
+def check_defaults(names: Iterable[str]) -> None:
+    """CompileError JC4004 for a backend of these names that was found and that a compose could not choose."""
+    for name in names:
+        if name in find_plugins():
+            find_plugins()[name].check_defaults()
 
 
 def _is_backend(folder: Path) -> bool:

@@ -19,6 +19,11 @@ from .reads import watch
 from .templating import environment
 from .trace import Lines, Trace
 
+
+class TemplateFailed(Exception):
+    """A template that cannot be rendered: which one, the line, and why."""
+
+
 Omit = object()  # returned by a document's leaf function: leave the entry out
 
 
@@ -34,16 +39,25 @@ class Render:
     views: Mapping[str, Any]
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
-        """Render one template. Raises jinja2 errors, which are our bug or the plugin's (JC9002)."""
-        template = environment(self.folders).get_template(name)
+        """Render one template. Raises TemplateFailed: our bug or the plugin's (JC9002).
+
+        extra: more names for the template. A plain value depends on no key; where `jobc why` is to know the keys, give
+        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) }}` with memory=…
+        """
         trace, lines = Trace(), Lines()
-        views = _watched({**self.views, **extra}, trace)
-        pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
-        for piece in pieces:
-            constant = not trace.pending
-            keys = trace.keys()
-            lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
+        try:
+            template = environment(self.folders).get_template(name)
+            views = _watched({**self.views, **extra}, trace)
+            pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
+            for piece in pieces:
+                constant = not trace.pending
+                keys = trace.keys()
+                lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
+        except Exception as error:  # a template may raise anything; its place is added, nothing is hidden
+            line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own
+            reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
+            raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
         return Artifact(path, "".join(lines.text), executable, lines.ranges())
 
     def yaml(

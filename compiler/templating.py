@@ -34,12 +34,13 @@ class _Guards(NodeTransformer):
             test.test = self._call("guard", cast(nodes.Expr, test.test))
             test.body = self._all(test.body)
         node.else_ = self._all(node.else_)
-        return [self._do("push"), node, self._do("pop")]
+        return [self._do("at", nodes.Const(node.lineno)), self._do("push"), node, self._do("pop")]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
         node.iter = self._call("over", cast(nodes.Expr, node.iter))
         node.body = [self._do("item"), *self._all(node.body)]
-        return [self._do("push"), node, self._do("pop"), self._do("pop")]
+        begin = [self._do("at", nodes.Const(node.lineno)), self._do("push")]
+        return [*begin, node, self._do("pop"), self._do("pop")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """One statement per piece, with its line before it: Jinja's own debug table has none for constant text."""

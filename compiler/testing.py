@@ -28,21 +28,26 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from ..trainer import env as contract
 from .artifact import Artifact
-from .backend import VERBS
+from .backend import ANY, VERBS
+from .convert import choices, spec_keys, type_at
 from .diagnostics import CompileError, format_text
 from .driver import Compiled, Request, compile_job, write_job
 from .overrides import spell
+from .plan import Secret, honourable_keys
 from .registry import plugin
+from .spec import JobSpec
 from .words import RuntimeVar
 
 HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x} %s ! ${HOME}"
+UNQUOTED = """it's "$(touch ran)" `touch ran`; touch ran #"""  # found as it is in a shell script, it was not quoted
 NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
 
 RECORD = """import json, os, sys
@@ -141,12 +146,30 @@ class Received:
 
 
 def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 60) -> list[Received]:
-    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received."""
+    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received.
+
+    submit.sh may return when the job is queued: then this waits until state/ of the run says that all nodes have ended.
+    """
+    until = time.monotonic() + timeout_s
     (project / "record.py").write_text(RECORD, encoding="utf-8")
     script = write_job(compiled, project / "artifacts") / "submit.sh"
+    done = call(script, project, environment, timeout_s=timeout_s)
+    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    runs = [file.parents[1] for file in project.glob("runs/*/*/state/run")]
+    assert runs, "submit.sh ended with 0 and left no run; one that queues the job and returns calls keep_run"
+    for run in runs:
+        wait_for_end(run, compiled.plan.topology.nodes, until)
+    files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
+    return [Received(**json.loads(file.read_text())) for file in files]
+
+
+def call(
+    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run one script of an artifact in its project folder, which is HOME as well."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
-    done = subprocess.run(
-        [str(script.absolute())],
+    return subprocess.run(
+        [str(script.absolute()), *words],
         cwd=project,
         env={**outer, "HOME": str(project), **environment},
         stdin=subprocess.DEVNULL,
@@ -156,9 +179,19 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-    files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
-    return [Received(**json.loads(file.read_text())) for file in files]
+
+
+def wait_for_end(run: Path, nodes: int, until: float) -> None:
+    """Wait until all nodes of a run have ended, each with 0. until: as time.monotonic()"""
+    files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
+    while True:
+        said = {file.name: file.read_text() if file.exists() else "not started" for file in files}
+        going = [name for name, text in said.items() if "\nended=" not in text]
+        if not going:
+            break
+        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {said}"
+        time.sleep(0.1)
+    assert all("\nexit=0\n" in text for text in said.values()), f"the nodes of {run} ended with: {said}"
 
 
 def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
@@ -272,14 +305,46 @@ class BackendSuite:
 
     def test_shell_files_parse(self, tmp_path: Path) -> None:
         for artifact in _shell_files(self.compile("env.HOSTILE=" + _quoted(HOSTILE), command=("prog", HOSTILE))):
-            (tmp_path / "script").write_text(artifact.text, encoding="utf-8")
-            done = subprocess.run(["bash", "-n", str(tmp_path / "script")], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{artifact.path}: {done.stderr}"
+            _parse(artifact, tmp_path)
+
+    def test_text_of_options_is_quoted(self, tmp_path: Path) -> None:
+        """What `| sh` makes of it, or a comment; a value that `check` refuses needs no quotes."""
+        for key, form in _text_options(plugin(self.backend).load().Options):
+            try:
+                compiled = self.compile(f"{key}={form.format(_quoted(UNQUOTED))}")
+            except CompileError:
+                continue
+            for artifact in _shell_files(compiled):
+                bare = [row for row in artifact.text.split("\n") if UNQUOTED in row and row.lstrip()[0] != "#"]
+                assert not bare, f"{artifact.path} needs `| sh` for {key}: {bare}"
+                _parse(artifact, tmp_path)
+
+    def test_verbs_know_their_options(self, tmp_path: Path) -> None:
+        """An unknown option ends with 2, --help with 0; neither starts or leaves anything."""
+        artifact = write_job(self.compile("launcher=spawn", command=("true",)), tmp_path / "artifacts")
+        before = sorted(tmp_path.rglob("*"))
+        for verb in VERBS:
+            for option, status in (("--no-such-option", 2), ("--help", 0)):
+                done = call(artifact / verb, tmp_path, self.environment(tmp_path), option)
+                said = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
+                assert done.returncode == status and done.stdout + done.stderr, said
+                assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
+
+    def test_honours_names_what_the_plan_has(self) -> None:
+        compiled = self.compile(command=("record.py",))
+        honours, keys = compiled.backend.honours, honourable_keys(compiled.plan)
+        unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
+        assert not unknown, f"honours: {sorted(unknown)} are none of {keys}"
+        for key, words in honours.items():
+            known = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
+            if key == "secret_kinds":
+                known = set(choices(get_type_hints(Secret)["kind"]))
+            wrong = [] if words == ANY else [word for word in words if known and word not in known]
+            assert not wrong, f"honours[{key!r}]: {wrong} are none of {sorted(known)}"
 
     def test_found_by_name_and_complete(self) -> None:
         found = plugin(self.backend)
         assert found.load().name == self.backend
-        assert (found.conf / "backend" / f"{self.backend}.yaml").is_file(), "the defaults of the options"
         assert (found.folder / "README.md").is_file() or found.root != "jobc"
 
     def test_every_verb_is_emitted_and_executable(self) -> None:
@@ -322,6 +387,22 @@ def _shell_files(compiled: Compiled) -> Iterator[Artifact]:
     for artifact in compiled.artifacts:
         if not artifact.path.startswith("lib/") and artifact.text.startswith(("#!/usr/bin/env bash", "#!/bin/bash")):
             yield artifact
+
+
+def _parse(artifact: Artifact, folder: Path) -> None:
+    (folder / "script").write_text(artifact.text, encoding="utf-8")
+    done = subprocess.run(["bash", "-n", str(folder / "script")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{artifact.path}: {done.stderr}"
+
+
+def _text_options(options: type) -> Iterator[tuple[str, str]]:
+    """The keys of options that are plain text, or a list of it; and the form of their values."""
+    for key in spec_keys(options, "backend"):
+        hint = type_at(options, key.removeprefix("backend."))
+        if hint in (str, str | None):
+            yield key, "{}"
+        elif hint == tuple[str, ...]:
+            yield key, "[{}]"
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,10 @@ from typing import Literal
 
 
 class Scope(IntEnum):
-    """Where text is evaluated; a value known in one scope is known in all later ones."""
+    """Where text is evaluated; a value known in one scope is known in all later ones.
+
+    SUBMIT: submit.sh; BATCH: once a job, in the engine's file; NODE: on each node, before node.sh; RANK: in each rank
+    """
 
     SUBMIT = 0
     BATCH = 1

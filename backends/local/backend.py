@@ -12,16 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import VERBS
+from ...compiler.backend import ANY, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
-
-LAUNCHERS = ("torchrun", "spawn")
-CODE = ("lib", "snapshot", "shared", "none")
-SECRETS = ("env", "file")
-PYTHON = ("none", "venv", "conda", "uv", "modules")
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,14 @@ class LocalBackend:
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.SUBMIT, "plan.rendezvous.port, or a free port for 0"),
     }
-    honours = frozenset({"launcher", "setup.kind", "code.kind", "lifecycle.time_limit_s", "secret_kinds"})
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": ("torchrun", "spawn"),
+        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        "code.kind": ("snapshot", "shared", "none"),
+        "secret_kinds": ("env", "file"),
+        "resources.cpus": ANY,  # as threads of the ranks
+        "lifecycle.time_limit_s": ANY,
+    }
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         if plan.topology.nodes != 1:
@@ -55,34 +57,10 @@ class LocalBackend:
                 f"nodes=1 procs={plan.topology.world_size} for as many ranks here",
                 key="nodes",
             )
-        for name, secret in plan.secrets.items():
-            if secret.kind not in SECRETS:
-                yield Diagnostic(
-                    "JC4202",
-                    f"backend local has no secrets from {secret.kind}",
-                    "it reads them from variables and files of this machine",
-                    f"secrets.{name}=env:{name}, or secrets.{name}=file:PATH",
-                    key=f"secrets.{name}",
-                )
-        yield from _one_of(plan.launcher, LAUNCHERS, "launcher", "launcher")
-        yield from _one_of(plan.code.kind, CODE, "code", "code.kind")
-        yield from _one_of(plan.setup.kind, PYTHON, "env", "python.kind")
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         for verb in VERBS:
             yield render.template(f"{verb}.j2", verb, executable=True)
-
-
-def _one_of(value: str, known: tuple[str, ...], group: str, key: str) -> Iterator[Diagnostic]:
-    if value not in known:
-        words = [word for word in known if word != "lib"]
-        yield Diagnostic(
-            "JC4202",
-            f"backend local has no {group}={value}",
-            f"it knows {', '.join(words)}",
-            f"{group}={words[0]}",
-            key=key,
-        )
 
 
 BACKEND = LocalBackend()

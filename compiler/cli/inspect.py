@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..backend import ANY
 from ..convert import spec_keys
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import MANIFEST, SOURCE_MAP, describe, read_manifest, read_source_map, verify
@@ -30,8 +31,7 @@ def why(place: str) -> str:
     name, _, number = place.rpartition(":")
     file = Path(name)
     if not name or not number.isdigit():
-        hint = f"jobc why {place}:1" if Path(place).exists() else "jobc why artifacts/hello/local/submit.sh:12"
-        raise _usage("why", "FILE:LINE", hint)
+        raise _usage("why", "FILE:LINE", f"jobc why {_a_line_of(Path(place))}")
     directory = next((parent for parent in file.absolute().parents if (parent / SOURCE_MAP).is_file()), None)
     if not file.is_file() or directory is None:
         because = "no .jobc/sourcemap.json above it" if file.is_file() else "there is no such file"
@@ -44,20 +44,31 @@ def why(place: str) -> str:
     if not 1 <= int(number) <= len(text):
         hint = f"{name}:{max(len(text), 1)}"
         raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(text)} lines", hint)])
-    return _explain_line(read_source_map(directory), path, place, int(number), text[int(number) - 1])
+    return _explain_line(read_source_map(directory), path, place, int(number), text)
 
 
-def _explain_line(source_map: SourceMap, path: str, place: str, number: int, text: str) -> str:
-    out = [place, f"  | {text}"]
+def _a_line_of(path: Path) -> str:
+    """A FILE:LINE there is: of the file, of the artifact directory, else of the README's example."""
+    if path.is_file():
+        return f"{path}:1"
+    return f"{path}/submit.sh:1" if (path / SOURCE_MAP).is_file() else "artifacts/hello/local/submit.sh:12"
+
+
+def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lines: Sequence[str]) -> str:
+    out = [place, f"  | {lines[number - 1]}"]
     if path.startswith(f"{LIB}/"):
         return "\n".join([*out, f"  copied   jobc:trainer/{path.removeprefix(LIB + '/')}:{number}"])
     if path.startswith(".jobc/"):
         return "\n".join([*out, "  made     by jobc from all files: what each line came from, and their sums"])
-    rows, sums = source_map.files.get(path, ()), source_map.sums.get(path, ())
-    if number > len(rows) or sums[number - 1] != line_sum(text):
+    was = _as_written(source_map.sums.get(path, ()), lines, number)
+    if was is None:
         return "\n".join([*out, "  edited   this line is not as jobc wrote it; jobc verify lists all edits"])
-    keys, template = rows[number - 1]
+    if was != number:
+        out.append(f"  moved    it was line {was} when jobc wrote it; jobc verify lists all edits")
+    keys, template = source_map.files[path][was - 1]
     out.append(f"  from     {template}")
+    if template == "data at backend.name":  # the choice itself, which no field of spec or options holds
+        keys = ("spec.backend",)
     if not keys:
         return "\n".join([*out, "  constant depends on no key"])
     out.append(f"  plan     {', '.join(keys)}")
@@ -67,10 +78,25 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, tex
             out.append(f"  spec     {key}")
             continue
         shown = "null" if value.value is None else value.value
+        if isinstance(shown, list):
+            shown = f"[{','.join('null' if item is None else item for item in shown)}]"
         out.append(f"  spec     {key} = {shown}")
         via = f", written as {value.via}" if value.via else ""
         out.append(f"           {value.origin or 'default'}{via}")
     return "\n".join(out)
+
+
+def _as_written(sums: Sequence[str], lines: Sequence[str], number: int) -> int | None:
+    """The number that a line had when jobc wrote the file, None for a line that jobc did not write."""
+    now = [line_sum(line) for line in lines]
+    if now == list(sums):
+        return number
+    from difflib import SequenceMatcher
+
+    for block in SequenceMatcher(None, sums, now, autojunk=False).get_matching_blocks():
+        if block.b < number <= block.b + block.size:
+            return block.a + number - block.b
+    return None
 
 
 def verify_command(arguments: Arguments) -> int:
@@ -79,13 +105,18 @@ def verify_command(arguments: Arguments) -> int:
         raise _usage("verify", "DIR", "jobc verify artifacts/hello/local")
     status = OK
     for word in arguments.words:
+        if not (Path(word) / MANIFEST).is_file():
+            raise no_artifact(Path(word), "jobc verify")
         edits = verify(Path(word))
         if edits:
             status = DIAGNOSTICS
             report(
                 [
                     Diagnostic(
-                        "JC5007", f"{word}/{describe(edit)}", "it is not as jobc wrote it", "compile again, or keep it"
+                        "JC5007",
+                        f"{word}/{describe(edit)}",
+                        "it is not as jobc wrote it",
+                        "jobc --force …, with the words you compiled it with, undoes this; without --force it is kept",
                     )
                     for edit in edits
                 ]
@@ -127,8 +158,17 @@ def backends_command(arguments: Arguments) -> int:
         print(f"  start    {backend.launch}")
         options = ", ".join(_leaf_keys(backend.Options)) or "none"
         print(f"  options  {options}")
-        print(f"  honours  {', '.join(sorted(backend.honours)) or 'nothing beyond the neutral files'}")
+        honours = [k if v == ANY else f"{k} ({', '.join(v)})" for k, v in sorted(backend.honours.items())]
+        print(f"  honours  {', '.join(honours) or 'nothing beyond the neutral files'}")
     return OK
+
+
+def no_artifact(folder: Path, command: str) -> CompileError:
+    """JC5004 for a folder without a manifest; the hint names one below it that has one."""
+    below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]
+    because = f"it holds no {MANIFEST}" if folder.is_dir() else "there is no such folder"
+    hint = f"{command} {min(below).parent.parent if below else 'artifacts/hello/local'}"
+    return CompileError([Diagnostic("JC5004", f"{folder} is no artifact directory", because, hint)])
 
 
 def _leaf_keys(options: type) -> list[str]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,74 @@ def test_its_own_tests_and_the_conformance_suite_pass(acme: Installed, request: 
     assert done.returncode == 0, done.stdout
 
 
+BUGS = [  # the test of the suite that finds it, the file, what is written there, what an author may write instead
+    ("test_honours_names", "backend.py", '"lifecycle.time_limit_s"', '"lifecycle.time_limt_s"'),
+    ("test_honours_names", "backend.py", '"queue.name": ANY', '"qeue.*": ANY'),
+    ("test_honours_names", "backend.py", '("torchrun", "spawn")', '("torchrn", "spawn")'),
+    ("test_text_of_options", "templates/submit.sh.j2", "keep_run\n", "echo {{ options.notify | join }}\nkeep_run\n"),
+    ("test_verbs_know", "templates/submit.sh.j2", '*) bad_option "$1" ;;', "*) ;;"),
+    ("test_goldens_run", "templates/submit.sh.j2", "keep_run\n", ""),
+]
+
+
+@pytest.mark.parametrize(("test", "file", "written", "instead"), BUGS)
+def test_the_suite_finds_a_bug(
+    test: str, file: str, written: str, instead: str, acme: Installed, tmp_path: Path
+) -> None:
+    source = shutil.copytree(acme.source, tmp_path / "source")  # its own folder goes before the installed one
+    text = (source / "acme_jobc" / file).read_text()
+    assert text.count(written) == 1
+    (source / "acme_jobc" / file).write_text(text.replace(written, instead))
+    done = acme.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test, folder=source)
+    assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ("#!/usr/bin/env bash\n\necho {{ optons.placement }}\n", 3),
+        ("#!/usr/bin/env bash\n{% if plan.nmae %}\n{% endif %}\n", 2),
+        ("#!/usr/bin/env bash\n{% for x in plan.labels | nope %}\n{% endfor %}\n", 2),
+    ],
+    ids=["a name", "a field", "a filter"],
+)
+def test_a_mistake_in_a_template_has_a_place(template: str, line: int, acme: Installed, tmp_path: Path) -> None:
+    site = shutil.copytree(acme.site, tmp_path / "site")
+    (site / "acme_jobc" / "templates" / "submit.sh.j2").write_text(template)
+    status, output = acme.jobc("check", "backend=acme", folder=tmp_path, site=site)
+    assert status == 1 and "JC9002" in output
+    assert f"plugin:acme/templates/submit.sh.j2:{line}: " in output
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda package: (package / "conf" / "backend" / "acme.yaml").unlink(), "conf/backend/acme.yaml"),
+        (lambda package: (package / "backend.py").write_text(OLD_FORM), "`honours` is no mapping"),
+    ],
+    ids=["no defaults", "no mapping"],
+)
+def test_what_a_plugin_lacks_is_said(
+    change: Callable[[Path], object], says: str, acme: Installed, tmp_path: Path
+) -> None:
+    site = shutil.copytree(acme.site, tmp_path / "site")
+    change(site / "acme_jobc")
+    for words in (["backends"], ["check", "backend=acme"]):
+        _, output = acme.jobc(*words, folder=tmp_path, site=site)
+        assert "JC4004" in output and says in output
+
+
+OLD_FORM = """
+from jobc.backends.local.backend import LocalBackend
+
+class Acme(LocalBackend):
+    name = "acme"
+    honours = frozenset({"launcher"})
+
+BACKEND = Acme()
+"""
+
+
 def test_without_the_package_the_name_is_unknown(acme: Installed, tmp_path: Path) -> None:
     status, output = acme.jobc("backend=acme", folder=tmp_path, site=tmp_path)
     assert status == 1
@@ -91,6 +160,12 @@ def test_why_names_its_files(acme: Installed, tmp_path: Path) -> None:
     assert "spec     backend.queue.name = fast\n           plugin:acme:acme_queue/fast.yaml:3:7" in output
     assert "spec     backend.placement = pack\n           plugin:acme:backend/acme.yaml:7:14" in output
     assert "command line: backend.notify=[a@b]" in output
+
+
+def test_the_page_of_an_artifact_names_its_files(acme: Installed, tmp_path: Path) -> None:
+    assert acme.jobc("backend=acme", folder=tmp_path)[0] == 0
+    page = (tmp_path / "artifacts" / "job" / "acme" / "README.md").read_text()
+    assert page.count("the backend's own") == 2 and "\n| `job.acme.sh` | the backend's own |\n" in page
 
 
 def test_a_plugin_that_cannot_be_imported_harms_only_itself(acme: Installed, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from jobc.compiler.artifact import Artifact
-from jobc.compiler.backend import VERBS
+from jobc.compiler.backend import ANY, VERBS
 from jobc.compiler.diagnostics import Diagnostic
 from jobc.compiler.plan import LaunchPlan
 from jobc.compiler.render import Render
@@ -51,17 +51,16 @@ class AcmeBackend:
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "${ACME_HOSTS%% *}"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "$((20000 + ACME_JOB_ID % 12000))"),
     }
-    honours = frozenset(
-        {
-            "launcher",
-            "setup.kind",
-            "code.kind",
-            "resources.cpus",
-            "lifecycle.time_limit_s",
-            "queue.name",
-            "labels",
-        }
-    )
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": ("torchrun", "spawn"),
+        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        "code.kind": ("snapshot", "shared", "none"),
+        "secret_kinds": ("file",),  # acme starts a job without the variables of the submitting shell
+        "resources.cpus": ANY,
+        "lifecycle.time_limit_s": ANY,
+        "queue.name": ANY,
+        "labels": ANY,
+    }
 
     def check(self, plan: LaunchPlan, options: AcmeOptions) -> Iterator[Diagnostic]:
         queue = plan.queue.name or options.queue.name

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.testing import BackendSuite
+from jobc.compiler.driver import write_job
+from jobc.compiler.testing import BackendSuite, call, wait_for_end
 
 HERE = Path(__file__).parent
 
@@ -30,6 +32,28 @@ class TestAcme(BackendSuite):
         labels = self.text("labels.acme.yaml", "labels.version=1.10", "labels.on=yes")
         assert 'labels:\n  version: "1.10"\n  "on": "yes"\n' in labels
 
+    @pytest.mark.parametrize("word", ["launcher=mpirun", "env=image", "secrets.TOKEN=env:TOKEN"])
+    def test_the_hint_for_a_word_that_acme_does_not_know_compiles(self, word: str) -> None:
+        with pytest.raises(CompileError) as refused:
+            self.compile(word)
+        (diagnostic,) = refused.value.diagnostics
+        assert diagnostic.because.startswith("it knows ")
+        self.compile(diagnostic.hint.rpartition(", or ")[2])
+
+    @pytest.mark.parametrize("wait_s", [0, 3], ids=["queued", "running"])
+    def test_a_job_can_be_stopped_at_any_time(self, wait_s: float, tmp_path: Path) -> None:
+        compiled = self.compile("launcher=spawn", command=("sleep", "60"))
+        artifact = write_job(compiled, tmp_path / "artifacts")
+        assert call(artifact / "submit.sh", tmp_path, self.environment(tmp_path)).returncode == 0
+        time.sleep(wait_s)
+        assert call(artifact / "stop.sh", tmp_path, self.environment(tmp_path)).returncode == 0
+        (run,) = tmp_path.glob("runs/*/*")
+        if wait_s:
+            wait_for_end(run, 1, time.monotonic() + 30)
+        else:
+            time.sleep(1)
+            assert not (run / "state" / "node_00").exists()
+
     def text(self, path: str, *words: str) -> str:
         return next(a.text for a in self.compile(*words).artifacts if a.path == path)
 
@@ -41,6 +65,7 @@ class TestAcme(BackendSuite):
             (("backend.placement=near", "backend.queue.most_nodes=none"), ["JC1202", "JC1202"]),
             (("image=x", "container=docker"), ["JC4101", "JC4101"]),
             (("secrets.TOKEN=env:TOKEN",), ["JC4101"]),
+            (("launcher=mpirun", "env=image"), ["JC4101", "JC4101"]),
         ],
     )
     def test_what_acme_cannot_do_is_refused(self, words: tuple[str, ...], codes: list[str]) -> None:

@@ -1,0 +1,32 @@
+"""What `honours` of a backend means: words of a key, ANY, a whole section; what is left is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobc.backends.local.backend import LocalBackend
+from jobc.compiler.backend import ANY
+from jobc.compiler.capabilities import refused
+from jobc.compiler.plan import Demand
+
+
+class Some(LocalBackend):
+    honours = {"launcher": ("spawn",), "secret_kinds": ("env", "file"), "queue.*": ANY, "mounts": ANY}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "left"),
+    [
+        ("launcher", "spawn", ()),
+        ("launcher", "srun", ("srun",)),
+        ("secret_kinds", ("env", "k8s"), ("k8s",)),
+        ("queue.name", "night", ()),
+        ("queue.after", ("7", "8"), ()),
+        ("lifecycle.keep_s", 60, (60,)),
+        ("labels", {"team": "audio"}, ({"team": "audio"},)),
+    ],
+)
+def test_what_a_backend_does_not_honour_is_left(key: str, value: Any, left: tuple[Any, ...]) -> None:
+    assert refused(Some(), Demand(key, value, must=True)) == left
