@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
-from .diagnostics import Diagnostic
+from .diagnostics import Diagnostic, Severity
 from .lower import procs, thaw, world_size
+from .overrides import quote
 from .plan import LaunchPlan
 from .spec import JobSpec
 
@@ -89,7 +93,7 @@ def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
                 "JC2006",
                 f"env.{name} is derived, never typed",
                 "a value by hand would contradict the launcher's",
-                _instead(name),
+                _instead(name, spec.env[name]),
                 key=f"env.{name}",
             )
         if name in spec.secrets:
@@ -97,16 +101,18 @@ def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")
 
 
-def _instead(name: str) -> str:
-    by_key = {"OMP_NUM_THREADS": "threads=4", "MASTER_PORT": "rendezvous.port=29500", "WORLD_SIZE": "nodes=2 procs=4"}
-    return by_key.get(name, f"~env.{name}")
+def _instead(name: str, value: str) -> str:
+    keys = {"OMP_NUM_THREADS": "threads", "MASTER_PORT": "rendezvous.port"}
+    if name in keys and value.isdigit():
+        return f"{keys[name]}={value}"
+    return "nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
 
 
 def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2008 an image that nothing runs; JC2009 a runtime without an image."""
     if spec.image is not None and spec.container.kind == "none":
         because = "container=none starts processes on the node itself"
-        hint = "container=docker, apptainer, pyxis or pod; or image=null"
+        hint = "image=null; or a backend that has one of container=docker, apptainer, pyxis and pod"
         yield Diagnostic("JC2008", "image is set, but no container runs it", because, hint, key="image")
     if spec.image is None and spec.container.kind != "none":
         because = f"{spec.container.kind} has nothing to run"
@@ -114,7 +120,7 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
             "JC2009",
             f"container={spec.container.kind} needs an image",
             because,
-            "container=none, or image=NAME:TAG",
+            "container=none; or image=NAME:TAG with a backend that runs containers",
             key="image",
         )
 
@@ -137,11 +143,15 @@ def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2012 an empty command; JC2013 a NUL character, which no process can be given."""
+    """JC2012 a command without a program; JC2013 a NUL character, which no process can be given."""
     if spec.command == ():
         because = "there is no program to run"
         hint = "a program after --, such as -- train.py; with no -- at all the trainer runs"
         yield Diagnostic("JC2012", "command is empty", because, hint, key="command")
+    elif spec.command and spec.command[0].startswith("-") and spec.command[0] != "-m":  # -m MODULE is for Python
+        title, because = f"command begins with {spec.command[0]}", "the first word after -- is the program"
+        hint = f"-- train.py {shlex.join(spec.command)}"
+        yield Diagnostic("JC2012", title, because, hint, key="command")
     words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
     for key, word in words:
         if "\0" in word:
@@ -149,19 +159,68 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)
 
 
-def check_training(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC2020: what the trainer itself would refuse at start, found now, by its own rules."""
+def check_training(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
+    """JC2020: what the trainer itself would refuse at start, found now, by its own rules.
+
+    is_set: whether somebody set a key, beside jobc's own files; that one is to blame
+    """
     if not plan.uses_trainer:
         return
+    for problem in _refused(plan.train):
+        keys = re.findall(r"[a-z_]+\.[a-z_]+", problem)
+        key = next(filter(is_set, keys), keys[0] if keys else "")
+        hint = _mended(plan.train, key) or f"give {key or 'the key'} another value"
+        if key.endswith(".kind"):
+            hint = "task=digits or task=gpt_tiny: a model and its data"
+        yield Diagnostic("JC2020", problem, "the trainer refuses this at start", hint, key=key)
+
+
+def unread_by_command(
+    command: Sequence[str], keys: Sequence[str], groups: Sequence[str], strict: bool
+) -> Iterator[Diagnostic]:
+    """JC2014: keys and groups of the bundled trainer, set for a command of the user's own. With --strict an error."""
+    names = [*keys, *groups]
+    if not names:
+        return
+    is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
+    title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
+    because = f"{go} to train.json, which only the trainer that comes with jobc reads"
+    hint = f"leave out {names[0]}"
+    if keys:
+        words = [*command, f"--{keys[0].rpartition('.')[2]}", f"${{{keys[0]}}}"]
+        typed = ",".join(word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
+        hint = f"{shlex.quote(f'command=[{typed}]')} for the words after --, or {hint}"
+    severity = Severity.ERROR if strict else Severity.NOTE
+    yield Diagnostic("JC2014", title, because, hint, key=names[0], severity=severity)
+
+
+def _refused(train: Any) -> tuple[str, ...]:
+    """What the trainer says against a train.json, `path: what is wrong` each."""
     try:
-        config.parse(thaw(plan.train))
+        config.parse(thaw(train))
     except BrokenInput as error:
-        for problem in error.details:
-            path, _, words = problem.partition(": ")
-            key = path.replace("[", ".").replace("]", "") if words else ""
-            title = f"{path}: {words}" if words else problem
-            hint = "task=digits or task=gpt_tiny: a model and its data" if ".kind" in path else f"set {path}"
-            yield Diagnostic("JC2020", title, "the trainer refuses this at start", hint, key=key)
+        return tuple(error.details)
+    return ()
+
+
+def _mended(train: Any, key: str) -> str:
+    """`key=value` with the nearest number, or list of two, of which the trainer refuses less; "" when none is near."""
+    tree = thaw(train)
+    section, _, name = key.partition(".")
+    value = tree.get(section, {}).get(name)
+    near: list[Any] = [0.1, 1, 0.0]
+    if isinstance(value, list):
+        near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]
+    elif isinstance(value, int):
+        near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1]
+    elif not isinstance(value, float):
+        return ""
+    before = len(_refused(tree))
+    for candidate in near:
+        tree[section][name] = candidate
+        if len(_refused(tree)) < before:
+            return f"{key}={candidate}".replace(" ", "")
+    return ""
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from .convert import join
 from .diagnostics import CompileError, Diagnostic, nearest
-from .hydra_errors import explain, hydra_setting
+from .hydra_errors import explain, hydra_setting, respell
 from .overrides import Override
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
@@ -70,6 +70,11 @@ class Composed:
         """Where the option of a group was chosen, None when a defaults list did."""
         found = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return found[-1] if found else None
+
+    def interpolated(self) -> set[str]:
+        """Every key that some value takes its own from: `optim.lr` for `${optim.lr}`."""
+        texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
+        return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
     def via(self, key: str) -> str:
         """The interpolation a leaf was written as, such as `${name}`; "" for a literal."""
@@ -118,25 +123,53 @@ def read_inputs() -> dict[str, str]:
 
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
     """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError."""
-    return _read(compose_config(loader, config_name, overrides, known), tuple(overrides))
+    config, _ = compose_config(loader, config_name, overrides, known)
+    return _read(config, tuple(overrides))
 
 
-def compose_config(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> DictConfig:
-    """What Hydra composes, interpolations unresolved, with its own section `hydra`. Raises CompileError."""
+def compose_config(
+    loader: Any, config_name: str, overrides: Sequence[Override], known: Known
+) -> tuple[DictConfig, list[Override]]:
+    """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
+    them (see respell). Raises CompileError.
+    """
     config, refused = None, [hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
     kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
+    respelt: set[str] = set()
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
         except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
-            diagnostic, culprit = explain(error, kept, loader, config_name, known())
-            refused.append(diagnostic)
+            if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
+                respelt.add(changed[0])
+                kept = changed[1]
+                continue
+            keys = partial(_keys, known, config_name, kept, loader)
+            diagnostic, culprit = explain(error, kept, loader, config_name, keys)
+            if not _follows(diagnostic, refused):
+                refused.append(diagnostic)
             if culprit is None:
                 raise CompileError(refused) from None
             kept.remove(culprit)
     if refused:
         raise CompileError(refused)
-    return config
+    return config, kept
+
+
+def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
+    """An unknown key of a group whose option is refused already: nobody can tell which keys it would have."""
+    section = diagnostic.key.partition(".")[0]
+    return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
+
+
+def _keys(known: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+    """The keys of the spec, and those of the files that the command line chooses, such as a backend's options."""
+    choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
+    try:
+        tree = OmegaConf.to_container(hydra_compose(config_name, choices))
+    except (HydraException, OmegaConfBaseException, RecursionError, ValueError):
+        return [*known()]
+    return [*known(), *(key for key, _ in _leaves(tree, ""))]
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:

@@ -256,6 +256,13 @@ class _Conversion:
                 hint_text = sweep or alternatives(f"{key}={value}" for value in error.values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
+                if key.startswith("secrets.") and leaf:  # it may be one, and messages end up in logs
+                    origin = self.origin_of(key)
+                    if origin is not None and origin.line == 0:
+                        origin = dataclasses.replace(origin, path=f"{key}=…")
+                    title = f"{key}: the text is not {scalar.name}"
+                    self.diagnostics.append(Diagnostic("JC1202", title, error.because, hint_text, origin, key))
+                    return None
                 self.refuse("JC1202", key, f"{key}: {text!r} is not {scalar.name}", error.because, hint_text)
                 return None
             shown = scalar.show(value)

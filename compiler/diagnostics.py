@@ -61,9 +61,14 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # here, because most compiles need no suggestion
 
     candidates = sorted(set(known))
-    by_leaf = [k for k in candidates if k.rsplit(".", 1)[-1] == word.rsplit(".", 1)[-1]]
-    close = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
-    return list(dict.fromkeys(by_leaf + close))[:limit]
+    leaves = [key.rsplit(".", 1)[-1] for key in candidates]
+    leaf = word.rsplit(".", 1)[-1]
+    by_leaf = [key for key, end in zip(candidates, leaves, strict=True) if end == leaf]
+    close = by_leaf + difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
+    if not close:  # `step` for loop.steps
+        ends = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.8)
+        close = [key for key, end in zip(candidates, leaves, strict=True) if end in ends]
+    return list(dict.fromkeys(close))[:limit]
 
 
 def alternatives(values: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,14 @@ def manifest(artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, s
 
 
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
-    """Make `target` hold exactly these files.
+    """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
 
     Raises CompileError: JC5001 a directory that jobc did not make, JC5002 files edited by hand (not with force),
     JC5003 the file system refuses (full, read-only, no permission); then `target` is as it was.
     """
-    _refuse_foreign(target, force)
+    artifacts = list(artifacts)
+    emitted = {artifact.path for artifact in artifacts}
+    kept = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     staging: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +61,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
             _write_file(staging / artifact.path, artifact)
         for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
             folder.chmod(0o755)  # whatever the umask
+        for path in kept:
+            _copy(target / path, staging / path)
         _sync(staging)
         _exchange(staging, target)
     except OSError as error:
@@ -130,20 +134,22 @@ def _changed_lines(content: bytes, before: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _refuse_foreign(target: Path, force: bool) -> None:
+def _refuse_foreign(target: Path, emitted: Collection[str], force: bool) -> list[str]:
+    """The files in `target` that jobc did not write; CompileError JC5001, JC5002."""
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
-        return
+        return []
     if target.is_symlink() or not (target / MANIFEST).is_file():
         because = "it holds no .jobc/manifest.json, so its files are somebody's own"
         hint = "move it away, or choose another place with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
-    if force:
-        return
     edits = verify(target)
-    if edits:
+    added = [edit.path for edit in edits if edit.kind == "added"]
+    edits = [edit for edit in edits if edit.kind != "added" or edit.path in emitted]
+    if edits and not force:
         shown = ", ".join(describe(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
         hint = "put the change into the spec, or overwrite it with --force"
         raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
+    return added
 
 
 def describe(edit: Edit) -> str:
@@ -171,6 +177,13 @@ def _write_file(file: Path, artifact: Artifact) -> None:
     with open(file, "x", encoding="utf-8", newline="") as stream:
         stream.write(artifact.text)
     file.chmod(0o755 if artifact.executable else 0o644)
+
+
+def _copy(file: Path, to: Path) -> None:
+    import shutil
+
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, to, follow_symlinks=False)
 
 
 def _sync(folder: Path) -> None:

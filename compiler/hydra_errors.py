@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
-from .diagnostics import Diagnostic, nearest
+from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
 from .source import read_files
 from .text import Origin
+
+_TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
 
 def hydra_setting(override: Override) -> Diagnostic:
@@ -22,24 +25,53 @@ def hydra_setting(override: Override) -> Diagnostic:
     return Diagnostic("JC1102", title, because, hint, override.origin, override.key)
 
 
+def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
+    """The group, and the overrides with that group chosen in the other of Hydra's two spellings; None when that is not
+    what Hydra minds.
+
+    `+group=option` is for a group without a default, `group=option` for one with a default. Which one a group of a
+    user's own is, nobody should have to know.
+    """
+    alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
+    twice = _TWICE.search(str(error))
+    group = (alone or twice or [""] * 2)[1]
+    old, new = ("", "+") if alone else ("+", "")
+    found = [o for o in overrides if o.operator == old and group == (f"{o.key}@{o.package}" if o.package else o.key)]
+    if not found or not loader.get_group_options(found[-1].key) or (twice and len(found) > 1):
+        return None
+    chosen = replace(found[-1], operator=new, canonical=f"{new}{found[-1].canonical.removeprefix(old)}")
+    return group, [chosen if o is found[-1] else o for o in overrides if o is found[-1] or o not in found]
+
+
 def explain(
-    error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Iterable[str]
+    error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
 ) -> tuple[Diagnostic, Override | None]:
-    """Hydra's exception as a diagnostic, and the override to blame, None when a file is."""
+    """Hydra's exception as a diagnostic, and the override to blame, None when a file is. known: gives all keys"""
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
     if isinstance(error, MissingConfigException):
         return _missing_config(error, overrides, loader, config_name)
     if isinstance(error, ValueError):
-        return _null_group(error, overrides, loader, known)
+        return _null_group(error, overrides, loader, known())
+    twice = _TWICE.search(message)
+    if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
+        options = ",".join(o.typed.partition("=")[2].strip("[]") for o in added)
+        because, hint = "one + adds all options of a group", f"+{twice[1]}=[{options}]"
+        title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
+        return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
     if fault := _file_fault(message, loader):
         return fault, None
     if isinstance(error, RecursionError):
         because = "a defaults list brings in its own file, or the values are nested too deep"
         hint = "take the loop out of the defaults lists"
         return Diagnostic("JC1105", "cannot compose: the config has no end", because, hint), None
-    quoted = re.search(r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)'?[.\s]", message)
+    quoted = re.search(
+        r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)(?:'|\.?\s|\.?$)", message
+    )
     blamed = quoted[1] if quoted else ""
-    culprit = next((o for o in overrides if o.key == blamed or f"'{o.key}'" in message), None)
+    below = re.search(r"full_key: (\S+)", message)
+    names = {blamed, below[1] if below else ""}
+    exact = [o for o in overrides if o.key in names]
+    culprit = next((o for o in [*exact, *overrides] if o in exact or f"'{o.key}'" in message), None)
     if culprit is None:
         culprit = next((o for o in overrides if blamed and o.canonical.startswith(blamed)), None)
     if culprit is None:
@@ -47,16 +79,11 @@ def explain(
     origin = culprit.origin if culprit else None
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]
-    if "No match in the defaults list" in message and culprit:
-        hint = f"+{culprit.typed}"
-        return Diagnostic(
-            "JC1103", f"group {key} has no default", "a group with none is added", hint, origin, key
-        ), culprit
     if "already at" in message and culprit:
         hint = culprit.typed.lstrip("+")
         return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
     if culprit and ("Could not override" in message or "does not exist" in message):
-        return _unknown_key(message, culprit, loader, known), culprit
+        return _unknown_key(message, culprit, loader, known()), culprit
     if culprit and "force-add" in message:
         title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
         hint = culprit.typed.lstrip("+")
@@ -66,10 +93,10 @@ def explain(
     return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
 
 
-def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[str]) -> Diagnostic:
+def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str]) -> Diagnostic:
     """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
     below = re.search(r"full_key: (\S+)", message)
-    key = below[1] if below else culprit.key
+    key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     value = culprit.typed.partition("=")[2]
     because = f"no config file has a key {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
@@ -77,9 +104,8 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[s
     elif key == "cluster":
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
     else:
-        known = list(known)
         close = nearest(key, [*known, *loader.list_groups("")])
-        close = [k for k in close if k != key]
+        close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
     section = key.partition(".")[0]
     if key in known and not culprit.package and loader.get_group_options(section):
         because = f"another option of {section} has it; the one that is chosen has not"
@@ -96,7 +122,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: Iterable[s
 
 
 def _null_group(
-    error: ValueError, overrides: Sequence[Override], loader: Any, known: Iterable[str]
+    error: ValueError, overrides: Sequence[Override], loader: Any, known: list[str]
 ) -> tuple[Diagnostic, Override | None]:
     """JC1109 for group=null, which Hydra 1.3 answers with a ValueError; any other ValueError is ours."""
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
@@ -129,7 +155,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
         because = "it has a list where another file has a mapping of keys, or the other way round"
         hint = "jobc --cfg job prints what the other files give"
         return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
-    if twice := re.search(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)", message):
+    if twice := _TWICE.search(message):
         hint = f"- override /{twice[1]}: OPTION"
         return Diagnostic("JC1105", f"cannot compose: two files choose {twice[1]}", "one is to win", hint)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
@@ -154,12 +180,13 @@ def _missing_config(
     options = list(error.options or loader.get_group_options(group))
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
     close = nearest(option, options) or (options if len(options) == 1 else [])
+    plus = "+" if culprit and culprit.typed.startswith("+") else ""
     if "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
-        hint = f"{group}={close[0]}"
+        hint = f"{plus}{group}={close[0]}"
     else:
-        hint = f"one of: {', '.join(sorted(options))}"
+        hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"leave {group} out"])
     place = culprit.origin if culprit else _in_defaults(group, option)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if place is None and (parent := re.search(r"In '([^']+)'", str(error))):

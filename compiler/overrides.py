@@ -71,10 +71,11 @@ def spell(value: Any) -> str:
         return "[" + ",".join(spell(v) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{spell(v)}" for k, v in value.items()) + "}"
-    return _quote(str(getattr(value, "text", value)))
+    return quote(str(getattr(value, "text", value)))
 
 
-def _quote(text: str, double: bool = False) -> str:
+def quote(text: str, double: bool = False) -> str:
+    """Text in quotes of Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
@@ -146,16 +147,21 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     parsed = _parse(word, sweep)
     if parsed is None:
         if opens in _OPENING:
-            as_text = shlex.quote(f"{word.partition('=')[0].removeprefix('++')}={_quote(right, double=True)}")
+            as_text = shlex.quote(f"{word.partition('=')[0].removeprefix('++')}={quote(right, double=True)}")
             raise _Unreadable(
                 f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
                 f"{as_text} if it is text",
             )
         return [_text(right)]
     if parsed.is_sweep_override():
+        from hydra.errors import HydraException
+
         parsed.config_loader = loader
         key = word.partition("=")[0]
-        points = [str(value) for value in parsed.sweep_string_iterator()]
+        try:
+            points = [str(value) for value in parsed.sweep_string_iterator()]
+        except HydraException:
+            raise _Unreadable("an interval has no list of values to compile", f"{key}=range(0,1,0.25)") from None
         return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
     if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
         return [_text(right)]  # as typed: Hydra would take \\ and \, for one character
@@ -193,7 +199,7 @@ def _text(text: str) -> str:
             title = f"cannot read the interpolation in {text!r}"
             because = "`${` opens an interpolation such as ${name}"
             raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
-    return _quote(text)
+    return quote(text)
 
 
 def _parse(word: str, sweep: bool) -> Any:

@@ -23,6 +23,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 tim
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
+_USER_ROOTS = ("input", "project", "user")
+_OURS = "jobc_config"  # conf/config.yaml by a name that a user's config.yaml does not hide
+
 read_files: dict[str, str] = {}  # `root:path` -> text; Hydra makes the sources, so they can report only here
 
 
@@ -40,6 +43,10 @@ class JobcSource(ConfigSource):
     def _file(self, config_path: str) -> str:
         return os.path.join(self.path, config_path)
 
+    def _name(self, config_path: str) -> str:
+        ours = config_path == _OURS and self.provider == "jobc:conf"
+        return str(self._normalize_file_name("config" if ours else config_path))
+
     def available(self) -> bool:
         return os.path.isdir(self.path)
 
@@ -47,7 +54,7 @@ class JobcSource(ConfigSource):
         return os.path.isdir(self._file(config_path))
 
     def is_config(self, config_path: str) -> bool:
-        return os.path.isfile(self._file(self._normalize_file_name(config_path)))
+        return os.path.isfile(self._file(self._name(config_path)))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         found: list[str] = []
@@ -57,13 +64,15 @@ class JobcSource(ConfigSource):
         return sorted(set(found))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        file = self._normalize_file_name(config_path)
+        file = self._name(config_path)
         if not os.path.exists(self._file(file)):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         tree = read_tree(text, root, path)
+        if file == "config.yaml" and self.provider in _USER_ROOTS:
+            _lay_over_ours(tree)
         return ConfigResult(
             config=OmegaConf.create(tree, flags={"allow_objects": True}),
             path=f"{self.scheme()}://{self.path}",
@@ -105,6 +114,13 @@ class NoHydraJob(ConfigSource):
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create({}), {"package": package})
 
 
+def _lay_over_ours(tree: dict[str, Any]) -> None:
+    """A user's own config.yaml says what differs from ours: ours comes first in its defaults list."""
+    entries = tree.setdefault("defaults", [])
+    if isinstance(entries, list):  # Hydra refuses any other
+        tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
+
+
 def origin_root(provider: str, file: str) -> tuple[str, str]:
     """(root, path) of a file for its origins; our own folders lie below one root, `jobc`."""
     root, _, folder = provider.partition(":")
@@ -116,7 +132,7 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
 def read_text(file: str, origin: Origin) -> str:
     """The file's text, or CompileError JC1001 when it cannot be read as UTF-8."""
     try:
-        with open(file, encoding="utf-8") as stream:
+        with open(file, encoding="utf-8-sig") as stream:
             return stream.read()
     except UnicodeDecodeError as error:
         because = f"byte {error.start} is not valid UTF-8"

@@ -24,7 +24,20 @@ from ..trainer.config import (
     StdlibBytesConfig,
     ValidationConfig,
 )
-from .values import Bytes, Count, CountOrZero, Duration, EnvName, HostList, Name, Path, Port, SecretRef
+from .values import (
+    Bytes,
+    Count,
+    CountOrZero,
+    Duration,
+    EnvName,
+    HostList,
+    Label,
+    Name,
+    Path,
+    Port,
+    SecretRef,
+    TimeLimit,
+)
 
 OPEN_KEYS = ("env", "secrets", "labels")  # mappings whose keys the user invents: no `+` needed
 IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
@@ -171,7 +184,7 @@ class JobSpec:
     cpus: Count | None
     mem: Bytes | None
     shm: Bytes | None
-    time: Duration | None
+    time: TimeLimit | None
     hosts: HostList | None
     image: str | None
     env: Mapping[EnvName, str]
@@ -182,7 +195,7 @@ class JobSpec:
     threads: Count | None
     seed: CountOrZero
     keep_runs: CountOrZero
-    point: str | None
+    point: Label | None
     model: GptConfig | MlpConfig
     data: StdlibBytesConfig | DigitsConfig
     batch: BatchSpec

@@ -34,17 +34,18 @@ class ValueType:
     units: bool = False
 
 
-def read_int(text: str) -> int:
+def read_int(text: str, example: str = "2") -> int:
+    """example: some value of the type, for who typed a word."""
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
-            raise Refused("no engine counts beyond 64 bits", "8")
+            raise Refused("no engine counts beyond 64 bits", example)
         return int(text)
     if re.fullmatch(r"[+-]?0[0-9]+", text):
         raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         raise Refused("this is a number with a fraction or an exponent", str(int(number)))
-    raise Refused("digits only are expected", "8")
+    raise Refused("digits only are expected", example)
 
 
 def read_float(text: str) -> float:
@@ -68,7 +69,7 @@ def read_bool(text: str) -> bool:
 
 def _count(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        value = read_int(text)
+        value = read_int(text, "1")
         if value < least:
             raise Refused(f"the least is {least}", str(least))
         return value
@@ -111,6 +112,13 @@ def _duration(text: str) -> int:
             "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
         )
     raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00")
+
+
+def _limit(text: str) -> int:
+    seconds = _duration(text)
+    if seconds == 0:
+        raise Refused("0 means no limit for some engines and an immediate end for others", "null", "12h")
+    return seconds
 
 
 def show_duration(seconds: int) -> str:
@@ -209,6 +217,13 @@ def _secret(text: str) -> str:
     )
 
 
+def _label(text: str) -> str:
+    if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
+        return text
+    fitting = re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60] or "a"
+    raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
+
+
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise Refused("a path is one line of text", "runs")
@@ -220,6 +235,8 @@ CountOrZero = Annotated[int, ValueType("a count", _count(0))]
 Name = Annotated[str, ValueType("a name", _name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
 Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
+TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
+Label = Annotated[str, ValueType("a label", _label)]
 Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]

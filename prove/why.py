@@ -65,10 +65,17 @@ def other_value(key: str, now: Any) -> str | None:
     scalar = value_type(hint)
     if scalar is None:
         return "[x]" if get_origin(hint) is tuple or any(get_origin(a) is tuple for a in get_args(hint)) else None
-    examples = {"a duration": "7m", "a size": "7GiB", "a port": "29511", "a host list": "n1,n2", "text": "other"}
+    examples = {
+        "a duration": "7m",
+        "a time limit": "7m",
+        "a size": "7GiB",
+        "a port": "29511",
+        "a host list": "n1,n2",
+        "text": "other",
+    }
     if scalar.name in examples:
         return examples[scalar.name]
-    if scalar.name in ("a name", "a path"):
+    if scalar.name in ("a name", "a path", "a label"):
         return "other"
     if scalar.name == "a number":
         return str(float(now or 1) / 2 + 0.001)

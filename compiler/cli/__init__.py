@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(parse(words))
+        status = _dispatch(parse(words))
+        sys.stdout.flush()  # here, where a reader that left is no error
+        return status
     except CompileError as error:
         report(error.diagnostics)
         return DIAGNOSTICS
@@ -29,6 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe left, such as `jobc backends | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:
+        place = f"cannot use {error.filename}" if error.filename else "the operating system refuses"
+        hint = "check its permissions" if error.filename else "is the current folder still there?"
+        report([Diagnostic("JC1001", place, error.strerror or str(error), hint)])
+        return DIAGNOSTICS
     except Exception as error:
         if os.environ.get("JOBC_DEBUG"):
             raise

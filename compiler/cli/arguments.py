@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,22 +35,25 @@ COMMANDS = {
     "_complete": "",
 }
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-TAKES_ARGUMENTS = {
-    "why",
-    "verify",
-    "explain",
-    "submit",
-    "status",
-    "logs",
-    "stop",
-    "preflight",
-    "smoke",
-    "shell",
-    "watch",
-} | {
-    "completion",
-    "_complete",
+RUN_OPTIONS = {  # of the scripts, which say them too: DIR/submit.sh --help
+    "submit": "[--detach] [--resume ID | --fork ID] [--run-id ID]",
+    "status": "[--run ID] [--all]",
+    "logs": "[--run ID] [--rank N] [--follow]",
+    "stop": "[--run ID] [--now]",
+    "preflight": "",
+    "smoke": "",
+    "shell": "[--run ID] [-- COMMAND ARGUMENT…]",
+    "watch": "[--run ID] [--rank N]",
 }
+USAGE = {
+    **{command: f"DIR {options}".rstrip() for command, options in RUN_OPTIONS.items()},
+    **dict.fromkeys(("compile", "check", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
+    "why": "FILE:LINE …",
+    "verify": "DIR …",
+    "explain": "[CODE …]",
+    "completion": "bash",
+}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", *RUN_OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,10 @@ def parse(argv: Sequence[str]) -> Arguments:
     if "--" in words:
         at = words.index("--")
         words, rest = words[:at], tuple(words[at + 1 :])
-    first = next((i for i, word in enumerate(words) if not word.startswith("-")), None)
+    bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
+    first = next(bare, None)
     command = "compile"
-    if first is not None and words[first] in COMMANDS and not _is_value(words, first):
+    if first is not None and words[first] in COMMANDS:
         command = words.pop(first)
     if command in TAKES_ARGUMENTS:
         wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
@@ -101,14 +106,34 @@ def parse(argv: Sequence[str]) -> Arguments:
     for i, word in enumerate(words):
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
             words[i] = "--info=all"  # what follows is an override
-    options = vars(_parser().parse_intermixed_args(words))
-    overrides = tuple(options.pop("words"))
-    _refuse_commands(overrides)
+    try:
+        options = vars(_parser(words).parse_intermixed_args(words))
+        overrides = tuple(options.pop("words"))
+        _refuse_commands(overrides)
+    except CompileError:
+        if rest is None:
+            _refuse_own_program(command, words)
+        raise
     if options["detach"] and command != "run":
         raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
     if options["package"] and not options["cfg"]:
         raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, rest, **options)
+
+
+def _refuse_own_program(command: str, words: Sequence[str]) -> None:
+    """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
+    bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
+    at = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
+    if at is not None:
+        first = at
+        while first - 1 in bare and not (first > 1 and words[first - 2].startswith("-")):
+            first -= 1  # `python` before train.py
+        verb = [command] if command != "compile" else []
+        hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
+        because = "without ` -- ` before it, your own command would be read as overrides and options of jobc"
+        place = Origin(COMMAND_LINE, words[at])
+        raise CompileError([Diagnostic("JC1110", f"{words[at]} is no override and no command", because, hint, place)])
 
 
 def _no_effect(option: str, because: str, hint: str) -> CompileError:
@@ -142,6 +167,8 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
+    words: Sequence[str] = ()  # what it parses, for hints
+
     def error(self, message: str) -> NoReturn:
         """argparse's one line (Python 3.10 to 3.14) as a diagnostic."""
         known = {name: action for action in self._actions for name in action.option_strings}
@@ -156,14 +183,31 @@ class _Parser(argparse.ArgumentParser):
             hint = option if takes_none else f"{option} {value}"
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
-        close = nearest(word.split("=")[0], known)
+        name, _, value = word.partition("=")
+        close = nearest(name, known)
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
+        if verb := next((v for v, usage in RUN_OPTIONS.items() if name in re.findall(r"--[\w-]+", usage)), ""):
+            hint = f"jobc {verb} DIR {re.findall(f'{name}(?: [A-Z]+)?', RUN_OPTIONS[verb])[0]}"
+        elif key := _key_like(name):
+            after = [*self.words, name][[*self.words, name].index(name) + 1 :]
+            hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
         because = "jobc has no such option, and options of your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
-def _parser() -> _Parser:
+def _key_like(option: str) -> str:
+    """`procs` for --procs, `loop.steps` for --steps; "" when no key is like that."""
+    from ..convert import spec_keys
+    from ..spec import JobSpec
+
+    keys = spec_keys(JobSpec)
+    name = option.lstrip("-").replace("-", "_")
+    return name if name in keys else next((key for key in keys if key.endswith(f".{name}")), "")
+
+
+def _parser(words: Sequence[str] = ()) -> _Parser:
     parser = _Parser("jobc", add_help=False, allow_abbrev=False)
+    parser.words = words
     add = parser.add_argument
     add("words", nargs="*")
     add("-m", "--multirun", action="store_true", help="every combination of comma-separated values")
@@ -179,7 +223,12 @@ def _parser() -> _Parser:
     add("-p", "--package", help="with --cfg: only this part of the config")
     add("-cd", "--config-dir", type=Path, help="a folder of config files that wins over all others")
     add("-cn", "--config-name", default="config", help="the config to start from (default: config)")
-    add("--out", type=Path, default=Path("artifacts"), help="where artifact directories go (default: artifacts)")
+    add(
+        "--out",
+        type=Path,
+        default=Path("artifacts"),
+        help="where artifact directories go (default: artifacts); relative paths of the job begin beside that folder",
+    )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="a wish that the backend cannot honour is an error")
     add("--detach", action="store_true", help="with run: return at once")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..compose import compose_config, hydra_ready
-from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Request, check_job, compile_job, compile_sweep, known_keys, search_path, write_job
+from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
+from ..driver import Compiled, Request, compile_job, compile_sweep, known_keys, search_path, write_job
 from ..overrides import read_overrides
 from ..spec import OPEN_KEYS
 from . import DIAGNOSTICS, OK, report
@@ -25,6 +26,13 @@ def request(arguments: Arguments) -> Request:
         raise CompileError(
             [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
         )
+    for word in arguments.rest or ():
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            because = "files of an artifact are UTF-8, and these bytes are not"
+            title, hint = f"cannot read the word {word!r} behind --", "a name in UTF-8, or a file that holds the text"
+            raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
     return Request(arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict)
 
 
@@ -36,26 +44,52 @@ def compile_command(arguments: Arguments) -> int:
         gc.disable()  # one compile ends before its garbage is worth collecting
     compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
-    for one in compiled:
-        report(one.diagnostics)
-        target = write_job(one, arguments.out, arguments.force)
+    report(list(dict.fromkeys(d for one in compiled for d in (*one.diagnostics, *beside(one, arguments.out)))))
+    targets = [write_job(one, arguments.out, arguments.force) for one in compiled]
+    for one, target in zip(compiled, targets, strict=True):  # when all is written, for the reader of a pipe may leave
         print(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
     return OK
 
 
 def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
-    if arguments.multirun:
-        try:
-            found = list(dict.fromkeys(d for one in compile_sweep(wanted) for d in one.diagnostics))
-        except CompileError as error:
-            found = list(error.diagnostics)
-    else:
-        found = check_job(wanted)
+    try:
+        compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
+        found = list(dict.fromkeys(d for one in compiled for d in (*one.diagnostics, *beside(one, arguments.out))))
+    except CompileError as error:
+        found = list(error.diagnostics)
     report(found)
     if not has_errors(found):
         print("no errors")
     return DIAGNOSTICS if has_errors(found) else OK
+
+
+def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
+    """JC5008 for an output folder beside another project than this folder: a note about the run folders.
+
+    Raises CompileError when the job needs something of this folder. What somebody gave is as they mean it.
+    """
+    project, here = out.resolve().parent, Path.cwd()
+    if project == here:
+        return []
+    kinds = {"code.root": compiled.plan.code.kind, "python.path": compiled.spec.python.kind}
+    needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
+    values = compiled.source_map.spec
+    ours = [key for key in needed if (place := values[key].origin) is None or place.root == "jobc"]
+    because = f"a relative path begins in the folder that holds {out.name}/, and that is not the one you are in"
+    back = os.path.relpath(here, project)
+
+    def found(keys: list[str], title: str, severity: Severity) -> Diagnostic:
+        from_there = {key: os.path.normpath(os.path.join(back, values[key].value)) for key in keys}
+        hint = shlex.join(f"{key}={path}" for key, path in from_there.items())
+        return Diagnostic("JC5008", title, because, f"{hint}, or no --out", key=keys[0], severity=severity)
+
+    if ours:
+        raise CompileError([found(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])
+    runs = values["storage.root"]
+    if runs.origin is not None and runs.origin.root == "jobc":
+        return [found(["storage.root"], f"runs go to {project / runs.value}", Severity.NOTE)]
+    return []
 
 
 def show(path: Path) -> str:
@@ -68,7 +102,7 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
     places = [one.place for one in compiled]
     for place, group in itertools.groupby(sorted(places)):
         if len(list(group)) > 1:
-            because = "two points of the sweep differ only in characters that a folder name cannot hold"
+            because = "two points of the sweep have one name, or differ only in what a folder name cannot hold"
             raise CompileError(
                 [Diagnostic("JC5005", f"two artifacts would be {place}", because, "add name=…,… to the sweep")]
             )
@@ -76,16 +110,13 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:
     """--cfg and --info, as Hydra's own applications print them (hydra-core 1.3)."""
-    from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf, open_dict
 
     overrides = read_overrides(wanted.words, OPEN_KEYS)
     with hydra_ready(search_path(wanted)) as loader:
-        config = compose_config(loader, wanted.config_name, overrides, known_keys)
+        config, taken = compose_config(loader, wanted.config_name, overrides, known_keys)
         if arguments.info:
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            hydra.show_info(arguments.info, config_name=wanted.config_name, overrides=[o.canonical for o in overrides])
+            print(_info(arguments.info, wanted.config_name, [o.canonical for o in taken], config), end="")
             return OK
         if arguments.cfg == "job":
             with open_dict(config):
@@ -101,6 +132,32 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
                 )
         print(_yaml(OmegaConf.to_container(config, resolve=False)), end="")
     return OK
+
+
+_INFO_PARTS = {
+    "all": ("plugins", "searchpath", "defaults-tree", "defaults"),
+    "config": ("searchpath", "defaults-tree", "defaults"),
+}
+
+
+def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
+    """What Hydra logs to stdout; the config itself is ours to print, for its values are Text."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf, open_dict
+
+    hydra = GlobalHydra.instance().hydra
+    assert hydra is not None
+    with redirect_stdout(StringIO()) as printed:
+        for part in _INFO_PARTS.get(info, (info,)):
+            hydra.show_info(part, config_name=config_name, overrides=overrides)
+    if info not in _INFO_PARTS:
+        return printed.getvalue()
+    with open_dict(config):
+        del config["hydra"]
+    return f"{printed.getvalue()}\nConfig\n******\n{_yaml(OmegaConf.to_container(config, resolve=False))}"
 
 
 def _yaml(tree: object) -> str:

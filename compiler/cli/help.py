@@ -1,11 +1,11 @@
-"""`jobc --help`: what a newcomer can act on, without importing Hydra."""
+"""`jobc --help` and `jobc VERB --help`: what a newcomer can act on, without importing Hydra."""
 
 from __future__ import annotations
 
 import re
 
 from ..registry import PACKAGE
-from .arguments import COMMANDS, Arguments, option_lines
+from .arguments import COMMANDS, RUN_OPTIONS, USAGE, Arguments, option_lines
 from .completion import groups
 
 _INTRO = """\
@@ -20,22 +20,43 @@ jobc compiles one job spec into the launch files of a backend, and the job runs 
 
 
 def show_help(arguments: Arguments) -> int:
+    if arguments.command not in ("compile", "help"):
+        return _show_command(arguments.command)
     print(_INTRO)
     print("commands (the first word without `=`):")
     for name, text in COMMANDS.items():
         if text:
             print(f"  {name:<12} {text}")
     print("\noptions:")
-    for names, text in option_lines():
-        print(f"  {names:<22} {text}")
+    _show_options()
     print("\ngroups (group=option):")
     for group, found in sorted(groups().items()):
         print(f"  {group:<12} {', '.join(sorted(set(found)))}")
     print("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
         print(f"  {key:<12} {text}")
-    print("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none; your own config files go to ./jobc or ~/.config/jobc")
+    print("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none")
+    print("your own config files go to ./jobc or ~/.config/jobc; what config.yaml there says holds for every job")
     return 0
+
+
+def _show_command(command: str) -> int:
+    """`jobc VERB --help`: what follows that command."""
+    print(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
+    if command in RUN_OPTIONS and command != "watch":
+        print(f"\nDIR/{command}.sh, with the same options; its --help says what each does")
+    else:
+        print(f"\n{COMMANDS[command].partition(': jobc')[0]}")
+    if command in ("check", "run"):
+        print("\noptions:")
+        _show_options()
+        print("\njobc --help lists groups and keys")
+    return 0
+
+
+def _show_options() -> None:
+    for names, text in option_lines():
+        print(f"  {names:<22} {text}")
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

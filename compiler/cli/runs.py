@@ -20,7 +20,8 @@ from ..directory import MANIFEST
 from ..driver import compile_job, write_job
 from . import report
 from .arguments import Arguments
-from .compiling import request, show
+from .compiling import beside, request, show
+from .inspect import no_artifact
 
 STEP = re.compile(r"^step (?P<step>\d+)/(?P<total>\d+)  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
@@ -32,7 +33,7 @@ def run_command(arguments: Arguments) -> int:
         hint = "jobc -m … compiles all points; start each with its submit.sh"
         raise CompileError([Diagnostic("JC1110", "jobc run takes no -m", because, hint)])
     compiled = compile_job(request(arguments))
-    report(compiled.diagnostics)
+    report([*compiled.diagnostics, *beside(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
     print(f"compiled {show(target)}", flush=True)
     words = [str(target.absolute() / "submit.sh")]
@@ -98,12 +99,18 @@ def _artifact(command: str, arguments: Arguments) -> tuple[Path, list[str]]:
     first = next(words, None)
     example = f"jobc {command} artifacts/hello/local"
     if first is None:
-        raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", "", example)])
-    directory = Path(first).absolute()
+        because = "it runs a script of an artifact"
+        raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
+    directory = _of_run(Path(first).absolute())
     if not (directory / MANIFEST).is_file():
-        because = "it holds no .jobc/manifest.json" if directory.is_dir() else "there is no such folder"
-        raise CompileError([Diagnostic("JC5004", f"{first} is no artifact directory", because, example)])
+        raise no_artifact(Path(first), f"jobc {command}")
     return directory, [*words, *(("--", *arguments.rest) if arguments.rest is not None else ())]
+
+
+def _of_run(folder: Path) -> Path:
+    """The newest copy of the artifact in a run folder, whose scripts are about that run; any other folder as it is."""
+    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdigit() and (copy / MANIFEST).is_file()]
+    return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {

@@ -62,6 +62,13 @@ def assert_complete(printed: str) -> None:
 
 LINES = [  # words, code, what the message says besides
     (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["lop.steps=3"], "JC1102", "did you mean loop.steps=3?"),
+    (["step=4"], "JC1102", "did you mean loop.steps=4?"),
+    (["backend.detch=true"], "JC1102", "did you mean backend.detach=true?"),
+    (["backend=slrm", "backend.partition=x"], "JC1109", "backend=local"),
+    (["+task=nope"], "JC1109", "hint: +task=digits, +task=gpt_small or"),
+    (["+task=digits", "+task=gpt_tiny"], "JC1105", "+task=[digits,gpt_tiny]"),
+    (["foo/bar=3"], "JC1102", "foo/bar"),
     (["optim.lrr=3"], "JC1102", "did you mean optim.lr=3?"),
     (["modle=mlp"], "JC1102", "did you mean model=mlp?"),
     (["nodes.x=3"], "JC1102", "nodes.x"),
@@ -102,6 +109,15 @@ LINES = [  # words, code, what the message says besides
     (["loop.epochs=3"], "JC2004", "loop.epochs=null"),
     (["batch.accumulation=2", "batch.global=64"], "JC2002", "contradicts"),
     (["procs=2", "--"], "JC2012", "command line: -- …"),
+    (["--", "--lr", "0.1"], "JC2012", "-- train.py --lr 0.1"),
+    (["model.heads=3"], "JC2020", "command line: model.heads=3   (model.heads)"),
+    (["data=digits"], "JC2020", "(data.kind)"),
+    (["image=foo"], "JC2008", "hint: image=null"),
+    (["run", "name=x", "train.py", "--lr", "0.1"], "JC1110", "hint: jobc run name=x -- train.py --lr 0.1"),
+    (["procs=2", "python", "train.py", "--lr=1"], "JC1110", "hint: jobc procs=2 -- python train.py --lr=1"),
+    (["--procs", "2"], "JC1110", "hint: procs=2"),
+    (["--lr=3"], "JC1110", "hint: optim.lr=3"),
+    (["run", "--resume", "ID"], "JC1110", "hint: jobc submit DIR --resume ID"),
     (["--frobnicate"], "JC1110", "unknown option --frobnicate"),
     (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
     (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
@@ -115,9 +131,11 @@ LINES = [  # words, code, what the message says besides
     (["compil"], "JC1110", "did you mean jobc compile?"),
     (["why"], "JC1110", "FILE:LINE"),
     (["why", "submit.sh"], "JC1110", "FILE:LINE"),
-    (["verify", "nope"], "JC5004", "submit.sh"),
-    (["submit", "nope"], "JC5004", "artifacts/"),
+    (["why", "."], "JC1110", "FILE:LINE"),
+    (["verify", "nope"], "JC5004", "hint: jobc verify artifacts/"),
+    (["submit", "nope"], "JC5004", "hint: jobc submit artifacts/"),
     (["backends", "all=1"], "JC1110", "takes no words"),
+    (["backends", "local"], "JC1110", "takes no words"),
     (["explain", "JC0000"], "JC1111", "jobc explain"),
 ]
 
@@ -208,6 +226,16 @@ HINTS_THAT_COMPILE = [
     ["nodes=2"],
     ["launcher=srun"],
     ["hosts=a,a"],
+    ["procs=two"],
+    ["nodes=two"],
+    ["model.heads=3"],
+    ["model.dropout=1.5"],
+    ["optim.betas=[0.9,2]"],
+    ["data=digits"],
+    ["image=foo"],
+    ["lop.steps=3"],
+    ["+task=nope"],
+    ["--strict", "optim.lr=1", "command=[train.py]"],
 ]
 
 
@@ -360,10 +388,18 @@ def test_hand_edits_are_kept_without_force_and_replaced_with_it(jobc: Jobc) -> N
     write(f"{TARGET}/notes.txt", "mine")
     status, printed = jobc()
     assert (status, codes(printed)) == (1, ["JC5002"])
-    assert "submit.sh line 4" in printed and "notes.txt (added)" in printed and "--force" in printed
+    assert "submit.sh line 4" in printed and "notes.txt" not in printed and "--force" in printed
     assert "echo mine" in script.read_text()
     assert jobc("--force")[0] == 0
-    assert whole() and "echo mine" not in script.read_text()
+    assert "echo mine" not in script.read_text()
+    assert (TARGET / "notes.txt").read_text() == "mine"
+
+
+def test_files_beside_those_of_jobc_are_kept(jobc: Jobc) -> None:
+    jobc()
+    write(f"{TARGET}/lib/mine/notes.txt", "mine")
+    assert jobc("seed=1")[0] == 0
+    assert (TARGET / "lib/mine/notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("path", ["artifacts", "artifacts/job", "artifacts/job/local"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from jobc.compiler.cli.arguments import RUN_OPTIONS
 
 BIN = Path(sys.executable).parent
 
@@ -72,7 +75,16 @@ def test_a_sweep_makes_one_directory_each(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
     made = sorted(p.parent.parent.name for p in (shell.project / "artifacts").glob("*/local/train.json"))
     assert len(made) == 8
-    assert "sweep+procs=2,optim.lr=24.10,seed=4" in made
+    assert "sweep+procs=2+optim.lr=24.10+seed=4" in made
+
+
+def test_the_folder_of_a_point_is_readable_when_commands_are_swept(shell: Shell) -> None:
+    done = shell.jobc("-m", "name=s", "command=[train.py,--lr,0.1],[train.py,--lr,0.2]")
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (shell.project / "artifacts").iterdir()} == {
+        "s+command=train.py_--lr_0.1",
+        "s+command=train.py_--lr_0.2",
+    }
 
 
 def test_a_failing_point_of_a_sweep_writes_nothing(shell: Shell) -> None:
@@ -104,6 +116,37 @@ def test_user_project_and_given_folders_win_in_that_order(shell: Shell) -> None:
     assert "input:experiment/long.yaml:3:7" in why
 
 
+def test_a_config_yaml_of_the_user_lies_over_ours(shell: Shell) -> None:
+    text = "defaults:\n  - override /task: digits\nname: mine\nprocs: 2\noptim:\n  lr: 1e-4\n"
+    shell.write("jobc/config.yaml", text)
+    shell.write("jobc/experiment/long.yaml", "# @package _global_\noptim:\n  lr: 1e-6\n")
+    shell.write("jobc/other.yaml", "defaults: [config, _self_]\nname: other\n")
+
+    def train(*words: str) -> dict[str, dict[str, object]]:
+        done = shell.jobc(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        text = (shell.project / done.stdout.split()[0] / "train.json").read_text()
+        return dict(json.loads(text))
+
+    mine = train()
+    assert (mine["job"], mine["world_size"], mine["optim"]["lr"]) == ("mine", 2, 1e-4)
+    assert (mine["model"]["kind"], mine["loop"]["epochs"]) == ("mlp", 15)
+    assert train("optim.lr=1e-5")["optim"]["lr"] == 1e-5
+    assert train("experiment=long")["optim"]["lr"] == 1e-6
+    other = train("--config-name", "other")
+    assert (other["job"], other["world_size"]) == ("other", 2)
+    why = shell.jobc("why", "artifacts/mine/local/train.json:3", "artifacts/mine/local/train.json:6").stdout
+    assert "project:config.yaml:3:7" in why and "jobc:conf/config.yaml:" in why
+
+
+@pytest.mark.parametrize("word", ["cluster=x", "+cluster=x", "experiment=x", "+experiment=x", "own/group=x"])
+def test_a_group_is_chosen_with_or_without_plus(shell: Shell, word: str) -> None:
+    shell.write(f"jobc/{word.lstrip('+').replace('=', '/')}.yaml", "# @package _global_\nname: chosen\n")
+    done = shell.jobc(word)
+    assert done.stdout.startswith("artifacts/chosen/local"), done.stderr
+    assert shell.jobc("+model=gpt_small", word, "--info", "defaults").returncode == 0
+
+
 def test_cfg_prints_text_as_it_was_written(shell: Shell) -> None:
     shell.write("jobc/experiment/e.yaml", "# @package _global_\ntime: 12:00:00\nimage: 24.10\nenv: {A: on, B: 0755}\n")
     done = shell.jobc("--cfg", "job", "+experiment=e", "name=${storage.root}")
@@ -117,6 +160,13 @@ def test_info_is_what_hydra_users_know(shell: Shell, info: str) -> None:
     done = shell.jobc("--info", info)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) > 100
+    assert "python/" not in done.stdout, "values are plain"
+
+
+@pytest.mark.parametrize("words", ["--info", "backends", "--help"])
+def test_a_reader_that_leaves_is_no_error(shell: Shell, words: str) -> None:
+    done = shell.run(["bash", "-c", f"set -o pipefail; jobc {words} | true"])
+    assert done.stderr == ""
 
 
 def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
@@ -175,6 +225,18 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
         assert words in done.stderr
 
 
+def test_why_shows_choices_and_lists_as_typed(shell: Shell) -> None:
+    shell.jobc("name=x", "backend=local", "optim.betas=[0.8,0.9]")
+    directory = shell.project / "artifacts/x/local"
+    places = []
+    for file, text in (("spec.yaml", "  name: local"), ("train.json", '    "betas"')):
+        lines = (directory / file).read_text().splitlines()
+        places.append(f"artifacts/x/local/{file}:{[line.startswith(text) for line in lines].index(True) + 1}")
+    said = shell.jobc("why", *places).stdout
+    assert "spec     backend = local\n           command line: backend=local" in said
+    assert "spec     optim.betas = [0.8,0.9]\n" in said
+
+
 def test_why_answers_for_every_line_of_every_file(shell: Shell) -> None:
     shell.jobc("name=x", "env.A=1")
     directory = shell.project / "artifacts/x/local"
@@ -197,6 +259,9 @@ def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) 
     status = shell.jobc("status", "artifacts/own/local").stdout
     assert "exit 75" in status
     assert shell.jobc("logs", "artifacts/own/local", "--rank", "1").stdout.count("hello from 1") == 1
+    first, *_, last = sorted((shell.project / "runs/own").iterdir(), key=lambda run: run.stat().st_ctime)
+    assert "exit 0" in shell.jobc("status", str(first)).stdout, "a run folder says which run is meant"
+    assert "exit 75" in shell.jobc("status", f"runs/own/{last.name}").stdout
 
 
 def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
@@ -211,6 +276,72 @@ def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
     assert stopped.returncode == 0, stopped.stderr
     assert watcher.wait(timeout=30) == 0
     assert "stopped" in shell.jobc("status", "artifacts/own/local").stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [
+        ("submit", "usage: jobc submit DIR [--detach] [--resume ID"),
+        ("logs", "usage: jobc logs DIR [--run ID] [--rank N] [--follow]"),
+        ("why", "usage: jobc why FILE:LINE"),
+        ("run", "--strict"),
+    ],
+)
+def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) -> None:
+    done = shell.jobc(verb, "--help")
+    assert done.returncode == 0
+    assert says in done.stdout
+    assert len(done.stdout.splitlines()) < 25
+
+
+def test_verbs_take_the_options_that_help_says(shell: Shell) -> None:
+    shell.jobc()
+    for verb, options in RUN_OPTIONS.items():
+        if verb != "watch":
+            said = shell.run([f"artifacts/job/local/{verb}.sh", "--help"]).stdout
+            assert f"usage: {verb}.sh {options}".rstrip() in said
+
+
+OWN = ["--", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "notes"),
+    [
+        (["optim.lr=5", *OWN], ["optim.lr is set"]),
+        (["seed=5", "optim.lr=5", *OWN], ["seed, optim.lr are set"]),
+        (["model=gpt_small", "task=digits", *OWN], ["model, task are set"]),
+        (["-m", "optim.lr=1,2", *OWN], ["optim.lr is set"]),
+        (["optim.lr=5", "command=[train.py,--lr,${optim.lr}]"], []),
+        (["optim.lr=5", "env.LR=${optim.lr}", *OWN], []),
+        (["threads=2", "procs=2", "env=none", "backend=local", "parallel=ddp", *OWN], []),
+        (["optim.lr=5"], []),
+    ],
+)
+def test_settings_that_an_own_command_does_not_read_are_named(shell: Shell, words: list[str], notes: list[str]) -> None:
+    done = shell.jobc(*words)
+    assert done.returncode == 0, done.stderr
+    titles = re.findall(r"note\[JC2014\]: (.*), but", done.stderr)
+    assert titles == notes
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--out", "artifacts", *OWN], ""),
+        (["--out", "elsewhere", *OWN], ""),
+        (["--out", "sub/artifacts", *OWN], "error[JC5008]: code.root would be in "),
+        (["--out", "sub/artifacts", "env=venv", *OWN], "hint: code.root=.. python.path=../.venv, or no --out"),
+        (["check", "--out", "sub/artifacts", *OWN], "error[JC5008]"),
+        (["--out", "sub/artifacts"], "note[JC5008]: runs go to "),
+        (["--out", "sub/artifacts", "storage.root=/x"], ""),
+        (["--out", "sub/artifacts", "code.root=..", "storage.root=../runs", *OWN], ""),
+    ],
+)
+def test_artifacts_beside_another_project_are_named(shell: Shell, words: list[str], says: str) -> None:
+    done = shell.jobc(*words)
+    assert done.returncode == ("error" in says or "hint" in says), done.stderr
+    assert says in done.stderr if says else done.stderr == ""
 
 
 def test_our_own_bug_is_status_2_and_one_line(shell: Shell) -> None:
