@@ -15,7 +15,7 @@ demo: venv-demo ## compile a small job and train it on 2 processes of this machi
 	@$(IN_VENV) python tools/demo.py
 
 test: venv-dev ## every test; ARGS="-k name" for some
-	@$(IN_VENV) python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@$(IN_VENV) python tests/testbed/install.py && python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 prove: venv-dev ## the counted campaigns of docs/proof, ten minutes; ARGS="same_seed --fresh" for some
 	@$(IN_VENV) python -m prove $(ARGS)

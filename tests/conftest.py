@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-pytest_plugins = ["jobc.compiler.testing"]  # --update-golden
+pytest_plugins = ["jobc.compiler.testing", "jobc.tests.testbed.fixtures"]  # --update-golden; cluster, make_cluster
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,0 +1,206 @@
+"""One host of a cluster: run things on it, pull its cable, cut its power."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .install import PATH
+from .process import TIMEOUT_S, Failed, Process, Seen, entering, in_namespace, only_child, wait_for
+from .settings import HERE, PRIVATE, Shape, visible
+
+NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
+
+Command = str | Sequence[str | Path]  # text goes through bash
+
+
+class Host:
+    """A host, powered on. hostname, address: as the other hosts know it. Made by Cluster."""
+
+    def __init__(self, folder: Path, shape: Shape, hostname: str, rack_pid: int) -> None:
+        self.hostname = hostname
+        self.address = shape.address(hostname)
+        self.gpus = shape.gpus_per_node if hostname != "login" else 0
+        self.is_on = False
+        self._folder = folder
+        self._shape = shape
+        self._rack_pid = rack_pid
+        self._relay: subprocess.Popen[bytes] | None = None
+        self._boot()
+
+    def __repr__(self) -> str:
+        return f"Host({self.hostname})"
+
+    # ---- commands ---------------------------------------------------------------------------------------------------
+
+    def popen(
+        self, command: Command, *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None, **options: Any
+    ) -> Process:
+        """Start a command as root at this host's console: nothing of the test's environment, but what env adds.
+
+        cwd: home when not given; options: as for subprocess.Popen, but stdin is empty when not given
+        It leads a session of its own, so that no `kill 0` on the host reaches this test.
+        """
+        assert self.is_on, f"{self.hostname} is off"
+        words = ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command]
+        place = str(cwd or self.home)
+        enter = [*entering(self._pid, *NAMESPACES), "setsid", "env", f"--chdir={place}", *words]
+        options = {"stdin": subprocess.DEVNULL, **options}
+        return Process(enter, env={**self.environment, **(env or {})}, text=True, **options)
+
+    def run(
+        self, command: Command, *, check: bool = False, timeout_s: float = TIMEOUT_S, stdin: str = "", **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """The same, waited for. Its output comes back as text, stdout and stderr apart.
+
+        check: raise Failed, with the output, when it does not end with 0
+        """
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "errors": "replace"}
+        with self.popen(command, **{**pipes, **options}) as process:
+            try:
+                output, error = process.communicate(stdin, timeout=timeout_s)
+            except BaseException:
+                process.kill()
+                raise
+        if check and process.returncode != 0:
+            raise Failed(f"{self.hostname}: {command} ended with {process.returncode}\n{output or ''}{error or ''}")
+        return subprocess.CompletedProcess(process.args, process.returncode, output, error)
+
+    @property
+    def home(self) -> Path:
+        """Root's home on this host; see Cluster.shared."""
+        return self._folder / "shared" / "home"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        names = {"HOME": str(self.home), "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"}
+        return {**names, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb"}
+
+    def outside(self, path: str | Path) -> Path:
+        """Where this test finds a file of the host: of its /tmp, /var/spool, or of a `shared` that is not shared."""
+        path, mine, shared = Path(path), self._folder / "hosts" / self.hostname, self._folder / "shared"
+        if not self._shape.shared and path.is_relative_to(shared):
+            return mine / "shared" / path.relative_to(shared)
+        if any(path.is_relative_to(place) for place in visible(self._folder, self._shape)):
+            return path
+        for place, kept in PRIVATE.items():
+            if path.is_relative_to(place):
+                assert kept, f"{place} of a host is not to be seen from outside"
+                return mine / kept / path.relative_to(place)
+        return path
+
+    def processes(self, pattern: str = "") -> list[Seen]:
+        """What runs here, daemons included, and matches the pattern with its command line."""
+        if not self.is_on:
+            return []
+        return [seen for seen in in_namespace(self._pid) if re.search(pattern, seen.command)]
+
+    # ---- cable ------------------------------------------------------------------------------------------------------
+
+    def cut_link(self) -> None:
+        """Pull the cable: no packet comes or goes, and nobody is told. What is on its way is lost."""
+        self._in_rack("ip", "link", "set", self._port, "down")
+
+    def restore_link(self) -> None:
+        self._in_rack("ip", "link", "set", self._port, "up")
+
+    def delay(self, ms: float, loss: float = 0.0) -> None:
+        """Each packet to or from this host takes ms more (a round trip: twice that); the fraction loss never arrives.
+
+        delay(0) takes both back. In user space (link.py), because many kernels come without tc's netem.
+        """
+        self._remove_relay()
+        if ms == 0 and loss == 0:
+            return
+        far, near = f"far-{self.hostname}", f"near-{self.hostname}"
+        self._in_rack("ip", "link", "add", far, "type", "veth", "peer", "name", near)
+        self._in_rack("ip", "link", "set", self._port, "nomaster")
+        self._in_rack("ip", "link", "set", near, "up")
+        self._in_rack("ip", "link", "set", far, "master", "switch", "up")
+        words = [sys.executable, "-I", "-S", HERE / "link.py", self._port, near, ms / 1000, loss]
+        command = [*entering(self._rack_pid, "--net", "--pid"), *map(str, words)]
+        self._relay = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._relay.stdout is not None and self._relay.stdout.readline() == b"ready\n"
+
+    def _remove_relay(self) -> None:
+        if self._relay is None:
+            return
+        with self._relay:  # ends when its standard input does
+            self._relay = None
+        self._in_rack("ip", "link", "del", f"far-{self.hostname}")
+        if self.is_on:
+            self._in_rack("ip", "link", "set", self._port, "master", "switch")
+
+    # ---- power ------------------------------------------------------------------------------------------------------
+
+    def power_off(self) -> None:
+        """All at once: first the link is gone, so that no packet tells anybody, then every process."""
+        assert self.is_on, f"{self.hostname} is off"
+        self.cut_link()
+        os.kill(self._pid, signal.SIGKILL)
+        self._boot_process.wait()
+        self.is_on = False
+        self._remove_relay()
+        self._in_rack("ip", "link", "del", self._port, check=False)  # the kernel does it too, a little later
+
+    def power_on(self) -> None:
+        """Boots, with a whole link, and the /tmp, /var/spool and `shared` it had; returns when its daemons are up."""
+        assert not self.is_on, f"{self.hostname} is on"
+        self._boot()
+        self.wait_until_up()
+
+    def _boot(self) -> None:
+        (self._folder / "log" / f"{self.hostname}.ready").unlink(missing_ok=True)
+        unshare = ["unshare", "--fork", "--kill-child", *NAMESPACES, "--propagation", "private"]
+        script = ["setsid", "bash", HERE / "host.sh", self._folder, self.hostname, str(self.gpus)]
+        with (self._folder / "log" / f"{self.hostname}.boot.log").open("ab") as log:
+            self._boot_process = subprocess.Popen(
+                [*entering(self._rack_pid, "--mount", "--ipc", "--net", "--pid"), *map(str, [*unshare, *script])],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, env=self.environment, cwd="/",
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            self._pid = only_child(only_child(self._boot_process.pid))
+            self._plug_in()
+        except (Failed, OSError, subprocess.CalledProcessError) as error:
+            raise self._no_boot() from error
+        self.is_on = True
+
+    def _plug_in(self) -> None:
+        """Lay the cable from the switch to eth0, and let the boot go on."""
+        cable = ["type", "veth", "peer", "name", "eth0", "netns", str(self._pid)]
+        self._in_rack("ip", "link", "add", self._port, *cable)
+        self._in_rack("ip", "link", "set", self._port, "master", "switch", "up")
+        lines = f"link set lo up\naddress add {self.address}/24 dev eth0\nlink set eth0 up\n"
+        enter = [*entering(self._pid, "--net"), "ip", "-batch", "-"]
+        subprocess.run(enter, input=lines, text=True, check=True)
+        assert self._boot_process.stdin is not None
+        with self._boot_process.stdin as stdin:
+            stdin.write(b"eth0 is there\n")
+
+    def wait_until_up(self) -> None:
+        """Until sshd and the host's Slurm daemon run."""
+        ready = self._folder / "log" / f"{self.hostname}.ready"
+        wait_for(lambda: ready.exists() or self._boot_process.poll() is not None, f"{self.hostname} to boot")
+        if not ready.exists():
+            raise self._no_boot()
+
+    def _no_boot(self) -> Failed:
+        log = self._folder / "log" / f"{self.hostname}.boot.log"
+        return Failed(f"{self.hostname} did not boot\n{log.read_text(errors='replace')}")
+
+    @property
+    def _port(self) -> str:
+        return f"port-{self.hostname}"
+
+    def _in_rack(self, *words: str, check: bool = True) -> None:
+        command = [*entering(self._rack_pid, "--net"), *words]
+        result = subprocess.run(command, check=False, env=self.environment, capture_output=True, text=True)
+        if check and result.returncode != 0:
+            raise Failed(f"{words}: {result.stderr}")

@@ -1,0 +1,98 @@
+"""Processes on hosts: how to get in, how to signal one, who is there; and waiting for what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .install import PATH
+
+TIMEOUT_S = 60.0
+
+
+class Failed(AssertionError):
+    """A command that had to succeed did not; the text has all it printed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A process of a host. pid: as this test sees it; own_pid: as its host numbers it."""
+
+    pid: int
+    own_pid: int
+    command: str
+    environment: Mapping[str, str]
+
+
+class Process(subprocess.Popen[str]):
+    """A process on a host. In front of it stands nsenter, which ends as it ends; signals go to the process itself."""
+
+    @property
+    def inner_pid(self) -> int:
+        return only_child(self.pid)
+
+    def send_signal(self, sig: int) -> None:
+        with contextlib.suppress(ProcessLookupError, Failed):  # it has just ended
+            if self.poll() is None:
+                os.kill(self.inner_pid, sig)
+
+
+def entering(pid: int, *namespaces: str) -> list[str]:
+    """First words of a command that runs in the namespaces of a process."""
+    nsenter = shutil.which("nsenter", path=PATH)
+    assert nsenter is not None
+    return [nsenter, f"--target={pid}", *namespaces, "--"]
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(f"waited {timeout_s:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def only_child(pid: int) -> int:
+    """The one child that nsenter or unshare starts."""
+    children: list[str] = []
+
+    def is_there() -> bool:
+        with contextlib.suppress(OSError):
+            children[:] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return bool(children) or is_over(pid)
+
+    wait_for(is_there, f"process {pid} to start its child")
+    if not children:
+        raise Failed(f"process {pid} ended before it had a child")
+    return int(children[0])
+
+
+def is_over(pid: int) -> bool:
+    """Gone, or a zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    return True
+
+
+def in_namespace(pid: int) -> list[Seen]:
+    """All processes in the PID namespace of a process, but zombies."""
+    namespace = os.readlink(f"/proc/{pid}/ns/pid")
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(folder / "ns" / "pid") != namespace:
+                continue
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+            pairs = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
+            environment = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+            own_pid = re.search(r"^NSpid:.*?(\d+)$", (folder / "status").read_text(), re.MULTILINE)
+            assert own_pid is not None
+            found.append(Seen(int(folder.name), int(own_pid[1]), " ".join(words), environment))
+    return found

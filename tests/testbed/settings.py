@@ -1,0 +1,172 @@
+"""What a cluster is made of, and the files that its hosts find below /etc: names, keys, Slurm's settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .install import PATH
+
+NETWORK = "10.77.0"
+HERE = Path(__file__).resolve().parent
+PRIVATE = {"/tmp": "tmp", "/var/spool": "spool", "/dev/shm": ""}  # and where it is kept, in the host's folder
+
+# Slurm without slurmdbd: partitions, limits and preemption there are; QOS, accounts and sacct there are not.
+PARTITIONS = (
+    "PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1",
+    "PartitionName=short Nodes=node1 DefaultTime=1 MaxTime=2 PriorityTier=1",
+    "PartitionName=urgent Nodes=ALL DefaultTime=10 MaxTime=60 PriorityTier=10",  # takes nodes from main, which requeues
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a cluster is made of.
+
+    nodes: node1, node2, … beside the login host; slurmctld runs on that
+    gpu_type: as Slurm names it, gpu:fake:2; what asks for gpu:2 gets them too
+    shared: one `shared` folder for all hosts; else each has its own in the same place
+    slurm: lines of slurm.conf, added or in place of ours, such as {"SlurmdTimeout": "300"}
+    partitions: whole lines
+    visible: folders below /tmp that every host sees all the same; what Python needs is always among them
+    """
+
+    nodes: int = 4
+    gpus_per_node: int = 2
+    gpu_type: str = "fake"
+    shared: bool = True
+    slurm: Mapping[str, str] = field(default_factory=dict)
+    partitions: tuple[str, ...] = PARTITIONS
+    visible: tuple[Path, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("login", *(f"node{i}" for i in range(1, self.nodes + 1)))
+
+    def address(self, name: str) -> str:
+        return f"{NETWORK}.{10 + self.names.index(name)}"
+
+
+def write(folder: Path, shape: Shape) -> None:
+    """Everything that host.sh expects in folder."""
+    for name in ("etc/ssh", "etc/slurm", "bin", "log", "munge", "shared/home"):
+        (folder / name).mkdir(parents=True)
+    for name in shape.names:
+        for kind in ("tmp", "spool", *(() if shape.shared else ("shared/home",))):
+            (folder / "hosts" / name / kind).mkdir(parents=True)
+        (folder / "hosts" / name / "tmp").chmod(0o1777)
+        (folder / "hosts" / name / "hostname").write_text(f"{name}\n")
+    shutil.copy(HERE / "nvidia-smi", folder / "bin")
+    (folder / "visible").write_text("".join(f"{path}\n" for path in visible(folder, shape)))
+    (folder / "munge" / "key").write_bytes(os.urandom(128))
+    (folder / "munge" / "key").chmod(0o400)
+    (folder / "munge").chmod(0o700)
+    write_names(folder, shape)
+    write_ssh(folder, shape)
+    write_slurm(folder / "etc" / "slurm", shape)
+
+
+def visible(folder: Path, shape: Shape) -> list[Path]:
+    """What lies in a place that each host has of its own, and has to be seen there nevertheless; outer ones first."""
+    wanted = {Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1], *shape.visible}
+    if shape.shared:
+        wanted.add(folder / "shared")
+    return sorted(path for path in wanted if any(path.is_relative_to(place) for place in PRIVATE))
+
+
+def write_names(folder: Path, shape: Shape) -> None:
+    lines = ["127.0.0.1 localhost", *(f"{shape.address(name)} {name}" for name in shape.names)]
+    (folder / "etc" / "hosts").write_text("\n".join(lines) + "\n")
+    # No DNS: a name that /etc/hosts does not know fails at once, and no question leaves the machine.
+    (folder / "etc" / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
+    (folder / "etc" / "passwd").write_text(f"root:x:0:0:root:{folder}/shared/home:/bin/bash\n" + system_users())
+
+
+def system_users() -> str:
+    """The machine's other users: sshd looks for one of its own."""
+    return "".join(line for line in Path("/etc/passwd").read_text().splitlines(True) if not line.startswith("root:"))
+
+
+def write_ssh(folder: Path, shape: Shape) -> None:
+    """One host key for all, one user key; both were made for this cluster and are known to all of its hosts."""
+    ssh = folder / "etc" / "ssh"
+    for path in (ssh / "ssh_host_ed25519_key", folder / "id_ed25519"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "testbed", "-f", str(path)]
+        subprocess.run(command, check=True, env={"PATH": PATH})
+    host_key = (ssh / "ssh_host_ed25519_key.pub").read_text()
+    known = [f"{name},{shape.address(name)} {host_key}" for name in shape.names]
+    settings = [
+        "HostKey /etc/ssh/ssh_host_ed25519_key",
+        "PermitRootLogin prohibit-password",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "UsePAM no",
+        "UseDNS no",
+        "StrictModes no",  # home may lie below /tmp, where everybody may write
+        "MaxStartups 100",
+        "PidFile /run/sshd.pid",
+        "Subsystem sftp internal-sftp",
+    ]
+    (ssh / "sshd_config").write_text("\n".join(settings) + "\n")
+    (ssh / "ssh_config").write_text("")
+    for name in shape.names:
+        home = (folder if shape.shared else folder / "hosts" / name) / "shared" / "home"
+        (home / ".ssh").mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(folder / "id_ed25519", home / ".ssh")
+        shutil.copy(folder / "id_ed25519.pub", home / ".ssh" / "authorized_keys")
+        (home / ".ssh" / "known_hosts").write_text("".join(known))
+
+
+def write_slurm(etc: Path, shape: Shape) -> None:
+    settings = {
+        "ClusterName": "testbed",
+        "SlurmctldHost": "login",
+        "SlurmUser": "root",
+        "AuthType": "auth/munge",
+        "AuthInfo": "cred_expire=5",  # a requeued job waits for one second more than this; the default is 120
+        "CredType": "cred/munge",
+        "MpiDefault": "none",
+        "ProctrackType": "proctrack/linuxproc",  # no cgroups: those are one tree for all hosts
+        "TaskPlugin": "task/none",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core",
+        "SchedulerType": "sched/backfill",
+        "SchedulerParameters": "sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1",
+        "PreemptType": "preempt/partition_prio",
+        "PreemptMode": "REQUEUE",
+        "GresTypes": "gpu",
+        "SlurmdParameters": "config_overrides",  # a node claims more than this machine has
+        "ReturnToService": "2",
+        "SlurmctldTimeout": "10",
+        "SlurmdTimeout": "10",
+        "KillWait": "3",
+        "MessageTimeout": "10",
+        "TCPTimeout": "2",
+        "JobRequeue": "1",
+        "MailProg": "/bin/true",
+        "StateSaveLocation": "/var/spool/slurmctld",
+        "SlurmdSpoolDir": "/var/spool/slurmd",
+        "SlurmctldPidFile": "/run/slurmctld.pid",
+        "SlurmdPidFile": "/run/slurmd.pid",
+        "SlurmctldLogFile": "/run/log/slurmctld.log",
+        "SlurmdLogFile": "/run/log/slurmd.%n.log",
+        "JobCompType": "jobcomp/filetxt",
+        "JobCompLoc": "/run/log/jobcomp.txt",
+        "AccountingStorageType": "accounting_storage/none",
+        **shape.slurm,
+    }
+    names = f"node[1-{shape.nodes}]"
+    size = "CPUs=16 Boards=1 SocketsPerBoard=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64000"
+    gres = f" Gres=gpu:{shape.gpu_type}:{shape.gpus_per_node}" if shape.gpus_per_node else ""
+    nodes = f"NodeName={names} {size}{gres} State=UNKNOWN"
+    lines = [*(f"{key}={value}" for key, value in settings.items()), nodes, *shape.partitions]
+    (etc / "slurm.conf").write_text("\n".join(lines) + "\n")
+    (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # unused, but slurmd loads one; v2 wants systemd
+    if shape.gpus_per_node:
+        files = f"/run/nvidia[0-{shape.gpus_per_node - 1}]"
+        (etc / "gres.conf").write_text(f"NodeName={names} Name=gpu Type={shape.gpu_type} File={files}\n")
