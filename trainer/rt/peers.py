@@ -29,7 +29,7 @@ class Peers:
 
     def trouble(self) -> str:
         """Why this node should end too, or ""."""
-        if self.run.stop_mark.exists():
+        if self.others and self.run.stop_mark.exists():
             return "stop.sh"
         first = read_small(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):

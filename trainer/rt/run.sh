@@ -222,7 +222,7 @@ choose_live_run() {
 
 # secrets_of RUN: the folder, in the user's home, which the nodes see.
 secrets_of() {
-  printf '%s' "$HOME/.jobc/secrets/${1##*/}"
+  printf '%s' "${HOME:-/nonexistent}/.jobc/secrets/${1##*/}"
 }
 
 # save_secret VARIABLE: its value, for the nodes of `run`. It goes through no command line and no environment of a job.
