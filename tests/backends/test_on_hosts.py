@@ -117,7 +117,9 @@ def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path:
     words = ("nodes=3", "procs=2", "launcher=spawn", "secrets.TOKEN=env:TOKEN")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way, TOKEN=SECRET)
-    shown = "".join(cluster.login.run(["scontrol", "show", "job", "--details", id]).stdout for id in cluster.jobs())
+    shown = "".join(
+        cluster.login.run(["scontrol", "show", "job", "--details", job_id]).stdout for job_id in cluster.jobs()
+    )
     shown += "".join(seen.command for found in cluster.processes().values() for seen in found)
     assert SECRET not in shown
     assert f"token of {len(SECRET)}" in read(job.run / "logs" / "rank_05.log")

@@ -37,6 +37,11 @@ class Host:
     def __repr__(self) -> str:
         return f"Host({self.hostname})"
 
+    @property
+    def entry(self) -> list[str]:
+        """What to put before a command to run it here, for programs that start one themselves."""
+        return [str(word) for word in entering(self._pid, *NAMESPACES)]
+
     # ---- commands ---------------------------------------------------------------------------------------------------
 
     def popen(

@@ -1,0 +1,50 @@
+"""Backends slurm, ssh and pdsh: the conformance suite, with their goldens run on the test bed by the real programs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from jobc.compiler.testing import BackendSuite
+from jobc.tests.testbed import Cluster
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CLIENTS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "ssh", "pdsh", "clush")
+
+
+class OnTheTestbed:
+    """The engine's clients, as they are on the login host."""
+
+    @pytest.fixture(autouse=True)
+    def _clients(self, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+        self.stand_ins = tmp_path_factory.mktemp("clients")
+        enter = shlex.join(cluster.login.entry)
+        for name in CLIENTS:
+            home = shlex.quote(f"HOME={cluster.login.home}") if name in ("ssh", "pdsh", "clush") else ""
+            on_a_host = f"case $(uname -n) in login | node*) exec /usr/bin/{name} \"$@\" ;; esac"
+            text = f'#!/bin/sh\n{on_a_host}\nexec {enter} env {home} /usr/bin/{name} "$@"\n'
+            (self.stand_ins / name).write_text(text)
+            (self.stand_ins / name).chmod(0o755)
+
+
+@pytest.mark.engine
+class TestSlurm(OnTheTestbed, BackendSuite):
+    backend = "slurm"
+    golden = GOLDEN / "slurm"
+
+
+@pytest.mark.engine
+class TestSsh(OnTheTestbed, BackendSuite):
+    backend = "ssh"
+    golden = GOLDEN / "ssh"
+    overrides: ClassVar = ("hosts=node[1-4]",)
+
+
+@pytest.mark.engine
+class TestPdsh(OnTheTestbed, BackendSuite):
+    backend = "pdsh"
+    golden = GOLDEN / "pdsh"
+    overrides: ClassVar = ("hosts=node[1-4]",)
