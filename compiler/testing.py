@@ -145,7 +145,7 @@ class Received:
     folder: str
 
 
-def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 60) -> list[Received]:
+def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
     """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received.
 
     submit.sh may return when the job is queued: then this waits until state/ of the run says that all nodes have ended.
@@ -164,7 +164,7 @@ def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], ti
 
 
 def call(
-    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 60
+    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
 ) -> subprocess.CompletedProcess[str]:
     """Run one script of an artifact in its project folder, which is HOME as well."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}

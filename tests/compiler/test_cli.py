@@ -274,7 +274,7 @@ def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
     assert any("step 1/9" in line for line in iter(watcher.stdout.readline, "")), "the live line"
     stopped = shell.jobc("stop", "artifacts/own/local")
     assert stopped.returncode == 0, stopped.stderr
-    assert watcher.wait(timeout=30) == 0
+    assert watcher.wait(timeout=120) == 0
     assert "stopped" in shell.jobc("status", "artifacts/own/local").stdout
 
 

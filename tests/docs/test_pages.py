@@ -27,7 +27,7 @@ NOT_RUN = {
     "make check  # lint, types, layers, tests: what CI runs",
 }
 OF_THE_USER = ("cluster", "experiment")  # groups that have options only when a user writes some
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ TEMPLATES = {
     for path in (REPO / folder).glob("*.sh.j2")
 }
 PROGRAM = Path(__file__).with_name("program.py")
-TIMEOUT_S = 30
+TIMEOUT_S = 90  # a start of torchrun on a busy machine takes 20 s, and a kill after the grace 10 more
 
 JINJA = jinja2.Environment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False

@@ -153,7 +153,7 @@ def test_a_killed_wrapper_counts_as_a_crash(job):
     state = demo.only_run / "state/rank_01"
     demo.wait_for(state.exists, "the state of rank 1")
     os.kill(int(state.read_text().split()[0].removeprefix("pid=")), signal.SIGKILL)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=90)
     assert process.returncode == 1 and HEADER.search(output)[1] == "1"
     assert "gone without a word, not by jobc" in output and "\n(it printed nothing)\n" in output
 

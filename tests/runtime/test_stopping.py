@@ -30,7 +30,7 @@ def pids(demo: Job, *names: str) -> list[int]:
 
 
 def end(process: subprocess.Popen[str]) -> int:
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     return process.returncode
 
 
@@ -163,7 +163,7 @@ def test_killing_a_rank_ends_the_others(job):
     demo = job()
     process = start(demo, "mark", "wait")
     os.kill(int(demo.mark("0")), signal.SIGKILL)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=90)
     assert process.returncode == 1 and "rank 0 failed first (exit 1: killed by SIGKILL, not by jobc; usually" in output
     assert not is_running(int(demo.mark("1")))
 

@@ -95,7 +95,7 @@ class Cluster:
         """Ids of the jobs that are not over."""
         return self.login.run("squeue --noheader --format=%i", check=True).stdout.split()
 
-    def wait_idle(self, timeout_s: float = 60.0) -> None:
+    def wait_idle(self, timeout_s: float = 180.0) -> None:
         """Until no job is left and every node that is on is idle."""
 
         def is_idle() -> bool:

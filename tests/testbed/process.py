@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .install import PATH
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 
 
 class Failed(AssertionError):

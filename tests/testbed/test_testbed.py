@@ -142,7 +142,7 @@ def test_a_signal_reaches_the_process_on_the_host(cluster: Cluster) -> None:
     process = cluster.nodes[0].popen("trap 'exit 5' TERM; sleep 1234 & echo $! >/tmp/pid; wait")
     wait_for(lambda: "node1" in cluster.processes("^sleep 1234"), "the process")
     process.terminate()
-    assert process.wait(timeout=10) == 5
+    assert process.wait(timeout=60) == 5
     ((name, seen),) = cluster.processes("^sleep 1234").items()
     os.kill(seen[0].pid, signal.SIGKILL)
     assert name == "node1" and len(seen) == 1

@@ -110,7 +110,7 @@ class Run:
                     )
                 )
 
-    def wait(self, timeout_s: float = 60) -> list[int]:
+    def wait(self, timeout_s: float = 180) -> list[int]:
         """The exit codes, by rank."""
         try:
             return [rank.wait(timeout_s) for rank in self.ranks]
@@ -129,7 +129,7 @@ class Run:
             rank.wait()
         self.ranks = []
 
-    def wait_for_step(self, step: int, timeout_s: float = 60) -> None:
+    def wait_for_step(self, step: int, timeout_s: float = 180) -> None:
         """Until rank 0 has finished `step`."""
         file, deadline = self.folder / "metrics" / "rank_00.jsonl", time.monotonic() + timeout_s
         while not (file.exists() and f'"step": {step},' in file.read_text()):
