@@ -24,7 +24,7 @@ class OnTheTestbed:
         enter = shlex.join(cluster.login.entry)
         for name in CLIENTS:
             home = shlex.quote(f"HOME={cluster.login.home}") if name in ("ssh", "pdsh", "clush") else ""
-            on_a_host = f"case $(uname -n) in login | node*) exec /usr/bin/{name} \"$@\" ;; esac"
+            on_a_host = f'case $(uname -n) in login | node*) exec /usr/bin/{name} "$@" ;; esac'
             text = f'#!/bin/sh\n{on_a_host}\nexec {enter} env {home} /usr/bin/{name} "$@"\n'
             (self.stand_ins / name).write_text(text)
             (self.stand_ins / name).chmod(0o755)
