@@ -52,8 +52,7 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
         if not wrong:
             continue
         below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
-        asked = any(value.origin is not None and value.origin.root != "jobc" for value in below.values())
-        if demand.must or asked:
+        if demand.must or not all(value.is_default for value in below.values()):
             found += [LeftOut(demand, k, f"{_group(k)}={_text(k, below)}") for k in _saying(wrong, keys, below)]
     return found
 

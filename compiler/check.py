@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
-from .diagnostics import Diagnostic, Severity
+from .diagnostics import Diagnostic
 from .lower import procs, thaw, world_size
-from .overrides import quote
 from .plan import LaunchPlan
 from .spec import JobSpec
 
@@ -173,25 +172,6 @@ def check_training(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[
         if key.endswith(".kind"):
             hint = "task=digits or task=gpt_tiny: a model and its data"
         yield Diagnostic("JC2020", problem, "the trainer refuses this at start", hint, key=key)
-
-
-def unread_by_command(
-    command: Sequence[str], keys: Sequence[str], groups: Sequence[str], strict: bool
-) -> Iterator[Diagnostic]:
-    """JC2014: keys and groups of the bundled trainer, set for a command of the user's own. With --strict an error."""
-    names = [*keys, *groups]
-    if not names:
-        return
-    is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
-    title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
-    because = f"{go} to train.json, which only the trainer that comes with jobc reads"
-    hint = f"leave out {names[0]}"
-    if keys:
-        words = [*command, f"--{keys[0].rpartition('.')[2]}", f"${{{keys[0]}}}"]
-        typed = ",".join(word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
-        hint = f"{shlex.quote(f'command=[{typed}]')} for the words after --, or {hint}"
-    severity = Severity.ERROR if strict else Severity.NOTE
-    yield Diagnostic("JC2014", title, because, hint, key=names[0], severity=severity)
 
 
 def _refused(train: Any) -> tuple[str, ...]:

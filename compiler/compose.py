@@ -26,7 +26,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from .convert import join
 from .diagnostics import CompileError, Diagnostic, nearest
-from .hydra_errors import explain, hydra_setting, respell
 from .overrides import Override
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
@@ -133,13 +132,19 @@ def compose_config(
     """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
     them (see respell). Raises CompileError.
     """
-    config, refused = None, [hydra_setting(o) for o in overrides if re.match(r"hydra([./@]|$)", o.key)]
+    config, refused = None, []
     kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
+    if len(kept) < len(overrides):
+        from .hydra_errors import hydra_setting
+
+        refused = [hydra_setting(o) for o in overrides if o not in kept]
     respelt: set[str] = set()
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
         except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
+            from .hydra_errors import explain, respell  # here, because most compiles have no error
+
             if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
                 respelt.add(changed[0])
                 kept = changed[1]

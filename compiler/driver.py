@@ -23,7 +23,7 @@ from .backend import VERBS, Backend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .lower import KeyTable, lower
+from .lower import lower
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
@@ -31,6 +31,7 @@ from .render import Render
 from .sourcemap import SourceMap, SpecValue
 from .spec import OPEN_KEYS, JobSpec
 from .text import COMMAND_LINE, Origin
+from .unread import unread
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
         *check.check_training(plan, partial(_blamed, composed, values)),
-        *_unread(composed, spec.command, table, values, request.strict),
+        *(unread(composed, spec.command, table, values, request.strict) if spec.command else ()),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
     ]
@@ -166,44 +167,10 @@ def _typed(
     return chosen, backend, spec.value, options.value, values
 
 
-def _is_set(values: Mapping[str, SpecValue], key: str) -> bool:
-    """Whether somebody set a key, beside jobc's own files."""
-    origin = values[key].origin if key in values else None
-    return origin is not None and origin.root != "jobc"
-
-
 def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
     """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
-    return chosen or _is_set(values, key)
-
-
-def _unread(
-    composed: Composed,
-    command: tuple[str, ...] | None,
-    table: KeyTable,
-    values: Mapping[str, SpecValue],
-    strict: bool,
-) -> Iterator[Diagnostic]:
-    """JC2014: what somebody set, or chose, and only the bundled trainer would read, beside a command of their own."""
-    if command is None:
-        return
-    readers: dict[str, set[str]] = {}
-    for plan_key, spec_keys_of_it in table.items():
-        for key in spec_keys_of_it:
-            readers.setdefault(key, set()).add(plan_key.partition(".")[0])
-    used = composed.interpolated()
-    unread = {k for k in values if readers.get(k) == {"train"} and not any(capabilities.at(k, taken) for taken in used)}
-    keys = [key for key in values if key in unread and _is_set(values, key)]
-    groups = []
-    for group in dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices):
-        file = f"/{group}/{composed.choices[group]}.yaml"
-        places = ((key, value.origin) for key, value in values.items() if value.origin)
-        of_file = [key for key, place in places if place.root == "jobc" and place.path.endswith(file)]
-        if of_file and unread.issuperset(of_file):
-            groups.append(group)
-    for found in check.unread_by_command(command, keys, groups, strict):
-        yield replace(found, origin=composed.origin_of_choice(found.key))
+    return chosen or (key in values and not values[key].is_default)
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:

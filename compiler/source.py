@@ -169,6 +169,7 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     return tree
 
 
+_MOST_VALUES = 100_000  # nine levels of nine aliases are 400 million
 _DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 30,000 levels
 
 
@@ -202,6 +203,7 @@ class _Reader:
         self.root, self.path = root, path
         self.diagnostics: list[Diagnostic] = []
         self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
+        self.values = 0
 
     def origin(self, node: yaml.Node) -> Origin:
         return Origin(self.root, self.path, node.start_mark.line + 1, node.start_mark.column + 1)
@@ -217,6 +219,10 @@ class _Reader:
         return self.mapping(node, top=True)
 
     def value(self, node: yaml.Node) -> Any:
+        self.values += 1
+        if self.values > _MOST_VALUES:
+            because = f"it holds more than {_MOST_VALUES:,} values, counting what its aliases repeat"
+            raise CompileError([Diagnostic("JC1002", "this file is too big", because, "use fewer", self.origin(node))])
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
         if id(node) in self.open:

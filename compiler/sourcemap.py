@@ -25,6 +25,11 @@ class SpecValue:
     origin: Origin | None
     via: str = ""
 
+    @property
+    def is_default(self) -> bool:
+        """Nobody beside jobc's own files set it."""
+        return self.origin is None or self.origin.root == "jobc"
+
 
 @dataclass(frozen=True)
 class SourceMap:

@@ -13,49 +13,36 @@ and in tests/test_acme.py:
         golden = Path(__file__).parent / "golden"
         stand_ins = Path(__file__).parent / "bin"
 
-A golden case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any);
-CASE/expected/… or, for a compile that must fail, CASE/expected.txt with its diagnostics; CASE/project/… for files
-that lie beside artifacts/ when the case runs. Text equality is not enough: each case whose command is `record.py …`
-is submitted too, and every rank must receive what the case says.
+golden.py says what a golden case is. Text equality is not enough: each case whose command is `record.py …` is
+submitted too (trial.py), and every rank must receive what the case says.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
-from ..trainer import env as contract
 from .artifact import Artifact
 from .backend import ANY, VERBS
 from .convert import choices, spec_keys, type_at
-from .diagnostics import CompileError, format_text
+from .diagnostics import CompileError
 from .driver import Compiled, Request, compile_job, write_job
+from .golden import golden_differences, read_case
 from .overrides import spell
 from .plan import Secret, honourable_keys
 from .registry import plugin
 from .spec import JobSpec
+from .trial import broken_contract, call, submit
 from .words import RuntimeVar
 
 HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x} %s ! ${HOME}"
 UNQUOTED = """it's "$(touch ran)" `touch ran`; touch ran #"""  # found as it is in a shell script, it was not quoted
-NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
-
-RECORD = """import json, os, sys
-with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w") as file:
-    json.dump({"argv": sys.argv, "env": dict(os.environ), "folder": os.getcwd()}, file)
-"""
-
-
 # ---- pytest's side -------------------------------------------------------------------------------------------------
 
 
@@ -73,162 +60,6 @@ def pytest_configure(config: Any) -> None:
         raise pytest.UsageError("--update-golden: not in CI; run it where you can read the difference")
     if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
         raise pytest.UsageError("--update-golden: not with -n; processes would write the same files")
-
-
-# ---- golden cases --------------------------------------------------------------------------------------------------
-
-
-def read_case(case: Path) -> Request:
-    """The request of one golden case."""
-    words = [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
-    if "--" not in words:
-        return Request(tuple(words))
-    at = words.index("--")
-    return Request(tuple(words[:at]), tuple(words[at + 1 :]))
-
-
-def golden_files(compiled: Compiled, neutral: bool) -> dict[str, Artifact]:
-    """path -> artifact, as goldens hold them: no lib/, no .jobc/, and jobc's own files only with `neutral`."""
-    return {
-        a.path: a
-        for a in compiled.artifacts
-        if not a.path.startswith(("lib/", ".jobc/")) and (neutral or a.path not in NEUTRAL)
-    }
-
-
-def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
-    """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
-    try:
-        files = golden_files(compile_job(read_case(case)), neutral)
-        failure = None
-    except CompileError as error:
-        files, failure = {}, format_text(error.diagnostics) + "\n"
-    if update:
-        _rewrite(case, files, failure)
-    expected = case / "expected"
-    found = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
-    differences = [f"only in expected/: {p}" for p in sorted(found - set(files))]
-    differences += [f"not in expected/: {p}" for p in sorted(set(files) - found)]
-    for path in sorted(found & set(files)):
-        differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
-        if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
-            differences.append(f"{path}: executable bit differs")
-    old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else ""
-    return differences + _diff(old, failure or "", "diagnostics")
-
-
-def _diff(before: str, after: str, path: str) -> list[str]:
-    return list(difflib.unified_diff(before.split("\n"), after.split("\n"), f"expected {path}", path, lineterm=""))
-
-
-def _rewrite(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
-    shutil.rmtree(case / "expected", ignore_errors=True)
-    (case / "expected.txt").unlink(missing_ok=True)
-    if failure is not None:
-        (case / "expected.txt").write_text(failure, encoding="utf-8")
-    for path, artifact in files.items():
-        target = case / "expected" / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(artifact.text, encoding="utf-8", newline="")
-        target.chmod(0o755 if artifact.executable else 0o644)
-
-
-# ---- running an artifact -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Received:
-    """What one rank was started with. folder: its working folder."""
-
-    argv: list[str]
-    env: dict[str, str]
-    folder: str
-
-
-def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
-    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received.
-
-    submit.sh may return when the job is queued: then this waits until state/ of the run says that all nodes have ended.
-    """
-    until = time.monotonic() + timeout_s
-    (project / "record.py").write_text(RECORD, encoding="utf-8")
-    script = write_job(compiled, project / "artifacts") / "submit.sh"
-    done = call(script, project, environment, timeout_s=timeout_s)
-    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-    runs = [file.parents[1] for file in project.glob("runs/*/*/state/run")]
-    assert runs, "submit.sh ended with 0 and left no run; one that queues the job and returns calls keep_run"
-    for run in runs:
-        wait_for_end(run, compiled.plan.topology.nodes, until)
-    files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
-    return [Received(**json.loads(file.read_text())) for file in files]
-
-
-def call(
-    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
-) -> subprocess.CompletedProcess[str]:
-    """Run one script of an artifact in its project folder, which is HOME as well."""
-    outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
-    return subprocess.run(
-        [str(script.absolute()), *words],
-        cwd=project,
-        env={**outer, "HOME": str(project), **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        timeout=timeout_s,
-        check=False,
-    )
-
-
-def wait_for_end(run: Path, nodes: int, until: float) -> None:
-    """Wait until all nodes of a run have ended, each with 0. until: as time.monotonic()"""
-    files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
-    while True:
-        said = {file.name: file.read_text() if file.exists() else "not started" for file in files}
-        going = [name for name, text in said.items() if "\nended=" not in text]
-        if not going:
-            break
-        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {said}"
-        time.sleep(0.1)
-    assert all("\nexit=0\n" in text for text in said.values()), f"the nodes of {run} ended with: {said}"
-
-
-def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
-    """Every way in which what the ranks received is not what the plan says; empty when all is well."""
-    plan, problems = compiled.plan, []
-    if len(received) != plan.topology.world_size:
-        return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
-    needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
-    for rank, one in enumerate(received):
-        seen = contract.read(one.env, needed)
-        expected = {
-            "rank": rank,
-            "local_rank": rank % plan.topology.procs,
-            "group_rank": rank // plan.topology.procs,
-            "world_size": plan.topology.world_size,
-            "local_world_size": plan.topology.procs,
-            "node_rank": rank // plan.topology.procs,
-            "nodes": plan.topology.nodes,
-            "job_name": plan.name,
-            "master_addr": received[0].env["MASTER_ADDR"],
-            "master_port": int(received[0].env["MASTER_PORT"]),
-        }
-        problems += [
-            f"rank {rank}: {name} is {getattr(seen, name)!r}, not {value!r}"
-            for name, value in expected.items()
-            if getattr(seen, name) != value
-        ]
-        words = list(plan.command[plan.command.index("record.py") + 1 :])
-        if one.argv[1:] != words:
-            problems.append(f"rank {rank}: arguments {one.argv[1:]!r}, not {words!r}")
-        problems += [
-            f"rank {rank}: {name}={one.env.get(name)!r}, not {value!r}"
-            for name, value in plan.env.items()
-            if one.env.get(name) != value
-        ]
-        problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not one.env.get(name)]
-    return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]
 
 
 # ---- the suite -----------------------------------------------------------------------------------------------------

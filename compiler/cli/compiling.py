@@ -69,13 +69,14 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
     Raises CompileError when the job needs something of this folder. What somebody gave is as they mean it.
     """
-    project, here = out.resolve().parent, Path.cwd()
+    out, here = out.resolve(), Path.cwd()
+    project = out.parent
     if project == here:
         return []
     kinds = {"code.root": compiled.plan.code.kind, "python.path": compiled.spec.python.kind}
     needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
     values = compiled.source_map.spec
-    ours = [key for key in needed if (place := values[key].origin) is None or place.root == "jobc"]
+    ours = [key for key in needed if values[key].is_default]
     because = f"a relative path begins in the folder that holds {out.name}/, and that is not the one you are in"
     back = os.path.relpath(here, project)
 
@@ -86,9 +87,8 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
     if ours:
         raise CompileError([found(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])
-    runs = values["storage.root"]
-    if runs.origin is not None and runs.origin.root == "jobc":
-        return [found(["storage.root"], f"runs go to {project / runs.value}", Severity.NOTE)]
+    if values["storage.root"].is_default:
+        return [found(["storage.root"], f"runs go to {project / values['storage.root'].value}", Severity.NOTE)]
     return []
 
 

@@ -64,7 +64,7 @@ def follow(words: list[str]) -> int:
         signal.signal(number, forward)
     assert process.stdout is not None
     lines = (line.decode("utf-8", "replace").rstrip("\n") for line in process.stdout)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         _show_live(lines)
     else:
         for line in lines:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from jobc.compiler.cli import main
 from jobc.compiler.overrides import spell
-from jobc.compiler.testing import RECORD
+from jobc.compiler.trial import RECORD
 
 EXECUTIONS = int(os.environ.get("JOBC_EXECUTIONS", "0"))
 BATCH = 40

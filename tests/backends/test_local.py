@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.driver import compile_job
-from jobc.compiler.testing import BackendSuite, read_case, submit
+from jobc.compiler.golden import read_case
+from jobc.compiler.testing import BackendSuite
+from jobc.compiler.trial import submit
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "local"
 

@@ -9,7 +9,8 @@ import pytest
 
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import write_job
-from jobc.compiler.testing import BackendSuite, call, wait_for_end
+from jobc.compiler.testing import BackendSuite
+from jobc.compiler.trial import call, wait_for_end
 
 HERE = Path(__file__).parent
 

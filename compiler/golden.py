@@ -1,0 +1,74 @@
+"""Golden cases: what an artifact must look like, as text.
+
+A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any);
+CASE/expected/… or, for a compile that must fail, CASE/expected.txt with its diagnostics; CASE/project/… for files that
+lie beside artifacts/ when the case runs. testing.py runs them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from .artifact import Artifact
+from .diagnostics import CompileError, format_text
+from .driver import Compiled, Request, compile_job
+
+NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+
+
+def read_case(case: Path) -> Request:
+    """The request of one golden case."""
+    words = [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
+    if "--" not in words:
+        return Request(tuple(words))
+    at = words.index("--")
+    return Request(tuple(words[:at]), tuple(words[at + 1 :]))
+
+
+def golden_files(compiled: Compiled, neutral: bool) -> dict[str, Artifact]:
+    """path -> artifact, as goldens hold them: no lib/, no .jobc/, and jobc's own files only with `neutral`."""
+    return {
+        a.path: a
+        for a in compiled.artifacts
+        if not a.path.startswith(("lib/", ".jobc/")) and (neutral or a.path not in NEUTRAL)
+    }
+
+
+def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
+    """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
+    try:
+        files = golden_files(compile_job(read_case(case)), neutral)
+        failure = None
+    except CompileError as error:
+        files, failure = {}, format_text(error.diagnostics) + "\n"
+    if update:
+        _rewrite(case, files, failure)
+    expected = case / "expected"
+    found = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
+    differences = [f"only in expected/: {p}" for p in sorted(found - set(files))]
+    differences += [f"not in expected/: {p}" for p in sorted(set(files) - found)]
+    for path in sorted(found & set(files)):
+        differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
+        if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
+            differences.append(f"{path}: executable bit differs")
+    old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else ""
+    return differences + _diff(old, failure or "", "diagnostics")
+
+
+def _diff(before: str, after: str, path: str) -> list[str]:
+    return list(difflib.unified_diff(before.split("\n"), after.split("\n"), f"expected {path}", path, lineterm=""))
+
+
+def _rewrite(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
+    shutil.rmtree(case / "expected", ignore_errors=True)
+    (case / "expected.txt").unlink(missing_ok=True)
+    if failure is not None:
+        (case / "expected.txt").write_text(failure, encoding="utf-8")
+    for path, artifact in files.items():
+        target = case / "expected" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(artifact.text, encoding="utf-8", newline="")
+        target.chmod(0o755 if artifact.executable else 0o644)
