@@ -34,4 +34,4 @@ echo "killing run $(basename -- "$run")"
 signal_nodes QUIT "$run"
 if wait_for_end 15 "$run"; then exit; fi
 signal_nodes KILL "$run"
-wait_for_end 15 "$run" || die 1 "run $(basename -- "$run") does not end" "ps -o pid,stat,wchan:30,args -p $(key "$run/state/node_00" pid)"
+wait_for_end 15 "$run" || die 1 "run $(basename -- "$run") does not end" 'status.sh tells where its nodes are; ps -o pid,stat,wchan:30,args there'
