@@ -39,6 +39,9 @@ command=(
 # ---- this node
 
 payload=${2:-train}
+if [[ -z ${JOBC_RUN_DIR:-} && $payload == train && -f $here/../../state/run && -f $here/task.sh ]]; then # by hand
+  exec bash "$here/task.sh" "$(cd -- "$here/../.." && pwd -P)" "${here##*/}" "${1:-0}" train
+fi
 export JOBC_NODE_RANK=${1:-${JOBC_NODE_RANK:-0}}
 export JOBC_RUN_DIR=${JOBC_RUN_DIR:-}
 export JOBC_RUN_ID=${JOBC_RUN_ID:-$(basename -- "$JOBC_RUN_DIR")}
@@ -60,7 +63,7 @@ case $payload in
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
 if [[ $payload == @(train|smoke) ]]; then
-  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
+  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
 

@@ -3,6 +3,7 @@
 # usage: srun --ntasks-per-node=1 … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
 
 set -euo pipefail
+: "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
 unset JOBC_INIT_FROM
