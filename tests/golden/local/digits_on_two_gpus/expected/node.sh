@@ -53,13 +53,16 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
+    if [[ $launcher == srun ]]; then launcher=spawn; fi # one task a node is enough for two processes
     if ((nodes == 1)); then procs=2; fi
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-if [[ $payload == @(train|smoke) ]]; then
+task=0 # of this node, where the engine starts one for each rank
+if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
+if [[ $payload == @(train|smoke) && $task == 0 ]]; then
   [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
   refuse_live_node
 fi
@@ -117,6 +120,9 @@ fi
 
 # ---- start the ranks
 
+rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
+
 wanted_port=$JOBC_HEAD_PORT
 lock_ports
 if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-fd="$port_lock" --timeout="$rendezvous_timeout_s"); then
@@ -126,7 +132,6 @@ if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-f
 fi
 if [[ $payload == check ]]; then exit; fi
 
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
 case $launcher in
   torchrun)
     export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
@@ -149,6 +154,9 @@ case $launcher in
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
+    ;;
+  srun) # has started the other ranks' tasks already; they wait for this one
+    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
