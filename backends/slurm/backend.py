@@ -1,4 +1,4 @@
-"""Slurm: one batch job that starts node.sh once per node.
+"""Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
 Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm) and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
@@ -48,7 +48,7 @@ class SlurmBackend:
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "launcher": NODE_LAUNCHERS,
+        "launcher": (*NODE_LAUNCHERS, "srun"),
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
         "secret_kinds": ("env", "file"),
@@ -64,14 +64,26 @@ class SlurmBackend:
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         yield from _version(options.version)
         yield from _one_word(plan, options)
+        yield from _equal_shares(plan)
         if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
             because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
             yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
+        spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task)}
+        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **spelt)
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh")
+
+
+def tasks_per_node(plan: LaunchPlan) -> int:
+    """Tasks that srun starts on each node: the ranks themselves, or one that starts them."""
+    return plan.topology.procs if plan.launcher == "srun" else 1
+
+
+def cpus_per_task(plan: LaunchPlan) -> int | None:
+    """Cores of one task; the spec counts them per node. None = the site decides."""
+    return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
 
 
 def memory(size: int) -> str:
@@ -94,6 +106,16 @@ def _version(version: str) -> Iterator[Diagnostic]:
         because = "jobc knows the options of Slurm 22.05 to 25.11"
         title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
         yield Diagnostic("JC4301", title, because, hint, key="backend.version")
+
+
+def _equal_shares(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4304: --cpus-per-task is one number, so cores that the ranks cannot share evenly would be lost."""
+    cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
+    if cpus is not None and cpus % tasks:
+        title = f"{cpus} cores cannot be shared by {tasks} tasks a node"
+        because = "launcher=srun starts a task for each rank, and Slurm gives each the same number of cores"
+        hint = f"cpus={max(cpus - cpus % tasks, tasks)}, or launcher=torchrun"
+        yield Diagnostic("JC4304", title, because, hint, key="cpus")
 
 
 def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ WAYS = {
     "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
     "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
     "slurm": ("backend=slurm",),
+    "srun": ("backend=slurm", "launcher=srun"),
 }
 SECRET = "s3cret-canary"  # of no account
 
@@ -62,17 +63,19 @@ def way(request: pytest.FixtureRequest) -> str:
 def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
     project.mkdir(exist_ok=True)
     (project / "program.py").write_text(PROGRAM)
-    base = ("name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s")
+    base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
+    if command and way != "srun":
+        base.append("launcher=spawn")  # faster to start than torchrun
     compiled = compile_job(Request((*WAYS[way], *base, *words), command))
     return Job(cluster, project, write_job(compiled, project / "artifacts"))
 
 
 def submit(job: Job, way: str, **env: str) -> tuple[int, str]:
-    return job("submit.sh", *(["--wait"] if way == "slurm" else []), **env)
+    return job("submit.sh", *(["--wait"] if "backend=slurm" in WAYS[way] else []), **env)
 
 
 def start(job: Job, way: str, **env: str) -> None:
-    code, said = job("submit.sh", *([] if way == "slurm" else ["--detach"]), **env)
+    code, said = job("submit.sh", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
     assert code == 0, said
     ranks = [f"logs/rank_{rank:02}.log" for rank in range(6)]
     wait_for(lambda: all("up" in read(job.run / path) for path in ranks), "six ranks")
@@ -93,7 +96,7 @@ def test_every_way_ends_with_the_same_weights(cluster: Cluster, tmp_path: Path) 
 
 
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn")
+    words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "my project", way, *words, command=("program.py", "4", "60"))
     code, said = submit(job, way)
     assert code == 1, said
@@ -104,7 +107,7 @@ def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_pat
 
 
 def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn")
+    words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way)
     code, said = job("stop.sh")
@@ -115,7 +118,7 @@ def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_
 
 
 def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn", "secrets.TOKEN=env:TOKEN")
+    words = ("nodes=3", "procs=2", "secrets.TOKEN=env:TOKEN")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way, TOKEN=SECRET)
     shown = "".join(
@@ -131,7 +134,7 @@ def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path:
 
 def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tmp_path: Path) -> None:
     for way in ("ssh", "pdsh", "clush"):
-        words = ("nodes=3", "hosts=node1,node2,node9", "launcher=spawn")
+        words = ("nodes=3", "hosts=node1,node2,node9")
         job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
         code, said = job("submit.sh")
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
@@ -148,7 +151,7 @@ def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, t
 
 
 def test_sbatch_by_hand_makes_its_own_run(cluster: Cluster, tmp_path: Path) -> None:
-    job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
+    job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", command=("program.py", "-", "0"))
     out = f"--output={tmp_path}/hand.log"
     cluster.login.run(["sbatch", "--wait", out, str(job.artifact / "job.sbatch")], cwd=job.project, check=True)
     assert "done (exit 0)" in job("status.sh")[1]

@@ -8,14 +8,17 @@ refuse_live_node() {
   if [[ -f $file && $(node_status "$file") == up ]]; then refuse_live "$JOBC_RUN_DIR"; fi
 }
 
-# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell.
+# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell, and the others do not wait.
 fail() {
-  local state=${JOBC_RUN_DIR:-/nonexistent}/state node now
-  if [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
+  local state=${JOBC_RUN_DIR:-/nonexistent}/state ends=${JOBC_RUN_DIR:-}/exit/${JOBC_ATTEMPT:-0} node now
+  if [[ -d $state && ${task:-0} != 0 ]]; then # the files of the node are task 0's
+    mkdir -p -- "$ends"
+    (set -C && printf '%s\n' "$1" "node=$JOBC_NODE_RANK, task $task" "reason=$2" >"$ends/first") 2>/dev/null || true
+  elif [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
     now=$(date +%s)
     node=node_$(printf '%02d' "$JOBC_NODE_RANK")
-    mkdir -p -- "$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT"
-    printf '%s\nreason=%s\n' "$1" "$2" >"$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT/$node"
+    mkdir -p -- "$ends"
+    printf '%s\nreason=%s\n' "$1" "$2" >"$ends/$node"
     printf '%s\n' "host=$(uname -n)" "attempt=$JOBC_ATTEMPT" "started=$now" "ended=$now" "exit=$1" "reason=$2" \
       >"$state/.$node" && mv -- "$state/.$node" "$state/$node"
   fi

@@ -163,6 +163,7 @@ on_nodes() {
   while [[ $1 != -- ]]; do more+=("$1") && shift; done
   shift
   mapfile -t flags < <(sed -n 's/^#SBATCH //p' "$artifact/job.sbatch" |
-    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency)')
-  clean srun "${flags[@]}" --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
+    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)')
+  flags+=(--cpus-per-task=96)
+  clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
 }

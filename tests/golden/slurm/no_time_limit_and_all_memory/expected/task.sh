@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# task.sh: one node of job job on Slurm: says what Slurm knows in jobc's words, then starts node.sh.
-# usage: srun --ntasks-per-node=1 … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
+# task.sh: one task of job job on Slurm: says what Slurm knows in jobc's words, then starts node.sh.
+# usage: srun … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
 
 set -euo pipefail
 : "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
