@@ -10,7 +10,7 @@ from typing import Any
 from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
-from .diagnostics import Diagnostic
+from .diagnostics import Diagnostic, Severity
 from .lower import procs, thaw, world_size
 from .plan import LaunchPlan
 from .spec import JobSpec
@@ -98,6 +98,25 @@ def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
         if name in spec.secrets:
             because = "the rank would get one of the two, by chance"
             yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")
+
+
+def network_settings(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2050 a setting without a value, or of a variable that is derived; JC2051 a fabric that no rank uses."""
+    for i, setting in enumerate(spec.network.settings):
+        key = f"network.settings.{i}.name"
+        if not setting.value:
+            because = "NCCL reads an empty value as 0, which is seldom meant"
+            hint = f"{setting.name}: 0, or leave {setting.name} out"
+            yield Diagnostic("JC2050", f"network.settings gives {setting.name} no value", because, hint, key=key)
+        elif setting.name in _RESERVED or setting.name.startswith("JOBC_"):
+            because = "a value by hand would contradict the launcher's"
+            yield Diagnostic("JC2050", f"{setting.name} is derived, never typed", because, "leave it out", key=key)
+    fabric = spec.network.profile
+    if spec.gpus == 0 and spec.nodes > 1 and fabric not in ("auto", "ethernet"):
+        title = f"network={fabric} has no effect on ranks without GPUs"
+        because = "it is NCCL that uses the fabric; ranks on CPUs talk with Gloo, over TCP"
+        hint = "gpus=8, the GPUs of a node; or network=ethernet"
+        yield Diagnostic("JC2051", title, because, hint, key="network.profile", severity=Severity.NOTE)
 
 
 def _instead(name: str, value: str) -> str:
@@ -209,6 +228,7 @@ RULES: tuple[Rule, ...] = (
     steps_or_epochs,
     enough_hosts,
     derived_variables,
+    network_settings,
     image_and_container,
     restarts_need_torchrun,
     python_needs_path,

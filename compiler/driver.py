@@ -114,7 +114,10 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     chosen, backend, spec, options, values = _typed(composed, request.command)
     origin_of = _origins(composed, request.command)
-    _stop_on(_placed(check.check(spec), origin_of))
+    checked = check.check(spec)
+    if request.strict:
+        checked = [replace(d, severity=Severity.ERROR) for d in checked]
+    notes = _stop_on(_placed(checked, origin_of))
     plan, table = lower(spec)
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
@@ -125,7 +128,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     ]
     with _of_plugin(chosen, "check"):
         found += backend.check(plan, options)
-    diagnostics = _stop_on(_placed(found, origin_of))
+    diagnostics = [*notes, *_stop_on(_placed(found, origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)

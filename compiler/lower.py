@@ -27,6 +27,7 @@ from .plan import (
     Resources,
     Run,
     Secret,
+    Setting,
     Setup,
     Topology,
 )
@@ -97,6 +98,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             profile=lambda s: s.network.profile,
             interface=lambda s: s.network.interface,
             debug=lambda s: s.network.debug,
+            settings=lambda s: tuple(Setting(each.name, each.value, each.reason) for each in s.network.settings),
         ),
         lifecycle=low.make(
             "lifecycle",

@@ -82,7 +82,7 @@ def _spec_yaml(render: Render) -> Artifact:
     return Artifact(made.path, _SPEC_HEADER + made.text, False, lines)
 
 
-def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
     """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
     names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
     made: dict[str, Any] = {}
@@ -91,18 +91,20 @@ def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, A
         at = (*keys, name)
         if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
             made[name.rstrip("_")] = _spec_section(value, view, at)
+        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            made[name.rstrip("_")] = [_spec_section(item, view, (*at, i)) for i, item in enumerate(value)]
         else:
             made[name.rstrip("_")] = _spec_leaf(view, at)
     return made
 
 
-def _spec_leaf(view: str, keys: tuple[str, ...]) -> Any:
-    show = _unit_text(".".join(key.rstrip("_") for key in keys)) if view == "spec" else None
+def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
+    show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
 
     def read(views: Any) -> Any:
         here = getattr(views, view)
         for key in keys:
-            here = here[key] if isinstance(here, Mapping) else getattr(here, key)
+            here = here[key] if isinstance(here, Mapping) or isinstance(key, int) else getattr(here, key)
         return _readable(here) if here is None or show is None else show(here)
 
     return read

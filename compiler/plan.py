@@ -131,12 +131,25 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A variable of the ranks; reason: why, for the reader of node.sh."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Network:
-    """profile: fabric, auto = the libraries choose; interface: None = found at run time."""
+    """Between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
+
+    settings: variables that make NCCL use the fabric, and nothing else
+    """
 
     profile: str = _must("auto")
     interface: str | None = _must()
     debug: bool = _given()
+    settings: tuple[Setting, ...] = _given()
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from .values import (
     Duration,
     EnvName,
     HostList,
+    Interface,
     Label,
     Name,
     Path,
@@ -101,12 +102,28 @@ class MountSpec:
 
 
 @dataclass(frozen=True)
+class SettingSpec:
+    """One variable of the ranks that the network needs. reason: for whoever reads node.sh."""
+
+    name: EnvName
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class NetworkSpec:
-    """How ranks talk. profile: a fabric's settings; interface: null = found at run time; debug: verbose NCCL."""
+    """How ranks on several nodes talk.
+
+    profile:   the fabric, which must be there
+    interface: for TCP; null = each node finds the one that leads to node 0
+    debug:     NCCL and torch say what they do
+    settings:  what NCCL, RCCL or libfabric must be told
+    """
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
-    interface: str | None
+    interface: Interface | None
     debug: bool
+    settings: tuple[SettingSpec, ...]
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,14 @@ def _label(text: str) -> str:
     raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
 
 
+def _interface(text: str) -> str:
+    """Names as the kernel has them; the patterns of NCCL_SOCKET_IFNAME are no names, and Gloo knows none."""
+    names = text.split(",")
+    if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
+        return text
+    raise Refused("the names that `ip link` shows, in full, separated by commas", "null", "eth0", "ib0,ib1")
+
+
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise Refused("a path is one line of text", "runs")
@@ -241,6 +249,7 @@ Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
+Interface = Annotated[str, ValueType("a network interface", _interface)]
 Path = Annotated[str, ValueType("a path", _path)]
 
 PLAIN: dict[type, ValueType] = {

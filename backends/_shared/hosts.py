@@ -30,6 +30,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "code.kind": ("snapshot", "shared", "none"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
+    "network.*": ANY,
     "lifecycle.time_limit_s": ANY,
 }
 

@@ -45,6 +45,7 @@ class LocalBackend:
         "code.kind": ("snapshot", "shared", "none"),
         "secret_kinds": ("env", "file"),
         "resources.cpus": ANY,  # as threads of the ranks
+        "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
     }
 

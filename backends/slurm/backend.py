@@ -56,6 +56,7 @@ class SlurmBackend:
         "resources.cpus": ANY,
         "resources.mem_bytes": ANY,
         "resources.hosts": ANY,
+        "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
         "queue.*": ANY,

@@ -59,6 +59,21 @@ secret_file() {
   fi
 }
 
+# find_network: exports what NCCL and Gloo must know of this node; dies when it has not the network that the job asks for.
+find_network() {
+  local said line status=0
+  said=$("$python" -I -S "$rt/network.py" --profile="$network" --interface="$interface" --gpus="$gpus" \
+    --head="$JOBC_HEAD_ADDR") || status=$?
+  if ((status)) && [[ $payload == shell ]]; then # which may be there to find out why
+    printf 'warning: %s\n' "${said%%$'\n'*}" >&2
+    return
+  fi
+  if ((status)); then fail "$status" "${said%%$'\n'*}" "${said#*$'\n'}"; fi
+  while IFS= read -r line; do
+    if [[ -n $line ]]; then export "${line?}"; fi
+  done <<<"$said"
+}
+
 # lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
 lock_ports() {
   local folder=${TMPDIR:-/tmp}

@@ -20,6 +20,8 @@ nodes=1
 procs=2
 gpus=0
 launcher=spawn
+network=auto
+interface='' # for TCP between nodes; empty: the one that leads to node 0
 rendezvous_port=0
 rendezvous_timeout_s=300
 max_restarts=0
@@ -112,6 +114,7 @@ fi
 cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
+if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i

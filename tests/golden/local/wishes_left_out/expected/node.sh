@@ -20,6 +20,8 @@ nodes=1
 procs=1
 gpus=0
 launcher=torchrun
+network=auto
+interface='' # for TCP between nodes; empty: the one that leads to node 0
 rendezvous_port=0
 rendezvous_timeout_s=300
 max_restarts=0
@@ -100,6 +102,7 @@ fi
 cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
+if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
