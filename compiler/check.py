@@ -13,6 +13,7 @@ from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic
 from .lower import inventory, procs, thaw, world_size
 from .plan import LaunchPlan
+from .site import SITE_RULES
 from .spec import JobSpec
 
 Rule = Callable[[JobSpec], Iterable[Diagnostic]]
@@ -215,4 +216,5 @@ RULES: tuple[Rule, ...] = (
     restarts_need_torchrun,
     python_needs_path,
     command_has_words,
+    *SITE_RULES,
 )

@@ -179,8 +179,11 @@ def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bo
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """A preset such as cluster/mine.yaml whose first line does not say that its keys are the job's own."""
+    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
     group = diagnostic.key
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+        because = f"that file sets it for another backend than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
@@ -188,6 +191,10 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return diagnostic
     because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _in_preset(origin: Origin | None) -> bool:
+    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
