@@ -11,8 +11,9 @@ from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
-from .lower import procs, thaw, world_size
+from .lower import inventory, procs, thaw, world_size
 from .plan import LaunchPlan
+from .site import SITE_RULES
 from .spec import JobSpec
 
 Rule = Callable[[JobSpec], Iterable[Diagnostic]]
@@ -74,14 +75,16 @@ def steps_or_epochs(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def enough_hosts(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2005"""
-    if spec.hosts is not None and len(spec.hosts) < spec.nodes:
-        yield Diagnostic(
-            "JC2005",
-            f"{len(spec.hosts)} host{'s' * (len(spec.hosts) > 1)} for {spec.nodes} nodes",
-            "each node needs a host of its own",
-            f"nodes={len(spec.hosts)}, or name more hosts",
-            key="hosts",
-        )
+    if spec.hosts is None or len(usable := inventory(spec, spec.hosts)) >= spec.nodes:
+        return
+    left = f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""
+    yield Diagnostic(
+        "JC2005",
+        f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
+        f"each node needs a host of its own{left}",
+        f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
+        key="hosts",
+    )
 
 
 def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -233,4 +236,5 @@ RULES: tuple[Rule, ...] = (
     restarts_need_torchrun,
     python_needs_path,
     command_has_words,
+    *SITE_RULES,
 )

@@ -2,7 +2,7 @@
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
-Only compose reads files; nothing here reads the clock, the user, the environment or a cluster.
+Only compose, and host_file for it, read files; nothing here reads the clock, the user, the environment or a cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .backend import VERBS, Backend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .lower import lower
+from .host_file import HostFiles, read_host_files, too_few_slots
+from .lower import lower, procs
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
@@ -112,9 +113,9 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    chosen, backend, spec, options, values = _typed(composed, request.command)
+    chosen, backend, spec, options, values, host_files = _typed(composed, request)
     origin_of = _origins(composed, request.command)
-    checked = check.check(spec)
+    checked = [*check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
     if request.strict:
         checked = [replace(d, severity=Severity.ERROR) for d in checked]
     notes = _stop_on(_placed(checked, origin_of))
@@ -137,14 +138,15 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     place = f"{plan.run.folder}/{backend.name}"
     files.append(Artifact(neutral.PLACE, f"{place}\n"))
     files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    files.append(directory.manifest(files, __version__, _input_digests()))
+    files.append(directory.manifest(files, __version__, {**_input_digests(), **host_files.digests}))
     return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
 
 
 def _typed(
-    composed: Composed, command: tuple[str, ...] | None
-) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue]]:
-    """The composed tree as typed values; all type errors of spec and options together."""
+    composed: Composed, request: Request
+) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue], HostFiles]:
+    """The composed tree as typed values; all type errors of spec, options and host files together."""
+    command = request.command
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     tree = dict(composed.tree)
@@ -157,17 +159,19 @@ def _typed(
             raise CompileError([Diagnostic("JC2015", title, because, hint, typed.origin, "command")])
 
     origin_of = _origins(composed, command)
+    tree, host_files = read_host_files(tree, origin_of, dict(request.config_dirs))
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
     options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
     diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
+    diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
     if diagnostics or spec.value is None:
         raise CompileError(diagnostics)
     values = {
-        key: SpecValue(shown, origin_of(key), composed.via(key))
+        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
         for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
-    return chosen, backend, spec.value, options.value, values
+    return chosen, backend, spec.value, options.value, values, host_files
 
 
 def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
@@ -177,8 +181,11 @@ def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bo
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """A preset such as cluster/mine.yaml whose first line does not say that its keys are the job's own."""
+    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
     group = diagnostic.key
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+        because = f"that file sets it for another backend than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
@@ -186,6 +193,10 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return diagnostic
     because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _in_preset(origin: Origin | None) -> bool:
+    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

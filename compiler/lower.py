@@ -7,7 +7,7 @@ is what was really read, never a list that someone keeps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
@@ -60,7 +60,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             cpus=lambda s: s.cpus,
             mem_bytes=lambda s: s.mem,
             shm_bytes=lambda s: s.shm,
-            hosts=lambda s: (s.hosts or ())[: s.nodes] if s.hosts else (),
+            hosts=lambda s: inventory(s, s.hosts)[: s.nodes] if s.hosts else (),
         ),
         launcher=lambda s: s.launcher,
         rendezvous=low.make(
@@ -137,6 +137,12 @@ def world_size(spec: JobSpec) -> int:
     return spec.nodes * procs(spec)
 
 
+def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts of a list that the job may use, in order; it takes the first `nodes` of them."""
+    avoided = set(spec.queue.exclude or ())
+    return tuple(host for host in hosts if host not in avoided)
+
+
 def threads(spec: JobSpec) -> int:
     """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
 
@@ -188,8 +194,10 @@ def secret(reference: str) -> Secret:
 
 
 def _queue_leaf(name: str) -> Leaf:
-    if name in ("nodelist", "exclude"):
-        return lambda s: getattr(s.queue, name) or ()
+    if name == "nodelist":  # an inventory like hosts; Slurm refuses a list that is longer than the job
+        return lambda s: inventory(s, s.queue.nodelist)[: s.nodes] if s.queue.nodelist else ()
+    if name == "exclude":
+        return lambda s: s.queue.exclude or ()
     return lambda s: getattr(s.queue, name)
 
 

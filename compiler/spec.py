@@ -190,6 +190,48 @@ class StorageSpec:
 
 
 @dataclass(frozen=True)
+class PartitionSpec:
+    """What a site says of one partition, or queue; null = as of the site, or unknown.
+
+    nodes:     machines in it
+    gpus:      GPUs of a machine
+    gpu_types: kinds of GPU, as `gpu_type` names them
+    cpus, mem: cores and memory of the largest machine
+    time:      longest time limit
+    """
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+
+
+@dataclass(frozen=True)
+class SiteSpec:
+    """Facts about the machines, for checks before anything starts; null = unknown, and nothing is refused for it.
+
+    nodes, gpus, gpu_types, cpus, mem, time: as of a partition, where it does not say
+    partitions: by name; empty = unknown
+    partition:  the one that a job without `queue.name` gets
+    requires:   keys that a job must set here, such as queue.account
+    torch:      version of torch on the nodes
+    """
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+    partitions: Mapping[str, PartitionSpec]
+    partition: str | None
+    requires: tuple[str, ...]
+    torch: str | None
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
 
@@ -232,3 +274,4 @@ class JobSpec:
     lifecycle: LifecycleSpec
     queue: QueueSpec
     storage: StorageSpec
+    site: SiteSpec

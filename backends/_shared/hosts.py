@@ -31,20 +31,34 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
     "network.*": ANY,
+    "queue.nodelist": ANY,  # the hosts, when `hosts` names none
+    "queue.exclude": ANY,  # left out of either
     "lifecycle.time_limit_s": ANY,
 }
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some."""
-    if not plan.resources.hosts:
-        because, hint = f"{name} starts processes on the hosts that it is told", "hosts=node[1-4], or hosts=a,b"
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes."""
+    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    if not hosts:
+        because = f"{name} starts processes on the hosts that it is told"
+        hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
+    elif len(hosts) < nodes:  # of queue.nodelist, for `hosts` itself is checked for every backend
+        title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
+        because = f"{name} has no other hosts than those, and each node needs one of its own"
+        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
+
+
+def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
+    """In rank order: `hosts`, else the list that a scheduler would be asked to prefer."""
+    return plan.resources.hosts or plan.queue.nodelist
 
 
 def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     """hosts.txt, task.sh, engine.sh and the verbs; client.sh.j2 is the backend's own."""
-    yield render.table("hosts.txt", plan.resources.hosts, "resources.hosts")
+    key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
+    yield render.table("hosts.txt", used_hosts(plan), key)
     yield render.template("client.sh.j2", "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     for script in ("task.sh", *VERBS):
