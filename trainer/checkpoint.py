@@ -36,8 +36,8 @@ def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: 
     A disk that does not take it is reported and survived: the previous checkpoint is still there.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
-    words = ""
-    if group.is_first:
+
+    def write() -> str:
         state = {
             "step": step,
             "world_size": group.world_size,
@@ -52,11 +52,11 @@ def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: 
                 "state.json": (json.dumps(state, indent=2) + "\n").encode(),
             }
             folder = store.save(root, step, files, config.checkpoint.keep)
-            words = f"saved {root.name}/{folder.name}"
+            return f"saved {root.name}/{folder.name}"
         except OSError as error:
-            words = f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
-    group.from_first(0)  # the others wait here, with the long timeout, instead of in the next step
-    return words
+            return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
+
+    return group.first_does(write)
 
 
 def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainConfig, group: Group) -> Start | None:

@@ -38,7 +38,7 @@ class Signals:
 def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env: str) -> int:
     """The trainer without its entry point: no process group, no signal handlers."""
     values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    group = Group(0, 1, torch.device("cpu"), None)
+    group = Group(0, 1, torch.device("cpu"))
     return run(build(configuration.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 

@@ -2,20 +2,24 @@
 
 Every supervisor touches its own state file now and then. Node 0 watches all others, they watch node 0: so a node that
 lost its power or its link is noticed by somebody, also when the program of the ranks has no timeout of its own.
-The first node that fails says so in exit/ATTEMPT/first, and all others end.
+The first node that fails says so in exit/ATTEMPT/first, and all others end. A lost peer has a name: whichever host does
+not answer on the network.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from . import exit_codes
 from .run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 5.0
 SILENT_S = 60.0  # on a network file system a beat arrives late: attributes are cached for up to 60 s on some (nfs(5))
+ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
 
 
 class Peers:
@@ -24,7 +28,7 @@ class Peers:
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
         self.run, self.node = run, node
         self.watched = () if nodes == 1 else range(1, nodes) if node == 0 else (0,)
-        self.others = nodes > 1
+        self.others = [other for other in range(nodes) if other != node]
         self.next_beat = 0.0
 
     def trouble(self) -> str:
@@ -62,3 +66,31 @@ class Peers:
         if self.others and code not in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             with contextlib.suppress(OSError):
                 write_small(self.run.first_failure, str(code), {"node": self.node, "reason": reason}, keep=True)
+
+    def unreachable(self) -> str:
+        """Which nodes do not answer, in words, or "". Any port will do: a refusal is an answer."""
+        with ThreadPoolExecutor(MOST_ASKED) as threads:
+            hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
+        names = [f"node {node} ({host})" for node, host in hosts if host]
+        myself = f"node {self.node} ({os.uname().nodename})"
+        if len(names) < len(self.others):
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
+        return (
+            f"{myself} and {names[0]} do not reach each other" if len(names) == 1 else f"{myself} reaches no other node"
+        )
+
+    def _silent_host(self, node: int) -> str:
+        """The name of that node's host if it does not answer, else ""."""
+        state = read_small(self.run.node_state(node))
+        host = state[1].get("host", "") if state else ""
+        return host if host and not _answers(host) else ""
+
+
+def _answers(host: str) -> bool:
+    try:
+        socket.create_connection((host, 1), ANSWER_S).close()
+    except (ConnectionRefusedError, socket.gaierror):  # a name that this node does not know says nothing
+        return True
+    except OSError:
+        return False
+    return True

@@ -239,6 +239,8 @@ class Supervisor:
         asked = bool(self.asked) or self.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
+        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
+        verdict = verdict._replace(reason=lost or verdict.reason)
         code = exit_codes.INTERRUPTED if self.interrupted else verdict.code
         ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
         if verdict.first:
@@ -251,7 +253,7 @@ class Supervisor:
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             self._say(verdict.reason)
-        self._say(f"exit {code}: {exit_codes.MEANING[code]}")
+        self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
         try:
