@@ -18,7 +18,7 @@ from .words import RuntimeVar, Spelling
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
 NODE_LAUNCHERS: Final = ("torchrun", "spawn", "torch_distributed_launch")  # those that node.sh starts by itself
-VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh")
+VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class Backend(Protocol):
         """What `honours` cannot say: nodes, numbers, combinations. Pure; codes JC4xxx or the plugin's own letters."""
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
-        """The engine's files and the seven verbs (VERBS). Pure: reads its arguments and nothing else.
+        """The engine's files and the verbs (VERBS). Pure: reads its arguments and nothing else.
 
         node.sh, train.json, spec.yaml, README.md and lib/ are added for every backend and must not be emitted.
         A template that the backend's own folder lacks is taken from compiler/templates/, which has every verb but

@@ -236,7 +236,6 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "under_project",
         "snapshot_code",
         "describe_run",
-        "prune_runs",
         "keep_run",
         "start_run",
     ),
@@ -244,6 +243,7 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
     "Its next attempt": ("choose_continued_run", "continue_run"),
     "How it is": ("run_status", "node_files", "describe_node", "last_step"),
     "Stopping it": ("mark_stopped", "signal_nodes", "wait_for_end"),
+    "Removing old ones": ("find_old_runs", "may_still_run", "old_checkpoints", "erase"),
     "A run for a moment, as for smoke.sh": ("create_temporary_run",),
 }
 

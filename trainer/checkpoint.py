@@ -30,9 +30,18 @@ class Start:
     words: str
 
 
-def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: TrainConfig, group: Group) -> str:
+def save(
+    root: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: Optimizer,
+    config: TrainConfig,
+    group: Group,
+    val_loss: float | None = None,
+) -> str:
     """Save after `step` finished steps, from all ranks together. Returns what happened, in words, on rank 0.
 
+    val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
     A disk that does not take it is reported and survived: the previous checkpoint is still there.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
@@ -51,7 +60,7 @@ def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: 
                 "rng.pt": to_bytes(random_states),
                 "state.json": (json.dumps(state, indent=2) + "\n").encode(),
             }
-            folder = store.save(root, step, files, config.checkpoint.keep)
+            folder = store.save(root, step, files, config.checkpoint.keep, val_loss)
             return f"saved {root.name}/{folder.name}"
         except OSError as error:
             return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"

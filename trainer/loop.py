@@ -41,10 +41,12 @@ def run(training: Training, signals: StopSignals) -> int:
         progress.after_step(done, result, time.perf_counter() - started)
 
         is_last = done == training.total_steps
+        validation = None
         if is_last or done % config.validation.every_steps == 0:
-            progress.after_validation(done, validate(training))
+            validation = validate(training)
+            progress.after_validation(done, validation)
         if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
-            save(training, done)
+            save(training, done, validation.loss if validation else None)
         if result.wishes.stop and not is_last:
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
@@ -62,10 +64,13 @@ def wishes(training: Training, signals: StopSignals) -> Wishes:
     return Wishes(stop=stop, save=save_file(training.run_dir).exists())
 
 
-def save(training: Training, done: int) -> None:
-    """Write the checkpoint after `done` steps; a request to save is then fulfilled."""
+def save(training: Training, done: int, val_loss: float | None) -> None:
+    """Write the checkpoint after `done` steps; a request to save is then fulfilled.
+
+    val_loss: measured after the same step, or None
+    """
     words = checkpoint.save(
-        training.checkpoints, done, training.model, training.optimizer, training.config, training.group
+        training.checkpoints, done, training.model, training.optimizer, training.config, training.group, val_loss
     )
     if training.group.is_first:
         save_file(training.run_dir).unlink(missing_ok=True)

@@ -62,5 +62,5 @@ def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     yield render.template("client.sh.j2", "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     for script in ("task.sh", *VERBS):
-        folder = "" if script in ("status.sh", "logs.sh", "stop.sh") else "hosts/"
+        folder = "" if script in ("status.sh", "logs.sh", "stop.sh", "clean.sh") else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True)

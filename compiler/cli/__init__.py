@@ -67,7 +67,7 @@ def _dispatch(arguments: Arguments) -> int:
         from . import inspect
 
         return inspect.COMMANDS[command](arguments)
-    if command in ("run", "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "watch"):
+    if command in ("run", "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "watch"):
         from . import runs
 
         return runs.COMMANDS[command](arguments)

@@ -22,13 +22,14 @@ COMMANDS = {
     "verify": "whether an artifact directory was edited by hand, and where: jobc verify DIR",
     "explain": "what a diagnostic means: jobc explain JC2001",
     "backends": "the backends that are installed, and what each can do",
-    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke and shell",
+    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke, shell and clean",
     "status": "",
     "logs": "",
     "stop": "",
     "preflight": "",
     "smoke": "",
     "shell": "",
+    "clean": "",
     "watch": "live progress of a run: jobc watch DIR",
     "completion": 'shell completion: eval "$(jobc completion bash)"',
     "help": "",
@@ -43,6 +44,7 @@ RUN_OPTIONS = {  # of the scripts, which say them too: DIR/submit.sh --help
     "preflight": "",
     "smoke": "",
     "shell": "[--run ID] [-- COMMAND ARGUMENT…]",
+    "clean": "[--keep N] [--keep-checkpoints] [--yes]",
     "watch": "[--run ID] [--rank N]",
 }
 USAGE = {

@@ -116,5 +116,5 @@ def _of_run(folder: Path) -> Path:
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "run": run_command,
     "watch": watch_command,
-    **dict.fromkeys(("submit", "status", "logs", "stop", "preflight", "smoke", "shell"), verb_command),
+    **dict.fromkeys(("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean"), verb_command),
 }

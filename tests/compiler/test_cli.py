@@ -178,7 +178,7 @@ def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
 
 
 COMPLETIONS = {
-    "jobc backend=": ["backend=local"],
+    "jobc backend=l": ["backend=local"],
     "jobc task=g": ["task=gpt_small", "task=gpt_tiny"],
     "jobc ver": ["verify "],
     "jobc nod": ["nodes="],

@@ -132,14 +132,6 @@ def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
 
 
-def test_keep_removes_only_finished_runs_that_jobc_made(job):
-    demo = job(run_keep=2)
-    (demo.runs / "mine/artifact").mkdir(parents=True)
-    for name in ("a", "b", "c", "d"):
-        assert demo.run("submit.sh", "--run-id", name)[0] == 0
-    assert [run.name for run in demo.runs_made()] == ["c", "d", "mine"]
-
-
 def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job, tmp_path):
     demo = job(code_kind="snapshot")
     demo.plan.command += ("record",)
@@ -313,7 +305,7 @@ def test_a_dead_supervisor_is_told_from_a_live_one(job):
     assert "failed: its supervisor was killed" in demo.run("status.sh")[1]
 
 
-@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "node"])
+@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "node"])
 def test_every_script_has_help_and_refuses_unknown_options(job, name):
     demo = job()
     code, output = demo.run(f"{name}.sh", "--help")

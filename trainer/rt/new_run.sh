@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it, removes old ones.
+# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it.
 
 # ---- making a run
 
@@ -119,26 +119,6 @@ compare_specs() {
         if (was != is) print "  " name ": " was " -> " is
       }
     }' side=old "$old" side=new "$new" | sort
-}
-
-# ---- removing old runs
-
-# prune_runs KEEP SPARED: removes finished runs but the KEEP newest and SPARED; never one that is live, or not finished
-# as far as this machine can see. 0 = keeps all.
-prune_runs() {
-  local keep=$1 spared=$2 old finished
-  ((keep > 0)) || return 0
-  while IFS= read -r -d '' old; do
-    if ((keep > 0)); then
-      keep=$((keep - 1))
-      continue
-    fi
-    finished=$(node_files "$old" | head -n 1)
-    if is_live "$old"; then finished=''; fi
-    if [[ -n $finished && $old != "$run" && $old != "$spared" ]]; then
-      chmod -R u+w -- "$old" && rm -rf -- "$old" && echo "removed old run $(basename -- "$old")"
-    fi
-  done < <(list_runs)
 }
 
 # ---- starting it

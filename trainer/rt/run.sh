@@ -104,9 +104,9 @@ key() {
   done <"$1"
 }
 
-# is_run FOLDER: made by jobc, and completely.
+# is_run FOLDER: made by jobc, and completely; clean.sh hides what it is about to remove.
 is_run() {
-  [[ -f $1/state/run && -d $1/artifact && ! -L $1 ]]
+  [[ -f $1/state/run && -d $1/artifact && ! -L $1 && ${1##*/} != .* ]]
 }
 
 # list_runs: all runs of this job, the one started last first, NUL-terminated.
@@ -240,7 +240,7 @@ forget_secrets() {
 
 # ---- the other parts
 
-for part in new_run code_snapshot node_setup report; do
+for part in new_run old_runs code_snapshot node_setup report; do
   # shellcheck source=/dev/null
   source "$(dirname -- "${BASH_SOURCE[0]}")/$part.sh"
 done

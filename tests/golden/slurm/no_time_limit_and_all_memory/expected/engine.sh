@@ -33,6 +33,17 @@ is_live() {
   esac
 }
 
+# may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
+may_still_run() {
+  local file
+  file=$(job_file "$1")
+  if [[ $file != */job_$(last_attempt "$1") ]]; then
+    echo "attempt $(last_attempt "$1") of it has not been queued yet"
+  elif is_live "$1"; then
+    echo "Slurm has its job $(key "$file" job_id)"
+  fi
+}
+
 # run_status RUN: in words.
 run_status() {
   local file state reason code
