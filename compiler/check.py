@@ -146,6 +146,38 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
         )
 
 
+def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2033: no runtime takes spaces, and a dash in front makes an option of it."""
+    if spec.image is not None and not re.fullmatch(r"[^\s-]\S*", spec.image):
+        because = "an image is NAME:TAG, a URI or a file, in one word"
+        yield Diagnostic("JC2033", f"image: {spec.image!r} is no image", because, "image=NAME:TAG", key="image")
+
+
+def python_of_the_image(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2030"""
+    if spec.python.kind == "image" and spec.container.kind == "none":
+        because = "container=none starts processes on the node itself"
+        hint = "env=none; or image=NAME:TAG and container=docker, apptainer, pyxis or pod"
+        yield Diagnostic("JC2030", "env=image, and there is no image", because, hint, key="python.kind")
+
+
+def mounts_are_visible(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2031 a mount into no container; JC2032 a path that is not absolute."""
+    for i, mount in enumerate(spec.mounts):
+        at_home = mount.kind == "host"
+        if at_home and spec.container.kind == "none":
+            title, because = (
+                f"{mount.source} cannot be mounted",
+                "container=none sees the folders of the node as they are",
+            )
+            yield Diagnostic("JC2031", title, because, "mounts=[]", key=f"mounts.{i}.kind")
+        for name, path in (("source", mount.source), ("target", mount.target)):
+            if not path.startswith("/") and (at_home or name == "target"):
+                because = "the node and the container have no folder in common to start from"
+                title, hint = f"mounts: {path} is not an absolute path", f"{name}: /{path.lstrip('./~')}"
+                yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
+
+
 def restarts_need_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2010"""
     if spec.lifecycle.max_restarts and spec.launcher != "torchrun":
@@ -233,6 +265,9 @@ RULES: tuple[Rule, ...] = (
     derived_variables,
     network_settings,
     image_and_container,
+    image_is_a_name,
+    python_of_the_image,
+    mounts_are_visible,
     restarts_need_torchrun,
     python_needs_path,
     command_has_words,

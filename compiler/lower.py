@@ -7,6 +7,7 @@ is what was really read, never a list that someone keeps.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -75,13 +76,18 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
         setup=low.make(
-            "setup", Setup, kind=lambda s: s.python.kind, lines=setup_lines, python=lambda s: s.python.interpreter
+            "setup",
+            Setup,
+            kind=lambda s: s.python.kind,
+            outside=lambda s: module_lines(s) if s.container.kind != "none" else (),
+            lines=lambda s: (*(module_lines(s) if s.container.kind == "none" else ()), *activation(s)),
+            python=lambda s: s.python.interpreter,
         ),
         container=low.make(
             "container",
             Container,
             kind=lambda s: s.container.kind,
-            image=lambda s: s.image,
+            image=image,
             workdir=lambda s: s.container.workdir,
             options=lambda s: s.container.options,
         ),
@@ -170,21 +176,39 @@ def command(spec: JobSpec) -> tuple[str, ...]:
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
 
 
-def setup_lines(spec: JobSpec) -> tuple[str, ...]:
-    """Bash lines that make the Python environment active in a non-login shell."""
-    python = spec.python
-    if python.kind == "image":
-        return ()
-    lines = [f"module load {sh(name)}" for name in python.modules]
+def module_lines(spec: JobSpec) -> tuple[str, ...]:
+    """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
+    lines = [f"module load {sh(name)}" for name in spec.python.modules]
     if lines:
         lines.insert(0, 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"')
-    if python.kind == "venv":
-        lines.append(f". {sh(f'{python.path}/bin/activate')}")
-    elif python.kind == "conda":
-        lines += ['eval "$(conda shell.bash hook)"', f"conda activate {sh(python.path or 'base')}"]
-    elif python.kind == "uv":
-        lines.append(f". {sh(f'{python.path}/.venv/bin/activate')}")
     return tuple(lines)
+
+
+def activation(spec: JobSpec) -> tuple[str, ...]:
+    """Bash lines that make the Python environment active in a non-login shell."""
+    python = spec.python
+    if python.kind == "venv":
+        return (f". {sh(f'{python.path}/bin/activate')}",)
+    if python.kind == "conda":
+        return ('eval "$(conda shell.bash hook)"', f"conda activate {sh(python.path or 'base')}")
+    if python.kind == "uv":
+        return (f". {sh(f'{python.path}/.venv/bin/activate')}",)
+    return ()
+
+
+def image(spec: JobSpec) -> str | None:
+    """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
+
+    Paths (from / or ., or *.sif) and what has `://` or `#` stay. Source: enroot 4.1, doc/cmd/import.md.
+    """
+    name, kind = spec.image, spec.container.kind
+    if name is None or kind not in ("apptainer", "pyxis") or name.startswith(("/", ".")) or re.search("://|#", name):
+        return name
+    if kind == "apptainer":
+        return name if name.endswith((".sif", ".img", ".sqsh")) else f"docker://{name}"
+    host, _, rest = name.partition("/")
+    is_host = rest and (re.search("[.:]", host) or host == "localhost")
+    return f"{host}#{rest}" if is_host else name
 
 
 def secret(reference: str) -> Secret:

@@ -20,6 +20,7 @@ from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
 from .plan import LaunchPlan
+from .reads import WatchedFields
 from .registry import PACKAGE
 from .render import Render
 from .spec import IDENTITY, JobSpec
@@ -123,8 +124,8 @@ def _readable(value: Any) -> Any:
         return [_readable(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _readable(inner) for key, inner in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name.rstrip("_"): _readable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, WatchedFields):  # an item of a list, such as a mount
+        return {name.rstrip("_"): _readable(inner) for name, inner in value}
     return value
 
 

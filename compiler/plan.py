@@ -95,21 +95,32 @@ class Secret:
 
 @dataclass(frozen=True)
 class Setup:
-    """The Python environment of the ranks. lines: complete bash lines run on the node; python: the interpreter."""
+    """The Python environment of the ranks.
+
+    outside: complete bash lines run on the node before its container is entered; () without one
+    lines:   the same, where the ranks start: in the container, if there is one
+    python:  the interpreter
+    """
 
     kind: str = _must("none")
+    outside: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
     python: Word = _given()
 
 
 @dataclass(frozen=True)
 class Container:
-    """kind: none | docker | apptainer | pyxis | pod; image, workdir, options: for that runtime."""
+    """kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it; workdir, options: for it."""
 
     kind: str = _must("none")
     image: str | None = _must()
     workdir: str | None = _must()
     options: tuple[str, ...] = _must(())
+
+    @property
+    def is_entered(self) -> bool:
+        """node.sh starts on the node and enters it; the others are there when node.sh starts."""
+        return self.kind in ("docker", "apptainer")
 
 
 @dataclass(frozen=True)

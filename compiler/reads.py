@@ -32,6 +32,10 @@ class WatchedFields:
     def __init__(self, target: Any, key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note
 
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Names and values of all fields."""
+        return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self._target))
+
     def __getattr__(self, name: str) -> Any:
         target = object.__getattribute__(self, "_target")
         if name.startswith("__"):

@@ -14,6 +14,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
+from . import containers
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
@@ -26,7 +27,7 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+    **containers.honours("docker", "apptainer"),
     "code.kind": ("snapshot", "shared", "none"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
@@ -38,7 +39,8 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes."""
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; what containers cannot have."""
+    yield from containers.check(name, plan)
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if not hosts:
         because = f"{name} starts processes on the hosts that it is told"

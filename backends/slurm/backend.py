@@ -18,6 +18,8 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
+from .._shared import containers
+from . import pyxis
 
 MIB = 1024**2
 
@@ -49,7 +51,7 @@ class SlurmBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": (*NODE_LAUNCHERS, "srun"),
-        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        **containers.honours("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
         "secret_kinds": ("env", "file"),
         "resources.gpu_type": ANY,
@@ -66,6 +68,8 @@ class SlurmBackend:
         yield from _version(options.version)
         yield from _one_word(plan, options)
         yield from _equal_shares(plan)
+        yield from containers.check(self.name, plan)
+        yield from pyxis.check(plan)
         if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
             because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
             yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# node_setup.sh: part of run.sh, used by node.sh. Secrets, python, and how a start that failed is recorded.
+# node_setup.sh: part of run.sh, used by node.sh. Secrets, a home, python, and how a start that failed is recorded.
 
 # refuse_live_node: dies when this node of the run has a supervisor.
 refuse_live_node() {
@@ -78,6 +78,27 @@ find_network() {
 lock_ports() {
   local folder=${TMPDIR:-/tmp}
   exec {port_lock}<>"$folder/jobc-ports-$UID" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
+}
+
+# settle_in: inside; what an image may lack. A home is wanted by most caches, and the user may have none in there.
+settle_in() {
+  [[ -d ${TMPDIR:-/tmp} ]] || unset TMPDIR
+  if [[ ! -d ${HOME:-} || ! -w $HOME ]]; then
+    export HOME=${TMPDIR:-/tmp}/jobc-home-$UID
+    (umask 077 && mkdir -p -- "$HOME") 2>/dev/null || true
+    [[ -O $HOME ]] || fail 1 "$HOME is not this user's, and the container has no other home" 'set TMPDIR'
+  fi
+  export PYTHONNOUSERSITE=1 # packages in a home that is seen are of another Python
+}
+
+# need_shm BYTES: of /dev/shm, through which data loaders and NCCL hand on what they have.
+need_shm() {
+  local size
+  size=$(df --output=size -B 1 /dev/shm | tail -n 1)
+  if ((size < $1)); then
+    lacking "/dev/shm has $((size / 1024 / 1024)) MiB on $(uname -n), wanted: $(($1 / 1024 / 1024)) MiB" \
+      'a smaller shm; container=docker makes one of its own'
+  fi
 }
 
 # need_file FILE: dies when a script that the environment's set-up will read is not there.

@@ -220,9 +220,9 @@ choose_live_run() {
 
 # ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended
 
-# secrets_of RUN: the folder, in the user's home, which the nodes see.
+# secrets_of RUN: the folder, in the user's home, which the nodes see. JOBC_SECRETS_ROOT is where a container sees it.
 secrets_of() {
-  printf '%s' "${HOME:-/nonexistent}/.jobc/secrets/${1##*/}"
+  printf '%s' "${JOBC_SECRETS_ROOT:-${HOME:-/nonexistent}/.jobc/secrets}/${1##*/}"
 }
 
 # save_secret VARIABLE: its value, for the nodes of `run`. It goes through no command line and no environment of a job.

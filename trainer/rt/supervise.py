@@ -1,7 +1,8 @@
 """Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
 
 Usage  python -I -S supervise.py -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time
+In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that stands for it (container.sh)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
 Signals  SIGTERM SIGHUP  the ranks save and end within JOBC_GRACE_S, else they are killed
@@ -76,6 +77,7 @@ class Supervisor:
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
+        self.starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
 
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
@@ -129,6 +131,7 @@ class Supervisor:
                     return status
             self._look_at_ranks()
             self._look_at_peers()
+            self._look_at_starter()
             self._check_deadlines()
             self.console.write(b"")
 
@@ -203,6 +206,13 @@ class Supervisor:
     def _look_at_peers(self) -> None:
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
+
+    def _look_at_starter(self) -> None:
+        """A container outlives the `docker run` that was killed: this one does not."""
+        if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
+            reason = "the process outside that started the container is gone"
+            self.peers.tell(exit_codes.PEER_LOST, reason)
+            self._ask_to_stop(signal.SIGTERM, reason)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
