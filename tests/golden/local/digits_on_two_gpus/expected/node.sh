@@ -55,7 +55,8 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    if ((nodes == 1)); then procs=2; fi
+    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
@@ -112,7 +113,10 @@ if [[ $payload == preflight ]]; then
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-$project}"
+    --profile="$network"
+    --interface="$interface"
   )
+  if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
   if [[ $launcher == torchrun || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
@@ -149,6 +153,9 @@ case $launcher in
       --
       "$python" "${doubled[@]:1}"
     )
+    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
+      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+    fi
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")

@@ -54,7 +54,8 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    if ((nodes == 1)); then procs=2; fi
+    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
@@ -80,11 +81,11 @@ export OMP_NUM_THREADS=$threads_per_rank
 export JOBC_DATA_DIR=/srv/data
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL takes
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
-export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-DETAIL} # names the collective in which ranks differ; slower
-export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # for torch's own messages about ranks and store
+export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
+export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradient; DETAIL crashes torch 2.13
 export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1} # when one hangs: the last collectives of each rank,
-export TORCH_NCCL_TRACE_BUFFER_SIZE=${TORCH_NCCL_TRACE_BUFFER_SIZE:-2000} # so many (older name: all of torch 2.2 to 2.13 know it)
-export TORCH_NCCL_DEBUG_INFO_TEMP_FILE=${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # and where to
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000} # so many (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE),
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # into a file of each rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
@@ -119,7 +120,10 @@ if [[ $payload == preflight ]]; then
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-$project}"
+    --profile="$network"
+    --interface="$interface"
   )
+  if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
   if [[ $launcher == torchrun || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
@@ -156,6 +160,9 @@ case $launcher in
       --
       "$python" "${doubled[@]:1}"
     )
+    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
+      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+    fi
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
