@@ -18,7 +18,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
-from .rt.preflight import GPU_HINT, gpu_text
+from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
@@ -97,7 +97,7 @@ def choose_device(env: Env) -> torch.device:
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        raise BrokenInput(gpu_text(num_gpus, env.gpus), hint=GPU_HINT)
+        raise BrokenInput(gpus.text(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
         return torch.device("cpu")
     return torch.device("cuda", env.local_rank % num_gpus)

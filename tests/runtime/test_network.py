@@ -53,7 +53,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.mark.parametrize("profile", ["infiniband", "roce", "efa", "slingshot", "tcpx"])
 def test_a_node_without_the_promised_fabric_is_refused(machine: Machine, profile: str) -> None:
-    assert machine.refusal(profile).startswith(f"network={profile}, but {NODE} has no ")
+    assert machine.refusal(profile).startswith(f"network={profile}, but this node has no ")
 
 
 @pytest.mark.parametrize("profile", ["auto", "ethernet"])
@@ -65,7 +65,7 @@ def test_infiniband_wants_an_active_port_of_infiniband(machine: Machine) -> None
     machine.port("mlx5_0", "InfiniBand", "1: DOWN")
     machine.port("mlx5_1", "Ethernet")
     seen = "mlx5_0 port 1 is InfiniBand, 1: DOWN, mlx5_1 port 1 is Ethernet, 4: ACTIVE"
-    assert machine.refusal("infiniband") == f"network=infiniband, but {NODE} has no active InfiniBand port ({seen})"
+    assert machine.refusal("infiniband") == f"network=infiniband, but this node has no active InfiniBand port ({seen})"
     assert machine.fabric("roce") == {}
 
 
@@ -118,7 +118,7 @@ def test_nccl_and_gloo_get_the_interface_each_in_its_syntax() -> None:
 def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interfaces, "of_default_route", lambda: "eth0")
     assert choose_interface("", "127.0.0.1", is_head=True) == "eth0"
-    with pytest.raises(Lacking, match=r"127\.0\.0\.1, the name of node 0, is 127\.0\.0\.1 on") as refused:
+    with pytest.raises(Lacking, match=r"127\.0\.0\.1, the name of node 0, is 127\.0\.0\.1 on this node") as refused:
         choose_interface("", "127.0.0.1", is_head=False)
     assert refused.value.code == exit_codes.RENDEZVOUS_FAILED
 

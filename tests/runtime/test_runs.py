@@ -338,9 +338,9 @@ def test_preflight_prints_every_check(job, busy_port, tmp_path):
 
 
 def test_preflight_refuses_far_more_processes_than_cores():
-    assert check_cores(2, 2)[:2] == (True, "2 CPU cores for 2 processes")
-    assert check_cores(1, 4)[:2] == (True, "1 CPU core for 4 processes, 4 on each")
-    good, text, hint = check_cores(2, 40000)
+    assert check_cores(2, 2)[:3] == (True, "cores", "2 CPU cores for 2 processes")
+    assert check_cores(1, 4)[:3] == (True, "cores", "1 CPU core for 4 processes, 4 on each")
+    good, _, text, hint, _ = check_cores(2, 40000)
     assert (good, text) == (False, "2 CPU cores for 40000 processes, 20000 on each") and "procs=8 at most" in hint
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +22,7 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
     __package__ = "rt"
 
 from . import exit_codes, interfaces
+from .reach import SILENT_S
 
 ROOT = Path("/")
 PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
@@ -27,6 +30,9 @@ PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCC
 # How a plugin calls itself, and so what NCCL_NET must say: aws-ofi-nccl dropped the AWS in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
+
+
+RDMA = ("infiniband", "roce", "efa", "slingshot")  # what pins memory
 
 
 class Lacking(Exception):
@@ -42,14 +48,16 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="network.py", description="what NCCL and Gloo must know of this node")
     add_arguments(parser)
     parser.add_argument("--head", required=True, help="host of node 0")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds for its name to resolve")
     asked = parser.parse_args(argv)
     try:
+        wait_for_name(asked.head, asked.timeout)
         chosen = choose_interface(asked.interface, asked.head, int(os.environ["JOBC_NODE_RANK"]) == 0)
         variables = socket_variables(chosen)
         if asked.gpus:
             variables |= fabric_variables(asked.profile, chosen, os.environ)
     except Lacking as lacking:
-        print(f"{lacking.title}\n{lacking.hint}")
+        print(f"{lacking.title.replace('this node', os.uname().nodename)}\n{lacking.hint}")
         return lacking.code
     for name, value in variables.items():
         if not os.environ.get(name):
@@ -67,9 +75,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 # ---- the interface
 
 
+def wait_for_name(head: str, timeout_s: float) -> None:
+    """Until it resolves or the time is over: where nodes are made for the job, the name appears with node 0."""
+    start, next_line_s = time.monotonic(), SILENT_S
+    while (waited_s := time.monotonic() - start) < timeout_s:
+        try:
+            socket.getaddrinfo(head, None)
+            return
+        except socket.gaierror:
+            if waited_s >= next_line_s:
+                left = f"giving up in {timeout_s - waited_s:.0f} s"
+                print(f"waiting for the head: the name {head} does not resolve; {left}", file=sys.stderr, flush=True)
+                next_line_s += SILENT_S
+            time.sleep(1)
+
+
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     """The names for TCP, separated by commas: those of the spec if this node has them, else the one towards `head`."""
-    node = os.uname().nodename
     if wanted:
         there = interfaces.addresses()
         for name in wanted.split(","):
@@ -77,20 +99,20 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 local = ("127.", "::1", "fe80:")
                 known = ", ".join(f"{name} ({at})" for at, name in there.items() if not at.startswith(local))
                 hint = f"it has {known or 'none'}; without network.interface each node finds its own"
-                raise Lacking(f"network.interface={name}: {node} has no such interface with an address", hint)
+                raise Lacking(f"network.interface={name}: this node has no such interface with an address", hint)
         return wanted
     try:
         address = interfaces.address_towards(head)
     except OSError as error:
         hint = "is the name in DNS or /etc/hosts of this node, and is there a route?"
-        raise Lacking(f"{node} finds no way to node 0, {head}: {error.strerror}", hint,
+        raise Lacking(f"this node finds no way to node 0, {head}: {error.strerror}", hint,
                       exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
     found = interfaces.addresses().get(address)
     if found == "lo" and is_head:
         found = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
     if found is None or found == "lo":
         hint = f"mend the entry of {head} in /etc/hosts, or name the interface: network.interface=eth0"
-        raise Lacking(f"{head}, the name of node 0, is {address} on {node}: no other node is reached there", hint,
+        raise Lacking(f"{head}, the name of node 0, is {address} on this node: no other node is reached there", hint,
                       exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
     return found
 
@@ -209,7 +231,7 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
 
 
 def _no(profile: str, what: str) -> str:
-    return f"network={profile}, but {os.uname().nodename} has {what}"
+    return f"network={profile}, but this node has {what}"
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ create_run() {
 # create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
   local folder=${1:-${TMPDIR:-/tmp}}
-  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder"
+  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder" 'check permissions and free space, or set JOBC_RUN_ROOT to another folder'
   unfinished=$run
   attempt=0
   copy_artifact

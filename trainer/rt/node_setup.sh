@@ -26,10 +26,10 @@ fail() {
   die "$@"
 }
 
-# lacking TITLE HINT: a broken environment. preflight goes on to its other checks.
+# lacking TITLE HINT: a broken environment. preflight goes on to its other checks, and says it as preflight.py does.
 lacking() {
   if [[ ${payload:-} == preflight ]]; then
-    printf 'FAIL  %s\n      hint: %s\n' "$1" "$2"
+    printf 'FAIL\tenvironment\t%s\t%s\n' "$1" "$2"
     lacks=1
   else
     fail 65 "$@"
@@ -63,7 +63,7 @@ secret_file() {
 find_network() {
   local said line status=0
   said=$("$python" -I -S "$rt/network.py" --profile="$network" --interface="$interface" --gpus="$gpus" \
-    --head="$JOBC_HEAD_ADDR") || status=$?
+    --head="$JOBC_HEAD_ADDR" --timeout="$rendezvous_timeout_s") || status=$?
   if ((status)) && [[ $payload == shell ]]; then # which may be there to find out why
     printf 'warning: %s\n' "${said%%$'\n'*}" >&2
     return

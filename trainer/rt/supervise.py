@@ -262,7 +262,8 @@ class Supervisor:
             ended["first_rank"] = first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
-            self._say(verdict.reason)
+            if verdict.reason.encode() not in said:
+                self._say(verdict.reason)
         self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")

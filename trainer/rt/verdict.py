@@ -85,6 +85,8 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 
 def _no_rank_started(status: int, said: bytes) -> Verdict:
+    if status == exit_codes.RENDEZVOUS_FAILED and said:  # of reach.py
+        return Verdict(status, None, said.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     met = not RENDEZVOUS_WORDS.search(said)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
     return Verdict(code, None, f"no rank started, the launcher ended with {status}")

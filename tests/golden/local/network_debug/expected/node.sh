@@ -41,14 +41,10 @@ command=(
 # ---- this node
 
 payload=${2:-train}
-if [[ -z ${JOBC_RUN_DIR:-} && $payload == train && -f $here/../../state/run && -f $here/task.sh ]]; then # by hand
-  exec bash "$here/task.sh" "$(cd -- "$here/../.." && pwd -P)" "${here##*/}" "${1:-0}" train
-fi
 export JOBC_NODE_RANK=${1:-${JOBC_NODE_RANK:-0}}
 export JOBC_RUN_DIR=${JOBC_RUN_DIR:-}
 export JOBC_RUN_ID=${JOBC_RUN_ID:-$(basename -- "$JOBC_RUN_DIR")}
 export JOBC_JOB_ID=${JOBC_JOB_ID:-$JOBC_RUN_ID}
-export JOBC_NODE_LIST=${JOBC_NODE_LIST:-$(uname -n)}
 export JOBC_HEAD_ADDR=${JOBC_HEAD_ADDR:-127.0.0.1}
 export JOBC_HEAD_PORT=${JOBC_HEAD_PORT:-$rendezvous_port}
 export JOBC_ATTEMPT=${JOBC_ATTEMPT:-0}
@@ -58,17 +54,15 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    if [[ $launcher == srun ]]; then launcher=spawn; fi # one task a node is enough for two processes
-    if ((nodes == 1)); then procs=2; fi
+    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-task=0 # of this node, where the engine starts one for each rank
-if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
-if [[ $payload == @(train|smoke) && $task == 0 ]]; then
-  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
+if [[ $payload == @(train|smoke) ]]; then
+  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
   refuse_live_node
 fi
 
@@ -87,19 +81,18 @@ export OMP_NUM_THREADS=$threads_per_rank
 export JOBC_DATA_DIR=/srv/data
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL takes
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
-export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-DETAIL} # names the collective in which ranks differ; slower
-export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # for torch's own messages about ranks and store
+export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
+export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradient; DETAIL crashes torch 2.13
 export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1} # when one hangs: the last collectives of each rank,
-export TORCH_NCCL_TRACE_BUFFER_SIZE=${TORCH_NCCL_TRACE_BUFFER_SIZE:-2000} # so many (older name: all of torch 2.2 to 2.13 know it)
-export TORCH_NCCL_DEBUG_INFO_TEMP_FILE=${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # and where to
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000} # so many (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE),
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # into a file of each rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
-find_python "$wanted_python" "$([[ $launcher == torch* || $uses_trainer == true ]] && echo torch)"
-if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
+find_python "$wanted_python" "$([[ $launcher == torchrun || $uses_trainer == true ]] && echo true)"
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
 # The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
@@ -127,16 +120,16 @@ if [[ $payload == preflight ]]; then
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-$project}"
+    --profile="$network"
+    --interface="$interface"
   )
-  if [[ $launcher == torch* || $uses_trainer == true ]]; then checks+=(--torch); fi
+  if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
+  if [[ $launcher == torchrun || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
 fi
 
 # ---- start the ranks
-
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
-if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
 wanted_port=$JOBC_HEAD_PORT
 lock_ports
@@ -147,11 +140,12 @@ if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-f
 fi
 if [[ $payload == check ]]; then exit; fi
 
-# torchrun treats arguments as string.Template, where $$ is a dollar.
-doubled=("${rank[@]//\$/\$\$}")
-export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
+rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
 case $launcher in
   torchrun)
+    export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
+    # torchrun treats arguments as string.Template, where $$ is a dollar.
+    doubled=("${rank[@]//\$/\$\$}")
     launch=(
       "$python" -m torch.distributed.run
       --nnodes="$nodes"
@@ -166,23 +160,12 @@ case $launcher in
       --
       "$python" "${doubled[@]:1}"
     )
+    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
+      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+    fi
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
-    ;;
-  torch_distributed_launch) # for programs that expect --local-rank=N
-    launch=(
-      "$python" -m torch.distributed.launch
-      --nnodes="$nodes"
-      --nproc_per_node="$procs"
-      --node_rank="$JOBC_NODE_RANK"
-      --master_addr="$JOBC_HEAD_ADDR"
-      --master_port="$JOBC_HEAD_PORT"
-      "${doubled[@]:3}"
-    )
-    ;;
-  srun) # has started the other ranks' tasks already; they wait for this one
-    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac

@@ -21,4 +21,5 @@ export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in the run f
 init_from=$(sed -n 's/^init_from=//p' "$1/state/run" 2>/dev/null || true)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 
+if [[ $3 == preflight ]]; then printf 'name\t%s\n' "$SLURMD_NODENAME"; fi # for the table
 exec bash "$artifact/node.sh" "$SLURM_NODEID" "${@:3}"
