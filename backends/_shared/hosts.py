@@ -39,7 +39,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; what containers cannot have."""
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what containers lack."""
     yield from containers.check(name, plan)
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if not hosts:
