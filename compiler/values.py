@@ -80,7 +80,7 @@ def _count(least: int) -> Callable[[str], int]:
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def _name(text: str) -> str:
+def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-") or "job"
@@ -232,7 +232,7 @@ def _path(text: str) -> str:
 
 Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
 CountOrZero = Annotated[int, ValueType("a count", _count(0))]
-Name = Annotated[str, ValueType("a name", _name)]
+Name = Annotated[str, ValueType("a name", read_name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
 Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
 TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
