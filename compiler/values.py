@@ -217,6 +217,14 @@ def _secret(text: str) -> str:
     )
 
 
+def _download(text: str) -> str:
+    hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
+    if hub or re.fullmatch(r"run:.*\S.*", text):
+        return text
+    example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
+    raise Refused("it says what is brought, and from where", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+
+
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
@@ -241,6 +249,7 @@ Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
+Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
 
 PLAIN: dict[type, ValueType] = {
