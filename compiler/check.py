@@ -212,6 +212,25 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)
 
 
+def caches_can_serve(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2069 a folder in /tmp that all users of a node would share; or downloads that no node would see."""
+    for key in ("downloads", "compiled"):
+        folder = getattr(spec.caches, key)
+        if folder and _is_temporary(folder) and "$UID" not in folder:
+            title = f"caches.{key}={folder} is one folder for all users of a node"
+            because = "what the first of them makes there is closed to the others"
+            hint = f"caches.{key}={shlex.quote(folder.rstrip('/') + '-$UID')}"
+            yield Diagnostic("JC2069", title, because, hint, key=f"caches.{key}")
+    if spec.caches.prefetch and _is_temporary(spec.caches.downloads or ""):
+        title = f"what prefetch.sh brings to {spec.caches.downloads} is on one machine"
+        because = "each node has a /tmp of its own, and would find nothing there"
+        yield Diagnostic("JC2069", title, because, "caches=shared", key="caches.prefetch")
+
+
+def _is_temporary(folder: str) -> bool:
+    return folder.startswith(("/tmp/", "/var/tmp/", "/dev/shm/")) or folder in ("/tmp", "/var/tmp", "/dev/shm")
+
+
 def check_training(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
     """JC2020: what the trainer itself would refuse at start, found now, by its own rules.
 
@@ -271,5 +290,6 @@ RULES: tuple[Rule, ...] = (
     restarts_need_torchrun,
     python_needs_path,
     command_has_words,
+    caches_can_serve,
     *SITE_RULES,
 )

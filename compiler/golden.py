@@ -16,7 +16,7 @@ from .artifact import Artifact
 from .diagnostics import CompileError, format_text
 from .driver import Compiled, Request, compile_job
 
-NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+NEUTRAL = ("node.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
 
 
 def read_case(case: Path) -> Request:

@@ -16,8 +16,10 @@ from typing import Any, Literal, TypeVar, cast
 from ..trainer.config import SCHEMA
 from ..trainer.strict import plain
 from .plan import (
+    Caches,
     Code,
     Container,
+    Download,
     LaunchPlan,
     Lifecycle,
     Mount,
@@ -129,6 +131,14 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
         ),
+        caches=low.make(
+            "caches",
+            Caches,
+            downloads=lambda s: s.caches.downloads,
+            compiled=lambda s: s.caches.compiled,
+            offline=lambda s: s.caches.offline,
+            prefetch=lambda s: tuple(download(text) for text in s.caches.prefetch),
+        ),
         train=low.tree("train", _train_document(spec)),
     )
     return plan, MappingProxyType(low.table)
@@ -215,6 +225,13 @@ def secret(reference: str) -> Secret:
     """`env:HF_TOKEN` as a Secret; values.py saw to the form."""
     kind, _, ref = reference.partition(":")
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
+
+
+def download(text: str) -> Download:
+    """`model:ORG/NAME@REVISION` as a Download; values.py saw to the form."""
+    kind, _, what = text.partition(":")
+    name, _, revision = (what, "", "") if kind == "run" else what.partition("@")
+    return Download(kind, name, revision)
 
 
 def _queue_leaf(name: str) -> Leaf:

@@ -33,11 +33,15 @@ _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 def neutral_files(
     plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Iterable[str], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options.
+    """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
+
+    render sees the views plan, spec and options.
 
     emitted: paths of the backend's files
     """
     yield render.template("node.sh.j2", "node.sh", executable=True)
+    if plan.caches.prefetch:
+        yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}

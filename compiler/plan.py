@@ -213,6 +213,25 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Download:
+    """What prefetch.sh brings. kind: model or dataset (what: its name on the hub of Hugging Face), run (a command)."""
+
+    kind: str
+    what: str
+    revision: str
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Folders of what libraries download and compile, None = their own; `$UID` and `~/` in them are of the node."""
+
+    downloads: str | None = _given()
+    compiled: str | None = _given()
+    offline: bool = _given()
+    prefetch: tuple[Download, ...] = _given()
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """One job, ready to be spelt for any engine.
 
@@ -247,6 +266,7 @@ class LaunchPlan:
     lifecycle: Lifecycle = _given()
     queue: Queue = _given()
     run: Run = _given()
+    caches: Caches = _given()
     parallel: str = _given()
     train: Mapping[str, Any] = _given()
 

@@ -28,6 +28,7 @@ from .values import (
     Bytes,
     Count,
     CountOrZero,
+    Download,
     Duration,
     EnvName,
     HostList,
@@ -190,6 +191,23 @@ class StorageSpec:
 
 
 @dataclass(frozen=True)
+class CachesSpec:
+    """Where libraries keep what they download and compile; null = their own place, below the home folder.
+
+    downloads: folder for models and data sets, best one that all nodes see
+    compiled:  folder for compiled kernels, best on the node's own disk
+    offline:   the ranks ask no hub on the internet
+    prefetch:  what prefetch.sh downloads beforehand: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
+    In both folders `$UID` stands for the number of the user on the node, `~/` for the home folder.
+    """
+
+    downloads: Path | None
+    compiled: Path | None
+    offline: bool
+    prefetch: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
 class PartitionSpec:
     """What a site says of one partition, or queue; null = as of the site, or unknown.
 
@@ -274,4 +292,5 @@ class JobSpec:
     lifecycle: LifecycleSpec
     queue: QueueSpec
     storage: StorageSpec
+    caches: CachesSpec
     site: SiteSpec

@@ -80,7 +80,7 @@ def _count(least: int) -> Callable[[str], int]:
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def _name(text: str) -> str:
+def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-") or "job"
@@ -217,6 +217,14 @@ def _secret(text: str) -> str:
     )
 
 
+def _download(text: str) -> str:
+    hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
+    if hub or re.fullmatch(r"run:.*\S.*", text):
+        return text
+    example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
+    raise Refused("it says what is brought, and from where", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+
+
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
@@ -240,7 +248,7 @@ def _path(text: str) -> str:
 
 Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
 CountOrZero = Annotated[int, ValueType("a count", _count(0))]
-Name = Annotated[str, ValueType("a name", _name)]
+Name = Annotated[str, ValueType("a name", read_name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
 Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
 TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
@@ -250,6 +258,7 @@ Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Interface = Annotated[str, ValueType("a network interface", _interface)]
+Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
 
 PLAIN: dict[type, ValueType] = {

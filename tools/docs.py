@@ -65,10 +65,16 @@ class Key:
     meaning: str
 
 
+PRESETS = {  # they set keys of other sections: how one is chosen, and what for
+    "task": ("", "Presets; a key that is set elsewhere wins."),
+    "experiment": ("+", "Whole jobs of real teams, to start from; a key that is typed wins."),
+}
+
+
 def keys_page() -> str:
     top = list(read_keys(CONF / "config.yaml", ""))
-    groups = {folder.name: read_group(folder) for folder in sorted(CONF.iterdir()) if any(folder.glob("*.yaml"))}
-    groups.pop("task")  # presets: they set keys of other sections
+    folders = [f for f in sorted(CONF.iterdir()) if any(f.glob("*.yaml")) and f.name not in PRESETS]
+    groups = {folder.name: read_group(folder) for folder in folders}
     found = {key.key for keys in (top, *groups.values()) for key in keys}
     lacking = {key for key in spec_keys(JobSpec) if not any(k == key or k.startswith(f"{key}.") for k in found)}
     assert not lacking, f"no line `key: value  # meaning` in conf/ for {', '.join(sorted(lacking))}"
@@ -86,10 +92,10 @@ def keys_page() -> str:
         out.append(f"## Group {group}\n")
         out.append(f"`{group}=` {options}\n")
         out.append(table(("key", "type", "default", "meaning"), *map(row, keys)))
-    out.append("## Group task\n")
-    out.append("Presets; a key that is set elsewhere wins.\n")
-    presets = [(f"`task={f.stem}`", first_comment(f)) for f in sorted((CONF / "task").glob("*.yaml"))]
-    out.append(table(("preset", "what it is"), *presets))
+    for group, (prefix, about) in PRESETS.items():
+        out += [f"## Group {group}\n", f"{about}\n"]
+        presets = [(f"`{prefix}{group}={f.stem}`", first_comment(f)) for f in sorted((CONF / group).glob("*.yaml"))]
+        out.append(table(("preset", "what it is"), *presets))
     out.append("## Group backend\n")
     out.append("Where the nodes come from; its options are below `backend`.\n")
     for file in sorted(ROOT.glob("backends/*/conf/backend/*.yaml")):

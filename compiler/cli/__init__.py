@@ -71,6 +71,10 @@ def _dispatch(arguments: Arguments) -> int:
         from . import runs
 
         return runs.COMMANDS[command](arguments)
+    if command == "init":
+        from . import init
+
+        return init.COMMANDS[command](arguments)
     if command in ("completion", "_complete"):
         from . import completion
 

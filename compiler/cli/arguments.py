@@ -31,6 +31,7 @@ COMMANDS = {
     "shell": "",
     "clean": "",
     "watch": "live progress of a run: jobc watch DIR",
+    "init": "write a site profile, by looking and asking: jobc init lab",
     "completion": 'shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
@@ -54,8 +55,9 @@ USAGE = {
     "verify": "DIR …",
     "explain": "[CODE …]",
     "completion": "bash",
+    "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
-TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", *RUN_OPTIONS}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", *RUN_OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Arguments:
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
         """The user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
-        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
+        home = user_config()
         project = Path("jobc")
         found = [("input", self.config_dir)] if self.config_dir else []
         if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is no config folder
@@ -89,6 +91,11 @@ class Arguments:
         if home.is_dir():
             found.append(("user", home))
         return tuple((root, path.absolute()) for root, path in found)
+
+
+def user_config() -> Path:
+    """The user's own config folder."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
 def parse(argv: Sequence[str]) -> Arguments:

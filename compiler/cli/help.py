@@ -19,6 +19,14 @@ jobc compiles one job spec into the launch files of a backend, and the job runs 
 """
 
 
+INIT_OPTIONS = """
+  NAME        of the site, for cluster=NAME; else what Slurm calls the cluster
+  KEY=VALUE   what the profile is to say: hosts=node[1-4], queue.account=abc, env=venv, python.path=/shared/venv
+  --yes       do not ask; so it is without a terminal
+  --project   to ./jobc/cluster/, for all who work on this project, and not to ~/.config/jobc/cluster/
+  --force     overwrite a profile that is there"""
+
+
 def show_help(arguments: Arguments) -> int:
     if arguments.command not in ("compile", "help"):
         return _show_command(arguments.command)
@@ -47,6 +55,8 @@ def _show_command(command: str) -> int:
         print(f"\nDIR/{command}.sh, with the same options; its --help says what each does")
     else:
         print(f"\n{COMMANDS[command].partition(': jobc')[0]}")
+    if command == "init":
+        print(INIT_OPTIONS)
     if command in ("check", "run"):
         print("\noptions:")
         _show_options()

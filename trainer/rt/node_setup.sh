@@ -74,6 +74,28 @@ find_network() {
   done <<<"$said"
 }
 
+# use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
+# one user makes in /tmp is closed to the others. KEY is where the spec says it.
+use_cache() {
+  find_project "$here"
+  # shellcheck disable=SC2016 # the text $UID
+  cache=${1//'$UID'/$UID}
+  cache=$(under_project "${cache/#\~\//$HOME/}")
+  mkdir -p -- "$cache" 2>/dev/null && [[ -r $cache && -x $cache ]] ||
+    lacking "the cache folder $cache cannot be used on $(uname -n)" "$2=FOLDER names another"
+}
+
+# use_own_cache FOLDER KEY: the same for what will be executed: nobody else may have made it, or write there.
+use_own_cache() {
+  local before
+  before=$(umask)
+  umask 077
+  use_cache "$@"
+  umask "$before"
+  [[ -O $cache && -w $cache ]] ||
+    lacking "the cache folder $cache on $(uname -n) belongs to another user" "$2=FOLDER names another; \$UID in it is yours"
+}
+
 # lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
 lock_ports() {
   local folder=${TMPDIR:-/tmp}

@@ -1,0 +1,168 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# engine.sh: what is Slurm's own in job aorta: takes the place of functions of run.sh of the same name.
+# Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end.
+
+# ---- the jobs of a run
+
+# record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
+record_job() {
+  local file=$run/state/job_$2
+  printf '%s\n' "job_id=$1" "exit=${3:-}" "reason=${4:-}" >"$file.$$" && mv -- "$file.$$" "$file"
+}
+
+# job_file RUN: that of its newest attempt.
+job_file() {
+  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
+}
+
+# job_state RUN: `STATE REASON` as squeue says it, or nothing when Slurm does not have the job any more.
+job_state() {
+  local file said
+  file=$(job_file "$1")
+  [[ -n $file ]] || return 0
+  if said=$(squeue --noheader --jobs="$(key "$file" job_id)" --states=all --format='%T %r' 2>&1); then
+    printf '%s' "$said"
+  elif [[ $said != *[Ii]'nvalid job id'* ]]; then
+    die 1 "cannot ask Slurm about job $(key "$file" job_id): ${said##*: }" 'sinfo shows whether the controller answers'
+  fi
+}
+
+is_live() {
+  case $(job_state "$1") in
+    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) return 1 ;;
+  esac
+}
+
+# run_status RUN: in words.
+run_status() {
+  local file state reason code
+  file=$(job_file "$1")
+  if [[ -z $file ]]; then
+    echo 'not submitted'
+    return
+  fi
+  read -r state reason <<<"$(job_state "$1")" || true
+  case $state in
+    PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
+    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING)
+      if [[ -e $1/control/STOP ]]; then
+        echo "stopping, job $(key "$file" job_id)"
+      elif [[ $state == RUNNING ]]; then
+        echo "live, job $(key "$file" job_id)"
+      else
+        echo "job $(key "$file" job_id) is $state"
+      fi
+      ;;
+    *)
+      code=$(key "$file" exit)
+      if [[ -z $code && -e $1/control/STOP ]]; then
+        echo "stopped by stop.sh before it had started, job $(key "$file" job_id)"
+      elif [[ $state == CANCELLED && $code == 75 ]]; then
+        echo "job $(key "$file" job_id) was cancelled by hand, and saved; submit.sh --resume $(basename -- "$1") goes on"
+      elif [[ -n $code ]]; then
+        ended "$1" "$code"
+      else
+        echo "failed: job $(key "$file" job_id) ended without a word${state:+ as $state}: cancelled by hand, or its node was lost"
+      fi
+      ;;
+  esac
+}
+
+# run_code RUN, run_reason RUN: of its newest job.
+run_code() {
+  key "$(job_file "$1")" exit
+}
+run_reason() {
+  local first
+  first=$1/exit/$(last_attempt "$1")/first
+  if [[ -f $first ]]; then
+    echo "node $(key "$first" node): $(key "$first" reason)"
+  else
+    key "$(job_file "$1")" reason
+  fi
+}
+
+# pending REASON: why a job waits (squeue manual, JOB REASON CODES).
+pending() {
+  case $1 in
+    Resources) echo 'it is next, and waits until nodes are free' ;;
+    Priority) echo 'jobs with a higher priority come first' ;;
+    Dependency) echo 'the jobs in queue.after have not ended' ;;
+    DependencyNeverSatisfied) echo 'a job in queue.after failed, so it will never start: stop.sh removes it' ;;
+    BeginTime) echo 'Slurm starts it again in a moment' ;;
+    JobHeldUser) echo 'it is held: scontrol release' ;;
+    JobHeldAdmin) echo 'an administrator holds it' ;;
+    ReqNodeNotAvail*) echo 'nodes it asks for are down, drained or reserved: see sinfo -R' ;;
+    NodeDown) echo 'a node it needs is down: see sinfo -R' ;;
+    PartitionNodeLimit) echo 'it asks for more nodes than the partition has or allows, so it will never start' ;;
+    PartitionTimeLimit) echo 'it asks for more time than the partition allows, so it will never start' ;;
+    PartitionDown | PartitionInactive) echo 'the partition takes no jobs now' ;;
+    BadConstraints) echo 'no node can do what it asks for, so it will never start' ;;
+    Assoc* | QOS* | MaxJobs*) echo "a limit of the account or its quality of service ($1)" ;;
+    Reservation) echo 'its reservation has not begun' ;;
+    Licenses) echo 'it waits for licenses' ;;
+    None | '') echo 'the scheduler has not looked at it yet' ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue.
+signal_nodes() {
+  local id
+  id=$(key "$(job_file "$2")" job_id)
+  case $1:$(job_state "$2") in
+    KILL:* | *:PENDING*) scancel "$id" ;;
+    *) scancel --signal="$1" "$id" 2>/dev/null || true ;;
+  esac
+}
+
+# ---- in the job
+
+# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention, which is not srun's STATUS, the largest.
+worst_exit() {
+  local wanted
+  for wanted in 65 71 1 69 75; do
+    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
+      echo "$wanted"
+      return
+    fi
+  done
+  echo "$(($3 ? 1 : 0))"
+}
+
+# may_requeue CODE ASKED: after the time limit, or when a peer was lost; not after scancel by hand, not after stop.sh.
+may_requeue() {
+  [[ $1 == 69 || ($1 == 75 && $2 == time) ]] && [[ ! -e $run/control/STOP ]] &&
+    scontrol show job "$SLURM_JOB_ID" | grep -q 'JobState=RUNNING'
+}
+
+# ---- from the submit host
+
+# clean COMMAND…: without what an outer allocation would put into a new job (SLURM_CPU_BIND cuts its cores), and without
+# whatever else this shell has: Slurm stores the environment of a job.
+clean() {
+  local name kept=()
+  for name in HOME USER LOGNAME SHELL PATH LANG LC_ALL TZ MODULEPATH MODULESHOME LMOD_CMD SLURM_CONF JOBC_RUN_ROOT; do
+    if [[ -n ${!name:-} ]]; then kept+=("$name=${!name}"); fi
+  done
+  env -i "${kept[@]}" "$@"
+}
+
+# wait_for_job RUN: until Slurm is done with it; the exit code of the job.
+wait_for_job() {
+  local code
+  while is_live "$1"; do sleep 2; done
+  code=$(key "$(job_file "$1")" exit)
+  echo "run $(basename -- "$1"): $(run_status "$1")"
+  return "${code:-1}"
+}
+
+# on_nodes [SRUN OPTION…] -- PAYLOAD COMMAND…: task.sh on nodes as the job would get them, in an allocation of ten minutes.
+on_nodes() {
+  local flags more=()
+  while [[ $1 != -- ]]; do more+=("$1") && shift; done
+  shift
+  mapfile -t flags < <(sed -n 's/^#SBATCH //p' "$artifact/job.sbatch" |
+    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency)')
+  clean srun "${flags[@]}" --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
+}
