@@ -40,6 +40,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_RUN_ID", "backend", "text", "name of this run, e.g. 20260131-120000-1f2e"),
     Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job id"),
     Variable("JOBC_NODE_RANK", "backend", "index", "this node among the nodes of the job"),
+    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job, as people read them: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
     Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node.sh chooses, one node only"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
@@ -76,6 +77,7 @@ class Env:
     run_id: str | None
     job_id: str | None
     node_rank: int | None
+    node_list: str | None
     head_addr: str | None
     head_port: int | None
     attempt: int | None

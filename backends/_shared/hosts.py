@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, VERBS
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
@@ -25,7 +25,7 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
-    "launcher": ("torchrun", "spawn"),
+    "launcher": NODE_LAUNCHERS,
     "setup.kind": ("none", "venv", "conda", "uv", "modules"),
     "code.kind": ("snapshot", "shared", "none"),
     "secret_kinds": ("env", "file"),

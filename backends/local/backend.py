@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, VERBS
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
@@ -40,7 +40,7 @@ class LocalBackend:
         RuntimeVar.HEAD_PORT: Spelling(Scope.SUBMIT, "plan.rendezvous.port, or a free port for 0"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "launcher": ("torchrun", "spawn"),
+        "launcher": NODE_LAUNCHERS,
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
         "secret_kinds": ("env", "file"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, VERBS
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
@@ -48,7 +48,7 @@ class SlurmBackend:
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "launcher": ("torchrun", "spawn"),
+        "launcher": NODE_LAUNCHERS,
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
         "secret_kinds": ("env", "file"),

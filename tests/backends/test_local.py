@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from jobc.compiler.driver import compile_job
 from jobc.compiler.golden import read_case
@@ -46,15 +43,3 @@ def test_lib_is_the_trainer_of_this_jobc() -> None:
     lib = {a.path: a.text for a in compile_job(read_case(GOLDEN / "two_processes")).artifacts if "lib/" in a.path}
     sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     assert lib == {f"lib/jobc_trainer/{p.relative_to(root).as_posix()}": p.read_text() for p in sources}
-
-
-SHELLCHECK = shutil.which("shellcheck")
-MEANT = "SC2016,SC1003,SC2088"  # `$`, `\\` and `~` in single quotes: the user's text is data
-
-
-@pytest.mark.parametrize("case", [p.name for p in sorted(GOLDEN.iterdir()) if (p / "expected").is_dir()])
-def test_shellcheck_has_nothing_to_say(case: str) -> None:
-    assert SHELLCHECK, "shellcheck is in the extra `dev`"
-    scripts = [str(p) for p in sorted((GOLDEN / case / "expected").glob("*.sh"))]
-    done = subprocess.run([SHELLCHECK, f"--exclude={MEANT}", *scripts], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,4 +151,17 @@ def test_sbatch_by_hand_makes_its_own_run(cluster: Cluster, tmp_path: Path) -> N
     job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
     out = f"--output={tmp_path}/hand.log"
     cluster.login.run(["sbatch", "--wait", out, str(job.artifact / "job.sbatch")], cwd=job.project, check=True)
+    assert "done (exit 0)" in job("status.sh")[1]
+
+
+def test_nodes_start_by_hand_in_any_order(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("nodes=3", "procs=2", "launcher=spawn")
+    job = make(cluster, tmp_path / "hand", "ssh", *words, command=("program.py", "-", "1"))
+    code, said = job("submit.sh", "--only-prepare")
+    assert code == 0 and said.strip() == str(job.run)
+    node_sh = job.run / "artifact" / "0" / "node.sh"
+    started = [cluster.nodes[rank].popen([node_sh, str(rank)], stdout=subprocess.PIPE) for rank in (2, 0, 1)]
+    said = "".join(process.communicate(timeout=60)[0] for process in started)
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    assert "world size 6, on node1,node2,node3" in said
     assert "done (exit 0)" in job("status.sh")[1]

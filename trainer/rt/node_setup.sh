@@ -72,14 +72,14 @@ activated() {
   if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
 }
 
-# find_python WORD NEEDS_TORCH: sets `python`.
+# find_python WORD [torch]: sets `python`, one that has torch when that is needed.
 find_python() {
   local status=0
   python=$(type -P -- "$1") || fail 65 "python not found: $1" 'python.interpreter names another one; env=venv, conda, uv or modules brings one'
   [[ $python == /* ]] || python=$PWD/$python
   (cd / && "$python" - "$2" >/dev/null 2>&1) <<'PYTHON' || status=$?
 import importlib.util, sys
-sys.exit(3 if sys.version_info < (3, 10) else 4 if sys.argv[1] == "true" and not importlib.util.find_spec("torch") else 0)
+sys.exit(3 if sys.version_info < (3, 10) else 4 if sys.argv[1] == "torch" and not importlib.util.find_spec("torch") else 0)
 PYTHON
   case $status in
     0) ;;
@@ -87,4 +87,12 @@ PYTHON
     4) lacking "no torch in the environment of $python" "$python -m pip install torch" ;;
     *) fail 65 "python does not start: $python (exit $status)" "$python -V" ;;
   esac
+}
+
+# need_launch_module: for launcher=torch_distributed_launch; a later torch will not have it (deprecated since 1.9).
+need_launch_module() {
+  local torch
+  torch=$(cd / && "$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || return 0
+  [[ -f $torch/distributed/launch.py ]] ||
+    lacking "the torch in $torch has no torch.distributed.launch any more" 'launcher=torchrun, and the program reads LOCAL_RANK from its environment'
 }

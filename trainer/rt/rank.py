@@ -1,6 +1,6 @@
 """Wrapper around one rank: its log file, its signals, and an exit code that survives the launcher.
 
-Usage  python -I -S rank.py -- COMMAND…
+Usage  python -I -S rank.py [--local-rank=N] -- COMMAND…     (the option: torch.distributed.launch puts it there)
 In     RANK from the launcher, JOBC_RUN_DIR and JOBC_ATTEMPT from node.sh
 Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
 
@@ -20,7 +20,7 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
     sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
     __package__ = "rt"
 
-from . import exit_codes, processes
+from . import exit_codes, local_rank, processes
 from .run_folder import RunFolder, write_small
 from .signal_queue import SignalQueue
 
@@ -31,7 +31,8 @@ DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
 
 def main(argv: list[str]) -> int:
     """The exit code for the launcher."""
-    command = argv[1:] if argv[:1] == ["--"] else argv
+    given, command = local_rank.split(argv)
+    command = local_rank.insert(command, given)
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
     processes.die_with_parent()
     try:

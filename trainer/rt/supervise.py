@@ -30,6 +30,7 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
 from . import exit_codes, processes
 from .console import Console
 from .enclosure import start_enclosed
+from .header import header
 from .peers import Peers
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
@@ -99,6 +100,9 @@ class Supervisor:
         self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int:
+        if self.node == 0:
+            for line in header(os.environ):
+                self._say(line)
         output, write_end = os.pipe()
         # a launcher tells every failure of a rank, at length; what counts is told here
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")

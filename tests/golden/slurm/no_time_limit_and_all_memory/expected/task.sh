@@ -3,6 +3,7 @@
 # usage: srun --ntasks-per-node=1 … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
 
 set -euo pipefail
+: "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
 unset JOBC_INIT_FROM
@@ -12,6 +13,7 @@ export JOBC_RUN_DIR=$1
 export JOBC_RUN_ID=${1##*/}
 export JOBC_ATTEMPT=$2
 export JOBC_NODE_RANK=$SLURM_NODEID
+export JOBC_NODE_LIST=$SLURM_STEP_NODELIST
 JOBC_HEAD_ADDR=$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)
 export JOBC_HEAD_ADDR
 export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in the run folder

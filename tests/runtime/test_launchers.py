@@ -1,0 +1,62 @@
+"""What a program sees of its launcher, and what the head says of a run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from jobc.trainer.rt import local_rank
+from jobc.trainer.rt.header import header
+
+from .conftest import Job
+
+PROGRAM = ("import os, sys; print('got', *sys.argv[1:], 'at', os.environ['LOCAL_RANK'])",)
+
+
+@pytest.mark.engine
+def test_torch_distributed_launch_gives_the_program_its_local_rank(job: Callable[..., Job]) -> None:
+    demo = job(launcher="torch_distributed_launch")
+    (demo.folder / "train.py").write_text(*PROGRAM)
+    demo = job(launcher="torch_distributed_launch", command=(sys.executable, str(demo.folder / "train.py"), "$x"))
+    code, output = demo.run("submit.sh")
+    assert code == 0, output
+    for rank in range(2):
+        text = (demo.only_run / f"logs/rank_{rank:02}.log").read_text()
+        assert re.search(rf"^got --local[-_]rank={rank} \$x at {rank}$", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["python3", "train.py", "--lr", "1"], ["python3", "train.py", "--local_rank=1", "--lr", "1"]),
+        (["python3", "-m", "mine", "x.py"], ["python3", "-m", "mine", "--local_rank=1", "x.py"]),
+        (["./train", "x"], ["./train", "--local_rank=1", "x"]),
+        (["python3", "-m", "jobc_trainer"], ["python3", "-m", "jobc_trainer"]),
+    ],
+)
+def test_the_argument_stands_where_the_launcher_would_put_it(command: list[str], expected: list[str]) -> None:
+    given, rest = local_rank.split(["--local_rank=1", "--", *command])
+    assert local_rank.insert(rest, given) == expected
+    given, rest = local_rank.split(["--", *command])
+    assert local_rank.insert(rest, given) == command
+
+
+def test_the_header_says_where_the_run_is() -> None:
+    variables = {
+        "RUN_ID": "first", "JOB_NAME": "demo", "ATTEMPT": "2", "JOB_ID": "4711", "NODES": "4", "PROCS": "2",
+        "NODE_LIST": "node[1-4]", "HEAD_ADDR": "node1", "HEAD_PORT": "23456", "GPUS": "2",
+    }  # fmt: skip
+    environ = {f"JOBC_{name}": value for name, value in variables.items()} | {"CUDA_VISIBLE_DEVICES": "0,3"}
+    first, second, third = header(environ)
+    assert first == "run first of demo, attempt 2, job 4711 of the engine"
+    assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456"
+    assert third.startswith("GPUs of this node: 0 3")
+
+
+def test_every_run_begins_with_its_header(job: Callable[..., Job]) -> None:
+    demo = job(command=("true",))
+    output = demo.run("submit.sh")[1]
+    assert re.search(r"^jobc: run \S+ of demo, attempt 0\njobc: 1 node x 2 ranks = world size 2, on ", output, re.M)

@@ -1,0 +1,51 @@
+"""What the head of every run says first, whatever backend started it: job, nodes, meeting point, GPUs.
+
+run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
+4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456
+GPUs of this node: 0 1 (NVIDIA H100 80GB HBM3)
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+NVIDIA_SMI_S = 10.0  # it hangs when a driver is broken; the checks of preflight.sh say so
+
+
+def header(environ: Mapping[str, str]) -> Iterator[str]:
+    """Its lines, from the JOBC_ variables of node.sh and the backend."""
+    nodes, procs, job_id = int(environ["JOBC_NODES"]), int(environ["JOBC_PROCS"]), environ.get("JOBC_JOB_ID", "")
+    engine = f", job {job_id} of the engine" if job_id and job_id != environ["JOBC_RUN_ID"] else ""
+    yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
+    hosts = environ["JOBC_NODE_LIST"]
+    meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
+    size = f"{_count(nodes, 'node')} x {_count(procs, 'rank')} = world size {nodes * procs}"
+    yield f"{size}, on {hosts}; they meet at {meet}"
+    if int(environ.get("JOBC_GPUS") or 0):
+        yield f"GPUs of this node: {gpus(environ) or 'none are seen'}"
+
+
+def gpus(environ: Mapping[str, str]) -> str:
+    """Those that the ranks may use: as the engine set them, else as the driver lists them; their names if known."""
+    chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
+    files = sorted(int(path.name[6:]) for path in Path("/dev").glob("nvidia[0-9]*") if path.name[6:].isdigit())
+    listed = chosen.replace(",", " ") or " ".join(map(str, files))
+    names = sorted(set(_names()))
+    return f"{listed} ({', '.join(names)})" if listed and names else listed
+
+
+def _names() -> list[str]:
+    try:
+        asked = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+            check=False, capture_output=True, text=True, timeout=NVIDIA_SMI_S,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return asked.stdout.splitlines() if asked.returncode == 0 else []
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,27 @@
+"""The argument `--local-rank=N` of torch.distributed.launch, put where the program expects it.
+
+That launcher runs `PYTHON WRAPPER --local-rank=N -- COMMAND` (--local_rank=N before torch 2.0); without a wrapper it
+would run `PYTHON train.py --local-rank=N ARGUMENTS` (torch/distributed/launch.py, torch 1.11 to 2.13).
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """(the launcher's argument, if any; the command) from the words that the wrapper was called with."""
+    at = 1 if argv[:1] and re.fullmatch(r"--local[-_]rank=\d+", argv[0]) else 0
+    rest = argv[at:]
+    return argv[:at], rest[1:] if rest[:1] == ["--"] else rest
+
+
+def insert(command: list[str], given: list[str]) -> list[str]:
+    """The command with `given` right behind the program: behind `train.py`, behind `-m MODULE`, else behind the first
+    word. The bundled trainer reads the environment and takes none."""
+    if not given or (command[1:2] == ["-m"] and command[2].startswith("jobc_trainer")):
+        return command
+    words = [*command, ""]
+    script = next((i for i, word in enumerate(words[:-1]) if word.endswith(".py")), None)
+    at = 3 if words[1] == "-m" else 1 if script is None else script + 1
+    return [*command[:at], *given, *command[at:]]
