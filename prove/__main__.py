@@ -26,6 +26,7 @@ from . import (
     kill_and_resume,
     learns,
     lost_node,
+    ports,
     same_seed,
     saved_step,
     stopped,
@@ -50,6 +51,7 @@ CAMPAIGNS = [
         lost_node,
         cut_link,
         saved_step,
+        ports,
     )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobc.compiler.driver import Request, compile_job, write_job
-from jobc.tests.testbed import Cluster, Process, Shape, wait_for
+from jobc.tests.testbed import Cluster, Process, Seen, Shape, wait_for
 from jobc.trainer.metrics import read, training_steps
 
 TIMEOUT_S = 180.0
@@ -23,13 +23,12 @@ WAYS = {
     "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
     "slurm": ("backend=slurm",),
 }
-PROCESSES = r"bed_program|supervise\.py|rank\.py|jobc_trainer"  # of a run, on a node
 
 _up: dict[str, Cluster] = {}
 
 
 def cluster(shape: Shape, folder: Path) -> Cluster:
-    """A cluster of that shape whose hosts see `folder`, mended. One is up at a time; trials beside each other share it."""
+    """A cluster of that shape whose hosts see `folder`, mended. One is up at a time; trials of one folder share it."""
     shape = replace(shape, visible=(folder.parent,))
     if repr(shape) in _up:
         _up[repr(shape)].mend()
@@ -138,8 +137,12 @@ class BedJob:
 
     def wait_for_rank_words(self, ranks: int, word: str) -> None:
         """Until the log of each rank has it."""
-        logs = [self.run / "logs" / f"rank_{rank:02}.log" for rank in range(ranks)]
-        self.wait(lambda: all(word in text(log) for log in logs), f"{word!r} of {ranks} ranks")
+
+        def have_said() -> bool:
+            logs = self.project.glob("runs/*/*/logs/rank_*.log")
+            return sum(word in text(log) for log in logs) == ranks
+
+        self.wait(have_said, f"{word!r} of {ranks} ranks")
 
     def said(self) -> str:
         """What the job and its nodes logged."""
@@ -147,7 +150,13 @@ class BedJob:
         return "".join(f"--- {log.name}\n{text(log)[-1500:]}" for log in logs)
 
     def nodes_with_processes(self) -> list[str]:
-        return sorted(self.cluster.processes(PROCESSES))
+        return [host.hostname for host in self.cluster.nodes if any(map(self.has_started, host.processes()))]
+
+    def has_started(self, seen: Seen) -> bool:
+        """Is that process one of this job? An engine's own daemons are not."""
+        return str(self.project) in seen.command or seen.environment.get("JOBC_RUN_DIR", "").startswith(
+            str(self.project)
+        )
 
 
 def text(file: Path) -> str:

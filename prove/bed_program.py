@@ -16,15 +16,15 @@ head, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
 def meet() -> None:
-    """Rank 0 listens, as torch's store does; each of the others says its run and number, and is answered."""
-    greeting = f"{os.environ['JOBC_RUN_ID']} {rank}\n".encode()
+    """Rank 0 listens, as torch's store does; each of the others says its number and its run, and is answered."""
+    run = os.environ["JOBC_RUN_DIR"]
     if rank == 0:
         with socket.create_server(("", port), reuse_port=False) as server:
             for _ in range(world - 1):
                 peer, _ = server.accept()
                 with peer, peer.makefile("rwb") as line:
-                    run, number = line.readline().split()
-                    assert run.decode() == os.environ["JOBC_RUN_ID"], f"rank {number} of run {run!r} came"
+                    number, theirs = line.readline().decode().rstrip("\n").split(" ", 1)
+                    assert theirs == run, f"rank {number} of {theirs} came"
                     line.write(b"welcome\n")
         return
     deadline = time.monotonic() + 30
@@ -37,7 +37,7 @@ def meet() -> None:
                 raise
             time.sleep(0.05)
     with peer, peer.makefile("rwb") as line:
-        line.write(greeting)
+        line.write(f"{rank} {run}\n".encode())
         line.flush()
         assert line.readline() == b"welcome\n"
 
@@ -54,6 +54,6 @@ if what == "ignores":
 elif what == "saves":
     signal.signal(signal.SIGTERM, save)
 meet()
-print("up", flush=True)
+print("up at port", port, flush=True)
 while what != "meets":
     time.sleep(60)

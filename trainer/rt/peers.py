@@ -2,7 +2,8 @@
 
 Every supervisor touches its own state file now and then. Node 0 watches all others, they watch node 0: so a node that
 lost its power or its link is noticed by somebody, also when the program of the ranks has no timeout of its own.
-The first node that fails says so in exit/ATTEMPT/first, and all others end. A lost peer has a name: whichever host does
+The first node that fails says so in exit/ATTEMPT/first, the first that is told to end in exit/ATTEMPT/stop, and all
+others end. A lost peer has a name: whichever host does
 not answer on the network.
 """
 
@@ -38,6 +39,9 @@ class Peers:
         first = read_small(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
+        stop = read_small(self.run.first_stop)
+        if stop and stop[1].get("node") != str(self.node):
+            return f"node {stop[1].get('node')} was told to end ({stop[1].get('reason')})"
         if time.monotonic() < self.next_beat:
             return ""
         self.next_beat = time.monotonic() + BEAT_S
@@ -66,6 +70,12 @@ class Peers:
         if self.others and code not in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             with contextlib.suppress(OSError):
                 write_small(self.run.first_failure, str(code), {"node": self.node, "reason": reason}, keep=True)
+
+    def share_stop(self, reason: str) -> None:
+        """This node ends before its time, so the others have to save as well: a program may not notice by itself."""
+        if self.others:
+            with contextlib.suppress(OSError):
+                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason}, keep=True)
 
     def unreachable(self) -> str:
         """Which nodes do not answer, in words, or "". Any port will do: a refusal is an answer."""

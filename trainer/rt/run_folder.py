@@ -43,6 +43,11 @@ class RunFolder:
         """Which node failed first, and why: written by that node, once."""
         return self.path / "exit" / str(self.attempt) / "first"
 
+    @property
+    def first_stop(self) -> Path:
+        """Which node was told first to end before its time, and by what: written by that node, once."""
+        return self.path / "exit" / str(self.attempt) / "stop"
+
     def node_log(self, node: int) -> Path:
         return self.path / "logs" / f"node_{node:02}.log"
 

@@ -151,6 +151,7 @@ class Supervisor:
                 self._kill(f"a second {_name(number)}")
             elif not self._is_stopping():
                 self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
+                self.peers.share_stop(_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
@@ -183,6 +184,7 @@ class Supervisor:
                         processes.signal_process(pid, ticks, number)
         elif self._some_were_preempted():
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
+            self.peers.share_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
         """What the wrapper of a running rank wrote."""
