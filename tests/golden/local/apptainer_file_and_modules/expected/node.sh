@@ -21,6 +21,8 @@ nodes=1
 procs=1
 gpus=0
 launcher=torchrun
+network=auto
+interface='' # for TCP between nodes; empty: the one that leads to node 0
 rendezvous_port=0
 rendezvous_timeout_s=300
 max_restarts=0
@@ -49,10 +51,14 @@ mounts=( # outside, inside, rw or ro; beside the folders of the run and of the p
 # ---- this node
 
 payload=${2:-train}
+if [[ -z ${JOBC_RUN_DIR:-} && $payload == train && -f $here/../../state/run && -f $here/task.sh ]]; then # by hand
+  exec bash "$here/task.sh" "$(cd -- "$here/../.." && pwd -P)" "${here##*/}" "${1:-0}" train
+fi
 export JOBC_NODE_RANK=${1:-${JOBC_NODE_RANK:-0}}
 export JOBC_RUN_DIR=${JOBC_RUN_DIR:-}
 export JOBC_RUN_ID=${JOBC_RUN_ID:-$(basename -- "$JOBC_RUN_DIR")}
 export JOBC_JOB_ID=${JOBC_JOB_ID:-$JOBC_RUN_ID}
+export JOBC_NODE_LIST=${JOBC_NODE_LIST:-$(uname -n)}
 export JOBC_HEAD_ADDR=${JOBC_HEAD_ADDR:-127.0.0.1}
 export JOBC_HEAD_PORT=${JOBC_HEAD_PORT:-$rendezvous_port}
 export JOBC_ATTEMPT=${JOBC_ATTEMPT:-0}
@@ -62,14 +68,17 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    if ((nodes == 1)); then procs=2; fi
+    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-if [[ $payload == @(train|smoke) ]]; then
-  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
+task=0 # of this node, where the engine starts one for each rank
+if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
+if [[ $payload == @(train|smoke) && $task == 0 ]]; then
+  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
 
@@ -109,7 +118,8 @@ find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
-find_python "$wanted_python" "$([[ $launcher == torchrun || $uses_trainer == true ]] && echo true)"
+find_python "$wanted_python" "$([[ $launcher == torch* || $uses_trainer == true ]] && echo torch)"
+if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
 # The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
@@ -125,6 +135,7 @@ cd -- "$code"
 cd -- /workspace 2>/dev/null || fail 65 'no folder container.workdir in the container' 'container.workdir=null is the folder of the code'
 
 rt=$JOBC_LIB/jobc_trainer/rt
+if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -137,13 +148,19 @@ if [[ $payload == preflight ]]; then
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-$project}"
+    --profile="$network"
+    --interface="$interface"
   )
-  if [[ $launcher == torchrun || $uses_trainer == true ]]; then checks+=(--torch); fi
+  if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
+  if [[ $launcher == torch* || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
 fi
 
 # ---- start the ranks
+
+rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
 wanted_port=$JOBC_HEAD_PORT
 lock_ports
@@ -154,12 +171,11 @@ if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-f
 fi
 if [[ $payload == check ]]; then exit; fi
 
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+# torchrun treats arguments as string.Template, where $$ is a dollar.
+doubled=("${rank[@]//\$/\$\$}")
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
 case $launcher in
   torchrun)
-    export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
-    # torchrun treats arguments as string.Template, where $$ is a dollar.
-    doubled=("${rank[@]//\$/\$\$}")
     launch=(
       "$python" -m torch.distributed.run
       --nnodes="$nodes"
@@ -174,9 +190,26 @@ case $launcher in
       --
       "$python" "${doubled[@]:1}"
     )
+    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
+      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+    fi
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
+    ;;
+  torch_distributed_launch) # for programs that expect --local-rank=N
+    launch=(
+      "$python" -m torch.distributed.launch
+      --nnodes="$nodes"
+      --nproc_per_node="$procs"
+      --node_rank="$JOBC_NODE_RANK"
+      --master_addr="$JOBC_HEAD_ADDR"
+      --master_port="$JOBC_HEAD_PORT"
+      "${doubled[@]:3}"
+    )
+    ;;
+  srun) # has started the other ranks' tasks already; they wait for this one
+    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac

@@ -14,7 +14,6 @@ this_job boxed runs
 code_kind=snapshot
 code_root=.
 uses_trainer=false
-keep_runs=0
 time_limit_s=0
 head_port=0
 
@@ -44,7 +43,6 @@ else
   create_run "$run_id"
   if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 
 export JOBC_RUN_DIR=$run

@@ -41,10 +41,14 @@ command=(
 # ---- this node
 
 payload=${2:-train}
+if [[ -z ${JOBC_RUN_DIR:-} && $payload == train && -f $here/../../state/run && -f $here/task.sh ]]; then # by hand
+  exec bash "$here/task.sh" "$(cd -- "$here/../.." && pwd -P)" "${here##*/}" "${1:-0}" train
+fi
 export JOBC_NODE_RANK=${1:-${JOBC_NODE_RANK:-0}}
 export JOBC_RUN_DIR=${JOBC_RUN_DIR:-}
 export JOBC_RUN_ID=${JOBC_RUN_ID:-$(basename -- "$JOBC_RUN_DIR")}
 export JOBC_JOB_ID=${JOBC_JOB_ID:-$JOBC_RUN_ID}
+export JOBC_NODE_LIST=${JOBC_NODE_LIST:-$(uname -n)}
 export JOBC_HEAD_ADDR=${JOBC_HEAD_ADDR:-127.0.0.1}
 export JOBC_HEAD_PORT=${JOBC_HEAD_PORT:-$rendezvous_port}
 export JOBC_ATTEMPT=${JOBC_ATTEMPT:-0}
@@ -61,8 +65,10 @@ case $payload in
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-if [[ $payload == @(train|smoke) ]]; then
-  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file'
+task=0 # of this node, where the engine starts one for each rank
+if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
+if [[ $payload == @(train|smoke) && $task == 0 ]]; then
+  [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
 
@@ -76,9 +82,9 @@ export JOBC_GPUS=$gpus
 export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/lib
 export JOBC_GRACE_S=$grace_s
+export JOBC_DATA_DIR=/srv/data
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
-export JOBC_DATA_DIR=/srv/data
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL takes
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
@@ -92,7 +98,8 @@ find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
-find_python "$wanted_python" "$([[ $launcher == torchrun || $uses_trainer == true ]] && echo true)"
+find_python "$wanted_python" "$([[ $launcher == torch* || $uses_trainer == true ]] && echo torch)"
+if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
 # The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
@@ -124,12 +131,15 @@ if [[ $payload == preflight ]]; then
     --interface="$interface"
   )
   if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
-  if [[ $launcher == torchrun || $uses_trainer == true ]]; then checks+=(--torch); fi
+  if [[ $launcher == torch* || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
 fi
 
 # ---- start the ranks
+
+rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
 wanted_port=$JOBC_HEAD_PORT
 lock_ports
@@ -140,12 +150,11 @@ if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-f
 fi
 if [[ $payload == check ]]; then exit; fi
 
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+# torchrun treats arguments as string.Template, where $$ is a dollar.
+doubled=("${rank[@]//\$/\$\$}")
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
 case $launcher in
   torchrun)
-    export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
-    # torchrun treats arguments as string.Template, where $$ is a dollar.
-    doubled=("${rank[@]//\$/\$\$}")
     launch=(
       "$python" -m torch.distributed.run
       --nnodes="$nodes"
@@ -166,6 +175,20 @@ case $launcher in
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
+    ;;
+  torch_distributed_launch) # for programs that expect --local-rank=N
+    launch=(
+      "$python" -m torch.distributed.launch
+      --nnodes="$nodes"
+      --nproc_per_node="$procs"
+      --node_rank="$JOBC_NODE_RANK"
+      --master_addr="$JOBC_HEAD_ADDR"
+      --master_port="$JOBC_HEAD_PORT"
+      "${doubled[@]:3}"
+    )
+    ;;
+  srun) # has started the other ranks' tasks already; they wait for this one
+    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# task.sh: one node of job all on Slurm: says what Slurm knows in jobc's words, then starts node.sh.
-# usage: srun --ntasks-per-node=1 … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
+# task.sh: one task of job all on Slurm: says what Slurm knows in jobc's words, then starts node.sh.
+# usage: srun … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
 
 set -euo pipefail
+: "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
 unset JOBC_INIT_FROM
@@ -12,6 +13,7 @@ export JOBC_RUN_DIR=$1
 export JOBC_RUN_ID=${1##*/}
 export JOBC_ATTEMPT=$2
 export JOBC_NODE_RANK=$SLURM_NODEID
+export JOBC_NODE_LIST=$SLURM_STEP_NODELIST
 export JOBC_HEAD_ADDR=$SLURM_STEP_NODELIST # its first host: a container has no scontrol that would say it
 while [[ $JOBC_HEAD_ADDR =~ ^([^],[]*)\[([^],-]+)[^]]*\](.*)$ ]]; do
   JOBC_HEAD_ADDR=${BASH_REMATCH[1]}${BASH_REMATCH[2]}${BASH_REMATCH[3]}

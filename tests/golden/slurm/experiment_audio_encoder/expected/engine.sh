@@ -33,6 +33,17 @@ is_live() {
   esac
 }
 
+# may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
+may_still_run() {
+  local file
+  file=$(job_file "$1")
+  if [[ $file != */job_$(last_attempt "$1") ]]; then
+    echo "attempt $(last_attempt "$1") of it has not been queued yet"
+  elif is_live "$1"; then
+    echo "Slurm has its job $(key "$file" job_id)"
+  fi
+}
+
 # run_status RUN: in words.
 run_status() {
   local file state reason code
@@ -136,6 +147,36 @@ may_requeue() {
     scontrol show job "$SLURM_JOB_ID" | grep -q 'JobState=RUNNING'
 }
 
+# requeue CODE: this job again, after 69 without the nodes that do not answer. By itself Slurm starts it on them again, or
+# waits until they are down (SlurmdTimeout, 300 s): so they leave the job first, and then the next start is without them.
+# Slurm does not let go of the node of this script; when that is lost, it requeues the job itself, after SlurmdTimeout.
+requeue() {
+  local lost='' kept excluded
+  if [[ $1 == 69 ]]; then lost=$(lost_nodes | paste -sd ,); fi
+  if [[ -n $lost ]]; then
+    echo "node $lost does not answer; going on without it"
+    kept=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -Fxv -f <(tr , '\n' <<<"$lost") | paste -sd ,)
+    # it also writes a script for interactive shells into the current folder
+    (cd -- "$run/state" && scontrol update "jobid=$SLURM_JOB_ID" "nodelist=$kept" && rm -f slurm_job_*_resize.*) >/dev/null || true
+    excluded=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/.* ExcNodeList=//p')
+    [[ $excluded != '(null)' ]] || excluded=''
+  fi
+  trap '' TERM # a requeue ends this script, with KillWait (30 s) for what is left to do
+  scontrol requeue "$SLURM_JOB_ID" || return
+  # only a job that waits can be told; one that must have the node waits for it
+  if [[ -n $lost ]]; then scontrol update "jobid=$SLURM_JOB_ID" "excnodelist=${excluded:+$excluded,}$lost" || true; fi
+}
+
+# lost_nodes: those of this job whose slurmd does not take a connection within ten seconds, one a line.
+lost_nodes() {
+  local port node address
+  port=$(scontrol show config | sed -n 's/^SlurmdPort *= *\([0-9]*\).*/\1/p')
+  while read -r node address; do
+    { timeout 10 bash -c "</dev/tcp/$address/$port" || echo "$node"; } 2>/dev/null &
+  done < <(scontrol --oneliner show node "$SLURM_JOB_NODELIST" | sed -n 's/^NodeName=\([^ ]*\) .* NodeAddr=\([^ ]*\) .*/\1 \2/p')
+  wait
+}
+
 # ---- from the submit host
 
 # clean COMMAND…: without what an outer allocation would put into a new job (SLURM_CPU_BIND cuts its cores), and without
@@ -163,6 +204,6 @@ on_nodes() {
   while [[ $1 != -- ]]; do more+=("$1") && shift; done
   shift
   mapfile -t flags < <(sed -n 's/^#SBATCH //p' "$artifact/job.sbatch" |
-    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency)')
-  clean srun "${flags[@]}" --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
+    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)')
+  clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
 }

@@ -172,7 +172,7 @@ lost_nodes() {
   local port node address
   port=$(scontrol show config | sed -n 's/^SlurmdPort *= *\([0-9]*\).*/\1/p')
   while read -r node address; do
-    { timeout 10 bash -c '</dev/tcp/$0/$1' "$address" "$port" || echo "$node"; } 2>/dev/null &
+    { timeout 10 bash -c "</dev/tcp/$address/$port" || echo "$node"; } 2>/dev/null &
   done < <(scontrol --oneliner show node "$SLURM_JOB_NODELIST" | sed -n 's/^NodeName=\([^ ]*\) .* NodeAddr=\([^ ]*\) .*/\1 \2/p')
   wait
 }

@@ -15,10 +15,14 @@ export JOBC_ATTEMPT=$2
 export JOBC_NODE_RANK=$SLURM_NODEID
 export JOBC_NODE_LIST=$SLURM_STEP_NODELIST
 export LOCAL_RANK=$SLURM_LOCALID # a task for each rank; node.sh makes the other variables of the rank from this
-JOBC_HEAD_ADDR=$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)
-export JOBC_HEAD_ADDR
+export JOBC_HEAD_ADDR=$SLURM_STEP_NODELIST # its first host: a container has no scontrol that would say it
+while [[ $JOBC_HEAD_ADDR =~ ^([^],[]*)\[([^],-]+)[^]]*\](.*)$ ]]; do
+  JOBC_HEAD_ADDR=${BASH_REMATCH[1]}${BASH_REMATCH[2]}${BASH_REMATCH[3]}
+done
+JOBC_HEAD_ADDR=${JOBC_HEAD_ADDR%%,*}
 export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in the run folder
 init_from=$(sed -n 's/^init_from=//p' "$1/state/run" 2>/dev/null || true)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 
+if [[ $3 == preflight ]]; then printf 'name\t%s\n' "$SLURMD_NODENAME"; fi # for the table
 exec bash "$artifact/node.sh" "$SLURM_NODEID" "${@:3}"

@@ -16,7 +16,6 @@ this_job job runs
 code_kind=snapshot
 code_root=.
 uses_trainer=false
-keep_runs=0
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
@@ -44,7 +43,6 @@ else
   create_run "$run_id"
   if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 save_secret HF_TOKEN
 

@@ -16,7 +16,6 @@ this_job qwen_image runs
 code_kind=lib
 code_root=.
 uses_trainer=true
-keep_runs=0
 
 detach='' only_prepare='' resume='' fork='' run_id=''
 while (($#)); do
@@ -43,7 +42,6 @@ else
   create_run "$run_id"
   if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 
 if [[ -n $only_prepare ]]; then
