@@ -21,7 +21,7 @@ if said=$(clean sbatch --test-only "$artifact/job.sbatch" 2>&1); then
   echo "ok    Slurm takes the job: ${said#sbatch: }"
 else
   printf 'FAIL  Slurm refuses the job: %s\n' "${said//$'\n'/; }"
-  printf '      hint: `sinfo -l` shows the partitions and their limits, `sinfo -R` why nodes are down\n'
+  printf '      hint: sinfo -l shows the partitions and their limits, sinfo -R why nodes are down\n'
   exit 1
 fi
 if [[ -n $only ]]; then exit; fi
