@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -116,11 +117,17 @@ def test_nccl_and_gloo_get_the_interface_each_in_its_syntax() -> None:
 
 
 def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interfaces, "of_default_route", lambda: "eth0")
-    assert choose_interface("", "127.0.0.1", is_head=True) == "eth0"
-    with pytest.raises(Lacking, match=r"127\.0\.0\.1, the name of node 0, is 127\.0\.0\.1 on this node") as refused:
-        choose_interface("", "127.0.0.1", is_head=False)
+    place = (socket.AF_INET, socket.SOCK_DGRAM, 0, "", ("127.0.1.1", 9))  # as Debian's /etc/hosts has it
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [place])
+    if (default := interfaces.of_default_route()) is not None:
+        assert choose_interface("", "node1", is_head=True) == default
+    with pytest.raises(Lacking, match=r"node1, the name of node 0, is 127\.0\.\d\.1 on this node") as refused:
+        choose_interface("", "node1", is_head=False)
     assert refused.value.code == exit_codes.RENDEZVOUS_FAILED
+
+
+def test_nodes_on_one_machine_talk_over_loopback() -> None:
+    assert choose_interface("", "127.0.0.1", is_head=False) == choose_interface("", "localhost", is_head=True) == "lo"
 
 
 def test_a_name_that_does_not_resolve_is_said(

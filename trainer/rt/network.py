@@ -101,6 +101,8 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                 hint = f"it has {known or 'none'}; without network.interface each node finds its own"
                 raise Lacking(f"network.interface={name}: this node has no such interface with an address", hint)
         return wanted
+    if head == "localhost" or head.startswith("127.") or head == "::1":
+        return "lo"  # all nodes on one machine, as whoever gives this address means it
     try:
         address = interfaces.address_towards(head)
     except OSError as error:
