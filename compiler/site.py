@@ -105,6 +105,8 @@ def torch_is_new_enough(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def what_the_site_requires(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2067 keys that are not set; JC2068 a requirement that is no key."""
+    if not spec.site.requires:
+        return
     known = spec_keys(JobSpec)
     for key in spec.site.requires:
         if key not in known:
