@@ -18,6 +18,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import signal
 import sys
 import time
@@ -30,10 +31,11 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
 from . import exit_codes, processes
 from .console import Console
 from .enclosure import start_enclosed
+from .node_log import NodeLog
 from .peers import Peers
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, judge, log_tail, said_in
+from .verdict import MOST_LINES, judge, left_by, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 NOTICES = (
@@ -79,13 +81,14 @@ class Supervisor:
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
-        self.log = run_folder.open_log(run_folder.node_log(self.node), f"node {self.node}")
+        self.log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.console = Console(sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
             "host": os.uname().nodename,
             "attempt": run_folder.attempt,
+            "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
@@ -99,6 +102,7 @@ class Supervisor:
         self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int:
+        self.in_place = any(re.fullmatch(r"--max-restarts=[1-9]\d*", word) for word in launcher)
         output, write_end = os.pipe()
         # a launcher tells every failure of a rank, at length; what counts is told here
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
@@ -197,8 +201,17 @@ class Supervisor:
         return preempted
 
     def _look_at_peers(self) -> None:
+        self.peers.beat()
+        self._tell_failure()
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
+
+    def _tell_failure(self) -> None:
+        """A rank failed: the peers end now, and not when the launcher has ended its other ranks."""
+        if not self.peers.others or self.in_place:  # a launcher that starts it again decides itself
+            return
+        for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
+            self.peers.tell(end.code, f"rank {end.rank}: {end.reason}", end.rank, end.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -243,7 +256,7 @@ class Supervisor:
             log = self.run_folder.rank_log(first.rank)
             self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
             self._print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
-            ended["first_rank"] = first.rank
+            ended["failed_rank"] = first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             self._say(verdict.reason)
@@ -251,7 +264,8 @@ class Supervisor:
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
         try:
-            self.peers.tell(verdict.code, verdict.reason)
+            blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first else ()
+            self.peers.tell(verdict.code, verdict.reason, *blame)
             write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
             write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
         except OSError as error:
@@ -281,8 +295,7 @@ class Supervisor:
         self._print(f"jobc: {line}\n".encode())
 
     def _print(self, text: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full disk must not end the training
-            os.write(self.log, text)
+        self.log.write(text)
         self.console.write(text)
 
     def _lock(self) -> int:
