@@ -2,7 +2,8 @@
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in ones lie in backends/, others come from any package through the
-entry point group `jobc.backends`. Both go through registry.py and the conformance suite in testing.py.
+entry point group `jobc.backends`. Both go through registry.py and the conformance suite in testing.py (golden.py:
+its cases, trial.py: running what they compile to).
 """
 
 from __future__ import annotations

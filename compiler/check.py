@@ -136,12 +136,12 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
         hint = "image=null; or a backend that has one of container=docker, apptainer, pyxis and pod"
         yield Diagnostic("JC2008", "image is set, but no container runs it", because, hint, key="image")
     if spec.image is None and spec.container.kind != "none":
-        because = f"{spec.container.kind} has nothing to run"
+        because = f"{spec.container.kind} has nothing to run; `image` says what, on a backend that runs containers"
         yield Diagnostic(
             "JC2009",
             f"container={spec.container.kind} needs an image",
             because,
-            "container=none; or image=NAME:TAG with a backend that runs containers",
+            "container=none",
             key="image",
         )
 

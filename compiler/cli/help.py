@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ..registry import PACKAGE
-from .arguments import COMMANDS, RUN_OPTIONS, USAGE, Arguments, option_lines
+from .arguments import COMMANDS, SCRIPTS, USAGE, Arguments, option_lines
 from .completion import groups
+from .scripts import options_of
 
 _INTRO = """\
 jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
@@ -51,17 +52,28 @@ def show_help(arguments: Arguments) -> int:
 def _show_command(command: str) -> int:
     """`jobc VERB --help`: what follows that command."""
     print(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
-    if command in RUN_OPTIONS and command != "watch":
-        print(f"\nDIR/{command}.sh, with the same options; its --help says what each does")
+    if command in SCRIPTS:
+        print(f"\nruns DIR/{command}.sh")
+        _show_script_options(command)
     else:
         print(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
         print(INIT_OPTIONS)
+    if command == "watch":
+        _show_script_options("logs")
     if command in ("check", "run"):
         print("\noptions:")
         _show_options()
         print("\njobc --help lists groups and keys")
     return 0
+
+
+def _show_script_options(verb: str) -> None:
+    """Those of all backends together: there is no artifact yet to ask."""
+    if found := options_of(verb):
+        print(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
+    for option, text in found.items():
+        print(f"  {option:<18} {text}")
 
 
 def _show_options() -> None:

@@ -101,9 +101,46 @@ def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_pat
     code, said = submit(job, way)
     assert code == 1, said
     assert "failed (exit 1: crashed)" in said
-    assert "the disk is broken" in said + read(job.run / "logs" / "node_02.log")
+    check_what_is_shown(said, job)
     assert not cluster.processes("program.py")
-    assert "node 2: rank 4" in job("status.sh")[1]
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_a_rank_that_fails_below_torchrun_is_shown_first_too(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    job = make(cluster, tmp_path / "project", way, "nodes=4", command=("program.py", "2", "60"))
+    code, said = submit(job, way)
+    assert code == 1, said
+    check_what_is_shown(said, job, rank=2)
+
+
+def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
+    """To whoever waits, by status.sh and by logs.sh: the node that failed first and its traceback, then the rest."""
+    told = f"jobc: node 2 failed first: rank {rank}: exit status 1; the end of logs/rank_{rank:02}.log:\n"
+    shown = told + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"
+    assert re.search(f"^{shown}", said, re.MULTILINE) and said.index(told) < said.index("| jobc: node 2 failed"), said
+    status = job("status.sh")[1].splitlines()
+    assert status[1] == f"  reason: node 2: rank {rank}: exit status 1", status
+    assert status[2].startswith("  node 00  ended on node1 at ") and re.search("node 02 .*, exit 1", status[4]), status
+    logs = job("logs.sh")[1]
+    assert re.match(shown, logs) and "\nnode 1  | === jobc: attempt 0, node 1 on node2" in logs, logs
+    assert job("logs.sh", "--node", "2")[1].startswith("=== jobc: attempt 0, node 2 on node3")
+
+
+def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    words = ("nodes=3", "procs=2", "launcher=spawn")
+    job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
+    start(job, way)
+    (job.run / "metrics").mkdir()
+    (job.run / "metrics/rank_02.jsonl").write_text('{"step": 40, "loss": 3.083304286003113}\n{"step": 41, "lo')
+    status = job("status.sh")[1].splitlines()
+    assert re.fullmatch(r"  node 00  up on node1 since .* UTC, last seen \d s ago", status[1]), status
+    assert re.fullmatch(r"  node 01  up on node2 since .* UTC, last seen \d s ago, step 40, loss 3.083", status[2]), (
+        status
+    )
+    logs = job("logs.sh")[1]
+    assert all(f"node {node}  | === jobc: attempt 0, node {node} on node{node + 1}" in logs for node in range(3)), logs
+    assert "node 0  | up\n" in logs
+    assert job("stop.sh")[0] == 0
 
 
 def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_path: Path, way: str) -> None:

@@ -290,7 +290,7 @@ def test_status_reads_step_and_loss_and_survives_a_torn_line(job):
     metrics = demo.only_run / "metrics"
     metrics.mkdir()
     (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 3.083304286003113, "lr": 1}\n{"step": 41, "lo')
-    assert "  step 40, loss 3.083\n" in demo.run("status.sh")[1]
+    assert ", exit 0, step 40, loss 3.083\n" in demo.run("status.sh")[1]
 
 
 def test_a_dead_supervisor_is_told_from_a_live_one(job):

@@ -5,7 +5,6 @@ A small file is `key=value` lines, so that bash reads it as easily as Python.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -40,7 +39,7 @@ class RunFolder:
 
     @property
     def first_failure(self) -> Path:
-        """Which node failed first, and why: written by that node, once."""
+        """Which node failed first, and why (peers.py)."""
         return self.path / "exit" / str(self.attempt) / "first"
 
     @property
@@ -89,23 +88,15 @@ class RunFolder:
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
 
 
-def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, keep: bool = False) -> None:
-    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one.
-
-    keep: a file that is there already stays, whoever is first
-    """
+def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None) -> None:
+    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one."""
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        if keep:
-            with contextlib.suppress(FileExistsError):
-                os.link(unfinished, path)
-            unfinished.unlink()
-        else:
-            unfinished.replace(path)
+        unfinished.replace(path)
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise

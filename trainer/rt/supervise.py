@@ -19,6 +19,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import signal
 import sys
 import time
@@ -32,10 +33,11 @@ from . import exit_codes, processes
 from .console import Console
 from .enclosure import start_enclosed
 from .header import header
+from .node_log import NodeLog
 from .peers import Peers
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, judge, log_tail, said_in
+from .verdict import MOST_LINES, judge, left_by, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 NOTICES = (
@@ -82,13 +84,14 @@ class Supervisor:
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
-        self.log = run_folder.open_log(run_folder.node_log(self.node), f"node {self.node}")
+        self.log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.console = Console(sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
             "host": os.uname().nodename,
             "attempt": run_folder.attempt,
+            "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
@@ -102,6 +105,7 @@ class Supervisor:
         self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int:
+        self.in_place = any(re.fullmatch(r"--max-restarts=[1-9]\d*", word) for word in launcher)
         if self.node == 0:
             for line in header(os.environ):
                 self._say(line)
@@ -206,6 +210,8 @@ class Supervisor:
         return preempted
 
     def _look_at_peers(self) -> None:
+        self.peers.beat()
+        self._tell_failure()
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
 
@@ -215,6 +221,13 @@ class Supervisor:
             reason = "the process outside that started the container is gone"
             self.peers.tell(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
+
+    def _tell_failure(self) -> None:
+        """A rank failed: the peers end now, and not when the launcher has ended its other ranks."""
+        if not self.peers.others or self.in_place:  # a launcher that starts it again decides itself
+            return
+        for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
+            self.peers.tell(end.code, f"rank {end.rank}: {end.reason}", end.rank, end.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -261,7 +274,7 @@ class Supervisor:
             log = self.run_folder.rank_log(first.rank)
             self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
             self._print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
-            ended["first_rank"] = first.rank
+            ended["failed_rank"] = first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in said:
@@ -270,7 +283,8 @@ class Supervisor:
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
         try:
-            self.peers.tell(verdict.code, verdict.reason)
+            blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+            self.peers.tell(verdict.code, verdict.reason, *blame)
             write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
             write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
         except OSError as error:
@@ -300,8 +314,7 @@ class Supervisor:
         self._print(f"jobc: {line}\n".encode())
 
     def _print(self, text: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full disk must not end the training
-            os.write(self.log, text)
+        self.log.write(text)
         self.console.write(text)
 
     def _lock(self) -> int:

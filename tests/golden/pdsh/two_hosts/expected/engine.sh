@@ -50,49 +50,20 @@ start_run() {
   follow
 }
 
-# follow: prints what node 0 prints until all nodes have ended; the exit code of the run.
+# follow: prints what the nodes print until all have ended; the exit code of the run.
 follow() {
-  local log=$run/logs/node_00.log printer watcher code first
+  local code
   interrupted=''
-  (trap '' INT && exec tail -n +1 -F -- "$log" 2>/dev/null) &
-  printer=$!
-  # bash may lose a Ctrl-C while a command runs in the foreground, but not in `wait`
-  (trap '' INT && until all_ended; do sleep 0.5; done) &
-  watcher=$!
-  trap 'kill "$printer" "$watcher" 2>/dev/null' EXIT
-  while kill -0 "$watcher" 2>/dev/null; do wait "$watcher" || true; done
-  sleep 0.5 || true # the printer is a little behind
+  follow_logs "$run" "$nodes" 'node_*.log'
   code=$(worst_exit "$run" "$attempt")
-  first=$run/exit/$attempt/first
-  if [[ -f $first && $(key "$first" node) != 0 ]]; then
-    printf 'jobc: node %s failed first; the end of its log:\n' "$(key "$first" node)"
-    tail -n 30 -- "$run/logs/node_$(printf '%02d' "$(key "$first" node)").log"
-  fi
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi
   exit "$code"
 }
 
-# all_ended: every node of the attempt has left its exit code, or is silent.
-all_ended() {
-  (($(num_ended "$run") == nodes)) || { ((SECONDS % 10 == 0)) && ! is_live "$run"; }
-}
-
 # num_ended RUN: how many nodes of its newest attempt have left their exit code.
 num_ended() {
   find "$1/exit/$(last_attempt "$1")" -name 'node_*' 2>/dev/null | wc -l
-}
-
-# worst_exit RUN ATTEMPT: the code that most deserves attention.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  echo 0
 }
 
 # run_status RUN: in words.

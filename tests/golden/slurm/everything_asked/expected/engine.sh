@@ -2,6 +2,9 @@
 # engine.sh: what is Slurm's own in job all: takes the place of functions of run.sh of the same name.
 # Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end.
 
+nodes=4
+live_every_s=5 # between two questions to the controller
+
 # ---- the jobs of a run
 
 # record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
@@ -129,18 +132,6 @@ signal_nodes() {
 
 # ---- in the job
 
-# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention, which is not srun's STATUS, the largest.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  echo "$(($3 ? 1 : 0))"
-}
-
 # may_requeue CODE ASKED: after the time limit, or when a peer was lost; not after scancel by hand, not after stop.sh.
 may_requeue() {
   [[ $1 == 69 || ($1 == 75 && $2 == time) ]] && [[ ! -e $run/control/STOP ]] &&
@@ -189,10 +180,10 @@ clean() {
   env -i "${kept[@]}" "$@"
 }
 
-# wait_for_job RUN: until Slurm is done with it; the exit code of the job.
+# wait_for_job RUN: until Slurm is done with it, printing what its nodes print; the exit code of the job.
 wait_for_job() {
   local code
-  while is_live "$1"; do sleep 2; done
+  follow_logs "$1" "$nodes" 'node_*.log'
   code=$(key "$(job_file "$1")" exit)
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"
