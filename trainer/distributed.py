@@ -20,6 +20,8 @@ from .errors import BrokenInput, RendezvousFailed, StoppedEarly
 from .rt.preflight import GPU_HINT, gpu_text
 from .wait_for_master import wait_for_master
 
+BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the long timeout
+
 
 @dataclass(frozen=True)
 class Group:
@@ -61,10 +63,27 @@ class Group:
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank. May wait long."""
+        return self.from_rank(0, number)
+
+    def from_rank(self, rank: int, number: int) -> int:
+        """The number that `rank` has, on every rank. May wait long."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
-            dist.broadcast(holder, src=0, group=self.slow)
+            dist.broadcast(holder, src=rank, group=self.slow)
         return int(holder)
+
+    def bytes_from(self, rank: int, content: bytes) -> bytes:
+        """The bytes that `rank` has, on every rank; what the others pass does not count. May wait long."""
+        if self.world_size == 1:
+            return content
+        buffer = bytearray(content if self.rank == rank else b"")
+        size = self.from_rank(rank, len(buffer))
+        if self.rank != rank:
+            buffer = bytearray(size)
+        for start in range(0, size, BROADCAST_BYTES):
+            piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            dist.broadcast(piece, src=rank, group=self.slow)
+        return bytes(buffer)
 
     def use_step_timeout(self, seconds: int) -> None:
         """From now on a message between ranks that takes longer than this is a lost peer."""
