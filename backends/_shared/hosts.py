@@ -1,7 +1,8 @@
 """Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh.
 
-Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs
-In     the run folder on storage that the submit host and all nodes see under one path
+Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
+       copies.sh where each host has a run folder of its own (storage.run=node)
+In     the run folder under one path on the submit host and all nodes, whether it is one folder or many
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": ("torchrun", "spawn"),
     "setup.kind": ("none", "venv", "conda", "uv", "modules"),
-    "code.kind": ("snapshot", "shared", "none"),
+    "code.kind": ("snapshot", "shared", "rsync", "none"),
+    "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
     "lifecycle.time_limit_s": ANY,
@@ -35,10 +37,19 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some."""
+    """JC4401: a client that runs commands on hosts needs some; JC4415, JC4416: what storage.run does not go with."""
     if not plan.resources.hosts:
         because, hint = f"{name} starts processes on the hosts that it is told", "hosts=node[1-4], or hosts=a,b"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
+    if plan.code.kind == "rsync" and plan.run.storage == "shared":
+        title, because = (
+            "code=rsync has nowhere to bring the code",
+            "with storage.run=shared all hosts see one copy of it",
+        )
+        yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
+    if plan.run.keep and plan.run.storage == "node":
+        because = "old runs would be removed on the submit host, and stay on all others"
+        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
 
 
 def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
@@ -46,6 +57,8 @@ def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     yield render.table("hosts.txt", plan.resources.hosts, "resources.hosts")
     yield render.template("client.sh.j2", "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
+    if plan.run.storage == "node":
+        yield render.template("hosts/copies.sh.j2", "copies.sh")
     for script in ("task.sh", *VERBS):
         folder = "" if script in ("status.sh", "logs.sh", "stop.sh") else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True)

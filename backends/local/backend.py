@@ -43,6 +43,7 @@ class LocalBackend:
         "launcher": ("torchrun", "spawn"),
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.cpus": ANY,  # as threads of the ranks
         "lifecycle.time_limit_s": ANY,

@@ -51,6 +51,7 @@ class SlurmBackend:
         "launcher": ("torchrun", "spawn"),
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.gpu_type": ANY,
         "resources.cpus": ANY,

@@ -28,8 +28,10 @@ if [[ -n $rank ]]; then
   [[ $rank =~ ^[0-9]+$ ]] || die 2 "--rank takes a number, not $rank"
   log=$run/logs/rank_$(printf '%02d' "$((10#$rank))").log
 fi
+fetch_log "$run" "$log"
 [[ -f $log ]] || die 1 "no $(basename -- "$log") in $run/logs" 'status.sh shows whether the run has started'
 if [[ -n $follow ]] && is_live "$run"; then
-  exec tail -n +1 -f --pid="$(key "$run/state/node_00" pid)" -- "$log"
+  follow_log "$run" "$log"
+  exit
 fi
 exec cat -- "$log"
