@@ -166,7 +166,7 @@ def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
         code, said = job("submit.sh", "--run-id", place)
         rack.nodes[2].run(["umount", job.runs.parent], check=True)
         assert code == 1 and "node3: FAIL  cannot" in said and "it is started on none" in said, said
-        assert "Read-only file system" in said or "No space left" in said, said
+        assert "Read-only file system" in said or "is the disk full?" in said, said
         assert not [host for host in rack.hosts if host.outside(job.runs / place).exists()]
     assert not rack.processes("supervise.py")
 
@@ -225,5 +225,5 @@ def test_a_link_cut_for_5_s_does_no_harm_and_for_good_ends_the_others_within_35_
     assert len(rack.processes("program.py")) == 3 and "live" in job("status.sh")[1]
     rack.nodes[2].cut_link()
     wait_for(lambda: set(rack.processes("program.py")) <= {"node3"}, "an end of the others", 35)
-    status = job("status.sh")[1]
-    assert "failed (exit 69" in status and "node 2 (node3) does not answer" in status, status
+    wait_for(lambda: "failed (exit 69" in job("status.sh")[1], "the verdict: a host may be silent for 90 s", 150)
+    assert "node 2 (node3) does not answer" in job("status.sh")[1]
