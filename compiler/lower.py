@@ -99,6 +99,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             Code,
             kind=lambda s: "lib" if s.command is None else s.code.kind,
             root=lambda s: s.code.root,
+            max_bytes=lambda s: s.code.max_size,
         ),
         network=low.make(
             "network",

@@ -135,10 +135,14 @@ class Mount:
 
 @dataclass(frozen=True)
 class Code:
-    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code."""
+    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
+
+    root: its folder; max_bytes: of what is copied of it
+    """
 
     kind: str = _must("lib")
     root: str = _given()
+    max_bytes: int = _given()
 
 
 @dataclass(frozen=True)

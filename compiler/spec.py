@@ -61,10 +61,16 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class CodeSpec:
-    """How the user's own code reaches the job. kind: snapshot | shared | none | rsync | git | image; root: folder."""
+    """How the user's own code reaches the job.
+
+    kind:     snapshot | shared | none | rsync | git | image
+    root:     folder
+    max_size: of what is copied
+    """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "git", "image"]
     root: Path
+    max_size: Bytes
 
 
 @dataclass(frozen=True)

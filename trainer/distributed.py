@@ -22,6 +22,7 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,13 @@ class Group:
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""
+        return self.from_rank(0, number)
+
+    def from_rank(self, rank: int, number: int) -> int:
+        """The number that `rank` has, on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
-            dist.broadcast(holder, src=0)
+            dist.broadcast(holder, src=rank)
         return int(holder)
 
     def first_does(self, work: Callable[[], str]) -> str:
@@ -83,6 +88,19 @@ class Group:
             while not self.from_first(int(bool(wait([result], BEAT_S).done))):
                 pass
             return result.result()
+
+    def bytes_from(self, rank: int, content: bytes) -> bytes:
+        """The bytes that `rank` has, on every rank; what the others pass does not count."""
+        if self.world_size == 1:
+            return content
+        buffer = bytearray(content if self.rank == rank else b"")
+        size = self.from_rank(rank, len(buffer))
+        if self.rank != rank:
+            buffer = bytearray(size)
+        for start in range(0, size, BROADCAST_BYTES):
+            piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            dist.broadcast(piece, src=rank)
+        return bytes(buffer)
 
     def use_step_timeout(self, seconds: int) -> None:
         """From now on a message between ranks that takes longer than this is a lost peer."""

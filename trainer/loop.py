@@ -11,7 +11,7 @@ import time
 from . import checkpoint
 from .checkpoint_store import replace_durably
 from .console import banner
-from .control import exit_code_when_stopped, save_file, stop_file
+from .control import save_file, stop_file
 from .errors import TrainerError
 from .progress import Progress
 from .rt import exit_codes
@@ -78,8 +78,10 @@ def save(training: Training, done: int, val_loss: float | None) -> None:
 
 
 def stopped(training: Training, signals: StopSignals, done: int) -> int:
-    """The exit code of a run that was asked to stop, after it has been saved."""
-    code = exit_code_when_stopped(training.run_dir)
+    """The exit code of a run that was asked to stop, after it has been saved. The same on all ranks: on nodes with run
+    folders of their own the stop mark comes to one before it comes to another."""
+    num_marks = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
+    code = exit_codes.DONE if num_marks else exit_codes.PREEMPTED
     if training.group.is_first:
         cause = signals.received or "request"
         told = "for good" if code == exit_codes.DONE else "to be resumed"

@@ -1,7 +1,8 @@
 """Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh.
 
-Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs
-In     the run folder on storage that the submit host and all nodes see under one path
+Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
+       copies.sh where each host has a run folder of its own (storage.run=node)
+In     the run folder under one path on the submit host and all nodes, whether it is one folder or many
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
     **containers.honours("docker", "apptainer"),
-    "code.kind": ("snapshot", "shared", "none"),
+    "code.kind": ("snapshot", "shared", "rsync", "none"),
+    "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
     "network.*": ANY,
@@ -39,7 +41,8 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what containers lack."""
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack."""
+    yield from _storage(plan)
     yield from containers.check(name, plan)
     hosts, nodes = used_hosts(plan), plan.topology.nodes
     if not hosts:
@@ -57,12 +60,27 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
     return plan.resources.hosts or plan.queue.nodelist
 
 
+def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4415, JC4416: what storage.run does not go with."""
+    if plan.code.kind == "rsync" and plan.run.storage == "shared":
+        title, because = (
+            "code=rsync has nowhere to bring the code",
+            "with storage.run=shared all hosts see one copy of it",
+        )
+        yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
+    if plan.run.keep and plan.run.storage == "node":
+        because = "clean.sh would remove old runs on the submit host, and leave them on all others"
+        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
+
+
 def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     """hosts.txt, task.sh, engine.sh and the verbs; client.sh.j2 is the backend's own."""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     yield render.table("hosts.txt", used_hosts(plan), key)
     yield render.template("client.sh.j2", "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
+    if plan.run.storage == "node":
+        yield render.template("hosts/copies.sh.j2", "copies.sh")
     for script in ("task.sh", *VERBS):
         folder = "" if script in ("status.sh", "logs.sh", "stop.sh", "clean.sh") else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True)

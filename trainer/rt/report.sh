@@ -1,6 +1,22 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # report.sh: part of run.sh. Status in words, and stopping.
 
+# ---- what other machines know about it: nothing to do where the run folder is seen here. An engine may know better.
+# fetch_news RUN: what every node says about itself.
+fetch_news() {
+  :
+}
+
+# fetch_log RUN LOG: what has been appended to a log since the last time.
+fetch_log() {
+  :
+}
+
+# fetch_logs RUN FILE…: the same for these logs of its folder; FILE may be a pattern.
+fetch_logs() {
+  :
+}
+
 # ---- how it is doing
 # run_status RUN: live, done, stopped, failed, …; in words.
 run_status() {

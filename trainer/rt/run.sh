@@ -182,6 +182,11 @@ node_files() {
 
 # is_live RUN: some node is up, or is on another host and has not ended.
 is_live() {
+  seems_live "$1"
+}
+
+# seems_live RUN: as far as its folder here tells.
+seems_live() {
   local file
   while IFS= read -r file; do
     case $(node_status "$file") in up | elsewhere) return 0 ;; esac

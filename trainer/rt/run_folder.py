@@ -62,6 +62,11 @@ class RunFolder:
         return self.path / "state" / "head"
 
     @property
+    def link_state(self) -> Path:
+        """Where node 0 says how the other supervisors reach it: links.py."""
+        return self.path / "state" / "link"
+
+    @property
     def resume_command(self) -> Path:
         """`command=` and what makes the next attempt; absent where the backend has none, and in smoke.sh."""
         return self.path / "state" / "resume"
@@ -88,13 +93,19 @@ class RunFolder:
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
 
 
-def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None) -> None:
-    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one."""
+def write_small(
+    path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
+) -> None:
+    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one.
+
+    private: nobody else may read it
+    """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        unfinished.touch(0o600 if private else 0o666)
         unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
         unfinished.replace(path)
     except OSError:

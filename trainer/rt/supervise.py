@@ -81,9 +81,9 @@ class Supervisor:
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
         self.starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
 
-        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
+        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
         self.log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.console = Console(sys.stdout.fileno())
         self.state: dict[str, object] = {
@@ -116,10 +116,11 @@ class Supervisor:
         self.keeper = start_enclosed(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
+        self.peers.start()
         status = self._attend(output, signals)
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self._drain(output)
-        return self._conclude(status)
+        return self._conclude(status, signals)
 
     def _attend(self, output: int, signals: SignalQueue) -> int:
         """Serve signals, output and deadlines until the launcher and all below it have ended; its status."""
@@ -259,7 +260,7 @@ class Supervisor:
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
-    def _conclude(self, status: int) -> int:
+    def _conclude(self, status: int, signals: SignalQueue) -> int:
         """Judge, tell, write it down; the exit code."""
         asked = bool(self.asked) or self.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
@@ -282,15 +283,31 @@ class Supervisor:
         self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
-        try:
-            blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
-            self.peers.tell(verdict.code, verdict.reason, *blame)
-            write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
-            write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
-        except OSError as error:
-            self._say(f"cannot write to the run folder: {error}")
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self._wait_for_peers(signals)
+        self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
         self.console.flush()
         return code
+
+    def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
+        try:
+            write_small(path, first_line, keys)
+        except OSError as error:
+            self._say(f"cannot write to the run folder: {error}")
+
+    def _wait_for_peers(self, signals: SignalQueue) -> None:
+        """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
+        self.peers.leave()
+        while self.peers.are_linked:
+            self.peers.beat()
+            self.console.write(b"")
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                self._mark_stopped()
+            if signal.SIGQUIT in arrived:
+                return
 
     def _resume_command(self, code: int) -> str:
         """What to type, said once per run; empty when there is nothing to go on with."""
