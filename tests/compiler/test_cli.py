@@ -293,8 +293,8 @@ def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("verb", "says"),
     [
-        ("submit", "usage: jobc submit DIR [--detach] [--resume ID"),
-        ("logs", "usage: jobc logs DIR [--run ID] [--rank N] [--follow]"),
+        ("submit", "usage: jobc submit DIR [OPTION …]"),
+        ("logs", "  --rank N           the output of global rank N"),
         ("why", "usage: jobc why FILE:LINE"),
         ("run", "--strict"),
     ],
@@ -308,11 +308,11 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
 
 @pytest.mark.parametrize("backend", ["local", "slurm", "ssh"])
 def test_help_names_the_options_of_every_script_of_every_backend(shell: Shell, backend: str) -> None:
-    assert shell.jobc(f"backend={backend}", "hosts=a").returncode == 0
+    assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
     for verb in SCRIPTS:
         script = (shell.project / f"artifacts/job/{backend}/{verb}.sh").read_text()
         usage = re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", script.split("# usage: ")[1].split("\n")[0])
-        assert usage == [option for option in options_in(script) if option != "--"], verb
+        assert sorted(usage) == sorted(options_in(script).keys() - {"--"}), verb
         assert options_in(script).keys() <= options_of(verb).keys()
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
         assert done.returncode == 0 and all(option in done.stdout for option in usage)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # submit.sh: queue job two on Slurm, as a new run or as the next attempt of one.
-# usage: submit.sh [--wait | --detach | --here] [--resume ID | --fork ID] [--run-id ID]
+# usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID | --fork ID] [--run-id ID]
 #   --wait       print what it prints until it ends; the exit code is the job's
 #   --detach     return when it is queued, as without --wait
 #   --here       run in the allocation that this shell is in; else a new job, whatever this shell is in
