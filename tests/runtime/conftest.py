@@ -52,7 +52,9 @@ def plan(**changes: Any) -> SimpleNamespace:
         "secrets": {},
         "setup": {"kind": "none", "lines": (), "python": sys.executable},
         "code": {"kind": "none", "root": "."},
-        "run": {"root": "runs", "keep": 0},
+        "run": {"root": "runs", "keep": 0, "data": None},
+        "resources": {"shm_bytes": None},
+        "container": {"kind": "none", "is_entered": False, "workdir": None},
         "threads_per_rank": 1,
         "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0},
     }
