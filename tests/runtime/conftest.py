@@ -54,6 +54,8 @@ def plan(**changes: Any) -> SimpleNamespace:
         "setup": {"kind": "none", "lines": (), "python": sys.executable},
         "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20},
         "run": {"root": "runs", "keep": 0, "data": None, "storage": "shared"},
+        "resources": {"shm_bytes": None},
+        "container": {"kind": "none", "is_entered": False, "workdir": None},
         "threads_per_rank": 1,
         "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0},
     }
