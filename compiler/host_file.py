@@ -22,9 +22,10 @@ from .diagnostics import CompileError, Diagnostic, nearest
 from .source import read_text
 from .spec import JobSpec
 from .text import COMMAND_LINE, Origin
-from .values import Refused, expand_hostlist
+from .values import Refused, expand_hostlist, fold_hostlist
 
 Folders = Mapping[str, Path]  # root of an origin -> its folder
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=(\d+)")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 
@@ -69,7 +70,7 @@ def read_host_files(
         hosts = _read(typed[1:], origin_of(key), folders, files, key)
         if section:
             held = out[section] = copy.copy(dict(held))
-        held[name] = ",".join(host.name for host in hosts) or None  # type: ignore[index]
+        held[name] = fold_hostlist(tuple(host.name for host in hosts)) or None  # type: ignore[index]
         files.typed[key], files.hosts[key] = typed, hosts
     return out, files
 
@@ -143,6 +144,8 @@ def _lines(text: str, place: Origin, key: str, refused: list[Diagnostic]) -> Ite
 
 def _entry(entry: str) -> list[tuple[str, int | None]]:
     """(name, slots) of each host of one line, or Refused."""
+    if _NAME.fullmatch(entry):  # most lines are such, and some files have ten thousand
+        return [(entry, None)]
     words = entry.split()
     counts = [found for word in words if (found := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]

@@ -7,9 +7,11 @@ int of seconds. A reader takes the text exactly as the user wrote it and returns
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any
 
 
@@ -25,7 +27,7 @@ class Refused(Exception):
 class ValueType:
     """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
 
-    units: the text has a unit that the value has not, so only the text may be written into a file
+    units: the text says what the value does not, a unit, or is far shorter, so only the text is written into files
     """
 
     name: str
@@ -170,10 +172,34 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    seen = [host for host in dict.fromkeys(hosts) if hosts.count(host) > 1]
-    if seen:
-        raise Refused(f"{seen[0]} is listed twice, so two nodes would share a rank", ",".join(dict.fromkeys(hosts)))
+    if len(set(hosts)) < len(hosts):
+        twice = next(host for host, count in Counter(hosts).items() if count > 1)
+        raise Refused(
+            f"{twice} is listed twice, so two nodes would share a rank", fold_hostlist((*dict.fromkeys(hosts),))
+        )
     return hosts
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
+
+
+@lru_cache(maxsize=4)  # a compile shows its hosts in several files, and ten thousand take a while
+def fold_hostlist(hosts: tuple[str, ...]) -> str:
+    """The shortest text that expands to these hosts in this order, but for runs that are apart: `node[1-4],gpu07`."""
+    runs: list[tuple[str, str, str, int, int]] = []  # before the last number, behind it, its first text, value, count
+    for host in hosts:
+        found = _NUMBERED.fullmatch(host)
+        head, number, tail = found.groups() if found else (host, "", "")
+        if runs and found:
+            before, behind, first, value, count = runs[-1]
+            if (before, behind) == (head, tail) and first and number == f"{value + count:0{len(first)}d}":
+                runs[-1] = (before, behind, first, value, count + 1)
+                continue
+        runs.append((head, tail, number, int(number or 0), 1))
+    return ",".join(
+        f"{head}[{first}-{value + count - 1:0{len(first)}d}]{tail}" if count > 1 else f"{head}{first}{tail}"
+        for head, tail, first, value, count in runs
+    )
 
 
 def expand_hostlist(text: str) -> list[str]:
@@ -255,7 +281,7 @@ TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, unit
 Label = Annotated[str, ValueType("a label", _label)]
 Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
-HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Interface = Annotated[str, ValueType("a network interface", _interface)]
 Download = Annotated[str, ValueType("a download", _download)]

@@ -10,6 +10,7 @@ import pytest
 
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.values import expand_hostlist, fold_hostlist
 
 SEED = "192.168.1.10\n192.168.1.11\n"  # as a team has it: the first line is the master
 
@@ -102,6 +103,34 @@ def test_in_a_config_file_it_lies_beside_that_file(tmp_path: Path) -> None:
     assert job.plan.queue.exclude == ("node9",)
     inputs = json.loads(text(job, ".jobc/manifest.json"))["inputs"]
     assert {"input:lists/two", "input:experiment/bad"} < set(inputs)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "folded"),
+    [
+        ("node1 node2 node3", "node[1-3]"),
+        ("gpu08 gpu09 gpu10 gpu12", "gpu[08-10],gpu12"),
+        ("n9 n10 n011", "n[9-10],n011"),
+        ("n99 n100 n0101", "n[99-100],n0101"),
+        ("10.0.0.1 10.0.0.2 a", "10.0.0.[1-2],a"),
+        ("r1-ib r2-ib r2 r1", "r[1-2]-ib,r2,r1"),
+        ("me@a b-01.x b-02.x", "me@a,b-[01-02].x"),
+        ("a", "a"),
+    ],
+)
+def test_a_folded_list_expands_to_the_same_hosts(hosts: str, folded: str) -> None:
+    assert fold_hostlist((*hosts.split(),)) == folded
+    assert expand_hostlist(folded) == hosts.split()
+
+
+def test_ten_thousand_hosts_cost_a_short_line_each() -> None:
+    sizes = []
+    for count in (2, 10_000):
+        Path("list").write_text("".join(f"node{number:05}\n" for number in range(count)))
+        artifacts = compiled("hosts=@list", f"nodes={count}").artifacts
+        sizes.append((len(artifacts), sum(len(artifact.text) for artifact in artifacts)))
+    (files, small), (files_of_many, big) = sizes
+    assert files == files_of_many and (big - small) / 9_998 <= 40
 
 
 def test_all_mistakes_of_a_file_are_told_with_their_lines() -> None:
