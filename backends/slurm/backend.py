@@ -7,16 +7,16 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, VERBS
+from ...compiler.backend import ANY, VERBS, Point
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
-from . import checks
+from . import checks, sweep
 from .options import SlurmOptions
 from .spelling import cpus_per_task, duration, layout, memory, tasks_per_node
 
@@ -55,6 +55,12 @@ class SlurmBackend:
         spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout)}
         for script in ("job.sbatch", "task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **spelt)
+
+    def check_sweep(self, points: Sequence[Point]) -> Iterator[Diagnostic]:
+        yield from sweep.check(points)
+
+    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
+        yield from sweep.emit(points, render)
 
 
 BACKEND = SlurmBackend()
