@@ -8,13 +8,15 @@ its cases, trial.py: running what they compile to).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from .artifact import Artifact
 from .diagnostics import Diagnostic
 from .plan import LaunchPlan
 from .render import Render
+from .sourcemap import SourceMap
 from .words import RuntimeVar, Spelling
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
@@ -50,3 +52,25 @@ class Backend(Protocol):
         A template that the backend's own folder lacks is taken from compiler/templates/, which has every verb but
         submit.sh for engines whose run folder the submit host sees and whose processes it may signal.
         """
+
+
+@dataclass(frozen=True)
+class Point:
+    """One job of a sweep, compiled. place: its folder below the output folder; files: path -> text."""
+
+    place: str
+    plan: LaunchPlan
+    options: Any
+    files: Mapping[str, str]
+    source_map: SourceMap
+
+
+@runtime_checkable
+class SweepingBackend(Backend, Protocol):
+    """A backend that can also start all points of a sweep at once, from one more folder beside theirs."""
+
+    def check_sweep(self, points: Sequence[Point]) -> Iterable[Diagnostic]:
+        """Why these points cannot be started as one; their own folders remain. Nothing = they can."""
+
+    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
+        """The files of that folder, submit.sh among them; lib/ is added. render: the views of the first point."""

@@ -8,6 +8,7 @@ Only compose, and host_file for it, read files; nothing here reads the clock, th
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any
 from .. import __version__
 from . import capabilities, check, directory, neutral, sourcemap
 from .artifact import Artifact
-from .backend import VERBS, Backend
+from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
@@ -59,9 +60,19 @@ class Compiled:
     spec: JobSpec
     plan: LaunchPlan
     backend: Backend
+    options: Any
     artifacts: tuple[Artifact, ...]
     diagnostics: tuple[Diagnostic, ...]
     source_map: SourceMap
+    place: str
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """What starts several points at once. artifacts: none when the diagnostics say why they cannot be."""
+
+    artifacts: tuple[Artifact, ...]
+    diagnostics: tuple[Diagnostic, ...]
     place: str
 
 
@@ -89,7 +100,17 @@ def compile_sweep(request: Request) -> list[Compiled]:
     return compiled
 
 
-def write_job(compiled: Compiled, out: Path, force: bool = False) -> Path:
+def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
+    """For each name and backend of several points the folder that starts them at once, if the backend has one."""
+    found = []
+    for _, group in itertools.groupby(sorted(compiled, key=_name_and_backend), _name_and_backend):
+        points = list(group)
+        if len(points) > 1 and isinstance(points[0].backend, SweepingBackend):
+            found.append(_sweep_folder(points, points[0].backend))
+    return found
+
+
+def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) -> Path:
     """Write the directory below `out`; gives its path. Raises as directory.write()."""
     target = out / compiled.place
     directory.write(target, compiled.artifacts, force)
@@ -134,12 +155,40 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     files = _emit(backend, chosen, plan, options, render)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
-    files += [*neutral.library(), *neutral.identity_files(spec, plan)]
     place = f"{plan.run.folder}/{backend.name}"
-    files.append(Artifact(neutral.PLACE, f"{place}\n"))
-    files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    files.append(directory.manifest(files, __version__, {**_input_digests(), **host_files.digests}))
-    return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
+    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan)]
+    sealed = seal(whole, place, source_map, host_files.digests)
+    return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
+
+
+def seal(files: Sequence[Artifact], place: str, source_map: SourceMap, read: Mapping[str, str]) -> tuple[Artifact, ...]:
+    """All files of a directory: what was made, and below .jobc/ where it lies, where it came from, and its sums.
+
+    read: digests of the files that the spec names, such as hosts=@FILE
+    """
+    whole = [*files, Artifact(neutral.PLACE, f"{place}\n")]
+    whole.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
+    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}))
+    return tuple(whole)
+
+
+def _name_and_backend(compiled: Compiled) -> tuple[str, str]:
+    return compiled.plan.name, compiled.backend.name
+
+
+def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> SweepFolder:
+    first, chosen, place = compiled[0], plugin(backend.name), f"{compiled[0].plan.name}+sweep/{backend.name}"
+    points = [Point(c.place, c.plan, c.options, {a.path: a.text for a in c.artifacts}, c.source_map) for c in compiled]
+    with _of_plugin(chosen, "check a sweep"):
+        found = list(backend.check_sweep(points))
+    if found:
+        spec = first.source_map.spec
+        placed = _placed(found, lambda key: spec[key].origin if key in spec else None)
+        return SweepFolder((), tuple(_stop_on(placed)), place)
+    with _of_plugin(chosen, "emit a sweep"):
+        files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
+    source_map = sourcemap.build(files, first.source_map.table, first.source_map.spec)
+    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
 
 
 def _typed(

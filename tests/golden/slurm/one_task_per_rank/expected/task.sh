@@ -6,9 +6,19 @@ set -euo pipefail
 : "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
+# In somebody's own allocation (--here) srun spreads the tasks as they fit, whatever --ntasks-per-node says.
+if [[ $3 == train && $SLURM_STEP_TASKS_PER_NODE != '2(x2)' ]]; then
+  ((SLURM_PROCID == 0)) || exit 65
+  why="the allocation has room for $SLURM_STEP_TASKS_PER_NODE tasks on its nodes, and this job needs 2(x2)"
+  echo "error: $why; salloc with the options of the #SBATCH lines in job.sbatch" >&2
+  mkdir -p -- "$1/exit/$2"
+  printf '%s\n' 65 node=0 "reason=$why" >"$1/exit/$2/first"
+  exit 65
+fi
+
 unset JOBC_INIT_FROM
 export JOBC_TIME_LIMIT_S=0 # Slurm keeps the time
-export JOBC_JOB_ID=$SLURM_JOB_ID
+export JOBC_JOB_ID=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
 export JOBC_RUN_DIR=$1
 export JOBC_RUN_ID=${1##*/}
 export JOBC_ATTEMPT=$2
