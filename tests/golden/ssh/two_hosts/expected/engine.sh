@@ -52,15 +52,12 @@ start_run() {
 
 # follow: prints what node 0 prints until all nodes have ended; the exit code of the run.
 follow() {
-  local log=$run/logs/node_00.log printer watcher code first
+  local log=$run/logs/node_00.log printer code first
   interrupted=''
   (trap '' INT && exec tail -n +1 -F -- "$log" 2>/dev/null) &
   printer=$!
-  # bash may lose a Ctrl-C while a command runs in the foreground, but not in `wait`
-  (trap '' INT && until all_ended; do sleep 0.5; done) &
-  watcher=$!
-  trap 'kill "$printer" "$watcher" 2>/dev/null' EXIT
-  while kill -0 "$watcher" 2>/dev/null; do wait "$watcher" || true; done
+  trap 'kill "$printer" 2>/dev/null' EXIT
+  until all_ended; do sleep 0.5 || true; done
   sleep 0.5 || true # the printer is a little behind
   code=$(worst_exit "$run" "$attempt")
   first=$run/exit/$attempt/first
