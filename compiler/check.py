@@ -124,16 +124,6 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
         )
 
 
-def restarts_need_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2010"""
-    if spec.lifecycle.max_restarts and spec.launcher != "torchrun":
-        because = "only torchrun restarts ranks in place"
-        hint = "lifecycle.max_restarts=0; a requeue starts all ranks afresh"
-        yield Diagnostic(
-            "JC2010", f"launcher {spec.launcher} cannot restart ranks", because, hint, key="lifecycle.max_restarts"
-        )
-
-
 def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2011"""
     if spec.python.kind in ("venv", "uv", "conda") and spec.python.path is None:
@@ -210,7 +200,6 @@ RULES: tuple[Rule, ...] = (
     enough_hosts,
     derived_variables,
     image_and_container,
-    restarts_need_torchrun,
     python_needs_path,
     command_has_words,
 )

@@ -1,6 +1,6 @@
 """Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
 
-Usage  python -I -S supervise.py -- LAUNCHER ARGUMENTS…
+Usage  python -I -S supervise.py [--max-restarts=N] -- LAUNCHER ARGUMENTS…
 In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
@@ -32,11 +32,13 @@ from .console import Console
 from .enclosure import start_enclosed
 from .header import header
 from .peers import Peers
+from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, judge, log_tail, said_in
+from .verdict import MOST_LINES, Verdict, judge, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
@@ -53,12 +55,19 @@ class Refused(Exception):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    launcher = argv[1:] if argv[:1] == ["--"] else argv
+    options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    most = int(options[0].partition("=")[2]) if options else 0
+    began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
     signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
     try:
-        return Supervisor(RunFolder.from_environment()).run(launcher, signals)
+        run_folder = RunFolder.from_environment()
+        node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
+        restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        while (code := Supervisor(run_folder, restarts, began).run(launcher, signals)) is None:
+            pass
+        return code
     except Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
     except OSError as error:
@@ -67,10 +76,10 @@ def main(argv: list[str]) -> int:
 
 
 class Supervisor:
-    """One node of one attempt."""
+    """One node of one attempt, from a start of its ranks to their end. began: the attempt, monotonic seconds."""
 
-    def __init__(self, run_folder: RunFolder) -> None:
-        self.run_folder = run_folder
+    def __init__(self, run_folder: RunFolder, restarts: Restarts, began: float) -> None:
+        self.run_folder, self.restarts = run_folder, restarts
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
@@ -95,11 +104,13 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
+        self.told = False  # to end, by somebody: not because a peer failed
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
-        self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
+        self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
 
-    def run(self, launcher: list[str], signals: SignalQueue) -> int:
+    def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
+        """The exit code of the node, or None when the ranks shall be started again."""
         if self.node == 0:
             for line in header(os.environ):
                 self._say(line)
@@ -135,12 +146,14 @@ class Supervisor:
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
         if number == signal.SIGQUIT:
+            self.told = True
             self._kill("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
                 self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
                 self.asked[number] = now
         elif number in STOP_SIGNALS:
+            self.told = True
             if number == signal.SIGINT:
                 self.interrupted = True
                 self._mark_stopped()
@@ -180,6 +193,7 @@ class Supervisor:
                         self.sent.add((number, pid))
                         processes.signal_process(pid, ticks, number)
         elif self._some_were_preempted():
+            self.told = True
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
             self.peers.share_stop("a rank was stopped")
 
@@ -210,6 +224,7 @@ class Supervisor:
         now = time.monotonic()
         if now > self.limit_at:
             self.limit_at = float("inf")
+            self.told = True
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
@@ -236,8 +251,8 @@ class Supervisor:
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
-    def _conclude(self, status: int) -> int:
-        """Judge, tell, write it down; the exit code."""
+    def _conclude(self, status: int) -> int | None:
+        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place."""
         asked = bool(self.asked) or self.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
@@ -255,6 +270,8 @@ class Supervisor:
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             self._say(verdict.reason)
+        if self._restarts(verdict):
+            return None
         self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
@@ -266,6 +283,22 @@ class Supervisor:
             self._say(f"cannot write to the run folder: {error}")
         self.console.flush()
         return code
+
+    def _restarts(self, verdict: Verdict) -> bool:
+        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
+        made, most = self.restarts.made, self.restarts.most
+        for_peer = bool(self.asked) and self.run_folder.first_failure.exists()
+        told = self.told or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        if made >= most or told or not (verdict.code in CAN_RESTART or for_peer):
+            return False
+        self.peers.tell(verdict.code, verdict.reason)
+        if not self.restarts.agree(self.grace_s):
+            return False
+        self._say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
+        self.console.flush()
+        os.close(self.log)
+        os.close(self.lock)
+        return True
 
     def _resume_command(self, code: int) -> str:
         """What to type, said once per run; empty when there is nothing to go on with."""
