@@ -7,9 +7,11 @@ int of seconds. A reader takes the text exactly as the user wrote it and returns
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any
 
 
@@ -25,7 +27,7 @@ class Refused(Exception):
 class ValueType:
     """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
 
-    units: the text has a unit that the value has not, so only the text may be written into a file
+    units: the text has a unit that the value has not, or is shorter, so only the text is written into a file
     """
 
     name: str
@@ -170,10 +172,31 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    seen = [host for host in dict.fromkeys(hosts) if hosts.count(host) > 1]
-    if seen:
-        raise Refused(f"{seen[0]} is listed twice, so two nodes would share a rank", ",".join(dict.fromkeys(hosts)))
+    twice = [host for host, count in Counter(hosts).items() if count > 1]
+    if twice:
+        raise Refused(f"{twice[0]} is listed twice, so two nodes would share a rank", ",".join(dict.fromkeys(hosts)))
     return hosts
+
+
+@lru_cache(maxsize=8)
+def show_hosts(hosts: tuple[str, ...]) -> str:
+    """`gpu[01-03],login`: neighbours that count up are one word, in the order given, so 10,000 hosts take no room."""
+    words: list[tuple[str, str, str, int]] = []  # head, first number as written, tail, hosts
+    following = head = number = tail = ""
+    count = 0
+    for host in hosts:
+        if host == following:
+            count += 1
+        else:
+            head, number, tail = re.fullmatch(r"(.*?)(\d*)(\D*)", host, re.ASCII).groups()  # type: ignore[union-attr]
+            count = 1
+            words.append((head, number, tail, 1))
+        words[-1] = (head, number, tail, count)
+        following = f"{head}{int(number) + count:0{len(number)}d}{tail}" if number else ""
+    return ",".join(
+        f"{head}[{first}-{int(first) + count - 1:0{len(first)}d}]{tail}" if count > 1 else f"{head}{first}{tail}"
+        for head, first, tail, count in words
+    )
 
 
 def expand_hostlist(text: str) -> list[str]:
@@ -202,6 +225,9 @@ def _expand_word(word: str) -> list[str]:
             raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
+    if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
+        _expand_word(f"{head}{numbers[0]}{tail}")
+        return [f"{head}{n}{tail}" for n in numbers]
     return [whole for n in numbers for whole in _expand_word(f"{head}{n}{tail}")]
 
 
@@ -239,7 +265,7 @@ TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, unit
 Label = Annotated[str, ValueType("a label", _label)]
 Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
-HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, show_hosts, units=True)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Path = Annotated[str, ValueType("a path", _path)]
 
