@@ -178,16 +178,6 @@ def mounts_are_visible(spec: JobSpec) -> Iterator[Diagnostic]:
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
 
 
-def restarts_need_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2010"""
-    if spec.lifecycle.max_restarts and spec.launcher != "torchrun":
-        because = "only torchrun restarts ranks in place"
-        hint = "lifecycle.max_restarts=0; a requeue starts all ranks afresh"
-        yield Diagnostic(
-            "JC2010", f"launcher {spec.launcher} cannot restart ranks", because, hint, key="lifecycle.max_restarts"
-        )
-
-
 def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2011"""
     if spec.python.kind in ("venv", "uv", "conda") and spec.python.path is None:
@@ -287,7 +277,6 @@ RULES: tuple[Rule, ...] = (
     image_is_a_name,
     python_of_the_image,
     mounts_are_visible,
-    restarts_need_torchrun,
     python_needs_path,
     command_has_words,
     caches_can_serve,

@@ -148,7 +148,7 @@ class LifecycleSpec:
     grace:        between the stop signal and the kill; saving must fit
     keep:         how long an engine keeps what ended (pods, machines); null = its own rule
     max_requeues: times an engine may start the job again after preemption
-    max_restarts: times the launcher restarts failed ranks in place
+    max_restarts: times all ranks start again in place after a crash or a lost peer
     """
 
     grace: Duration

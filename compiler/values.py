@@ -228,6 +228,9 @@ def _expand_word(word: str) -> list[str]:
             raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
+    if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
+        _expand_word(f"{head}{numbers[0]}{tail}")
+        return [f"{head}{n}{tail}" for n in numbers]
     return [whole for n in numbers for whole in _expand_word(f"{head}{n}{tail}")]
 
 

@@ -22,13 +22,17 @@ from . import (
     compile_cost,
     cut_link,
     double_sigterm,
+    equal_ways,
     exit_codes,
     kill_and_resume,
     learns,
     lost_node,
+    many_nodes,
     ports,
+    restarts,
     same_seed,
     saved_step,
+    secrets,
     stopped,
     text,
     why,
@@ -52,6 +56,10 @@ CAMPAIGNS = [
         cut_link,
         saved_step,
         ports,
+        restarts,
+        equal_ways,
+        many_nodes,
+        secrets,
     )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,22 +71,32 @@ class BedJob:
         compiled = compile_job(Request(base, tuple(command) if command else None))
         return cls(cluster, project, way, write_job(compiled, project / "artifacts"))
 
-    def __call__(self, script: str, *words: str, check: bool = False, timeout_s: float = TIMEOUT_S) -> tuple[int, str]:
+    def __call__(
+        self,
+        script: str,
+        *words: str,
+        check: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
         """A script of the artifact, on the login host: its exit code, and what it said."""
         command = [str(self.artifact / script), *words]
-        done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s)
+        done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
         said = done.stdout + done.stderr
         if check and done.returncode:
             raise RuntimeError(f"{script} ended with {done.returncode}: {said[-1500:]}")
         return done.returncode, said
 
-    def start(self, *words: str) -> None:
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         """Submitted, and left alone."""
-        self("submit.sh", *([] if self.way == "slurm" else ["--detach"]), *words, check=True)
+        self("submit.sh", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
 
     def follow(self) -> None:
-        """Submitted in the foreground, as by a user who watches."""
-        self.follower = self.cluster.login.popen([str(self.artifact / "submit.sh")], cwd=self.project)
+        """Submitted in the foreground, as by a user who watches; Ctrl-C works, also when this runs with `&`."""
+        command = [str(self.artifact / "submit.sh")]
+        self.follower = self.cluster.login.popen(
+            ["env", "--default-signal=INT", *command], cwd=self.project, stdout=subprocess.DEVNULL
+        )
 
     @property
     def run(self) -> Path:

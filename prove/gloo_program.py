@@ -1,7 +1,8 @@
 """A user's own training script as far as restarts go: gloo, all_reduces, and one rank that is killed once.
 
-gloo_program.py STEPS RANK STEP [prefix]     rank RANK kills itself with SIGKILL before its STEP, if $MARKS/killed is not there
-prefix: the ranks meet in a store of their own with a prefix for each restart, else in that of init_process_group
+gloo_program.py STEPS RANK STEP [prefix]
+RANK    kills itself with SIGKILL before its step STEP, if there is no $MARKS/killed
+prefix  the ranks meet in a store of their own with a prefix for each restart, else in that of init_process_group
 """
 
 import os

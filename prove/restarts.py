@@ -105,12 +105,13 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="restarts",
-    claim="With lifecycle.max_restarts=1 a program whose rank was killed is started again and ends well. (What torchrun's"
-    " own --max-restarts does is measured beside it, see [decision 3](../decisions/0003-restarts.md).)",
+    claim="With lifecycle.max_restarts=1 a program whose rank was killed is started again and ends well. (What"
+    " torchrun's own --max-restarts does is measured beside it, see [decision 3](../decisions/0003-restarts.md).)",
     trial=(
         f"runs {STEPS} all_reduces of gloo on 2 ranks, of which one is killed with SIGKILL before a step drawn by the"
-        " trial's number, once. jobc starts them on this machine by torchrun or spawn, or over ssh on 2 hosts of the test"
-        f" bed; torchrun alone with static or c10d rendezvous, and --max-restarts=1. Not ended after {TIMEOUT_S} s: failed."
+        " trial's number, once. jobc starts them on this machine by torchrun or spawn, or over ssh on 2 hosts of the"
+        " test bed; torchrun alone, with --max-restarts=1 and static or c10d rendezvous, is given up after"
+        f" {TIMEOUT_S} s."
     ),
     count=20 * len(KINDS),
     run=run,

@@ -30,7 +30,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     chance = random.Random(number)
     bed = cluster(SHAPE, folder)
     hosts = ["hosts=node[1-2]"] if way == "ssh" else []
-    job = BedJob.make(bed, folder, way, *OVERRIDES, *hosts, *(["time=1m"] if cause == "time limit" else []))
+    job = BedJob.make(bed, folder, way, *OVERRIDES, *hosts, *(["time=2m"] if cause == "time limit" else []))
     bed.nodes[1].delay(DELAY_MS)
     job.start()
     after = chance.randint(1, 20)

@@ -164,7 +164,7 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
 def _open_store(env: Env, timeout: timedelta) -> Store:
     """The key-value store through which ranks exchange addresses, with keys of this attempt only.
 
-    torchrun keeps its store over restarts in place; without the prefix a new rank may read the address of a
+    torchrun keeps its store over its own restarts; without the prefix a new rank may read the address of a
     dead one.
     """
     try:

@@ -61,13 +61,17 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4415, JC4416: what storage.run does not go with."""
+    """JC4415 to JC4417: what storage.run does not go with."""
     if plan.code.kind == "rsync" and plan.run.storage == "shared":
         title, because = (
             "code=rsync has nowhere to bring the code",
             "with storage.run=shared all hosts see one copy of it",
         )
         yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
+    if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
+        because = "the nodes agree on a restart in a run folder that all see"
+        hint = "lifecycle.max_restarts=0, or storage.run=shared"
+        yield Diagnostic("JC4417", "no restart in place", because, hint, key="lifecycle.max_restarts")
     if plan.run.keep and plan.run.storage == "node":
         because = "clean.sh would remove old runs on the submit host, and leave them on all others"
         yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")

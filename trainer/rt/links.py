@@ -46,16 +46,21 @@ class Links(threading.Thread):
         self._marks: dict[str, Message] = {}
         self._links: list[Link] = []
         self._selector = selectors.DefaultSelector()
-        self._ending = threading.Event()
+        self._ending, self._closed = threading.Event(), threading.Event()
         self._next_beat = 0.0
 
     def end(self) -> None:
         """This node has ended: tell, and be done when that has been heard; node 0, when all others have ended too."""
         self._ending.set()
 
+    def close(self) -> None:
+        """At once: the other side hears nothing."""
+        self._closed.set()
+        self.join()
+
     def run(self) -> None:
         deadline = float("inf")
-        while True:
+        while not self._closed.is_set():
             if self._ending.is_set() and deadline == float("inf"):
                 deadline = time.monotonic() + GOODBYE_S
                 self._look_at_marks()
@@ -223,6 +228,7 @@ class Hub(Links):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection a node; the ranks were started before
         super().run()
+        self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
         return not (self._heard.keys() - self.lost.keys())

@@ -36,3 +36,8 @@ class NodeLog:
         if self._times >= 0 and now_s != self._noted_s:
             self._noted_s = now_s
             os.write(self._times, b"%d %d\n" % (now_s, offset))
+
+    def close(self) -> None:
+        for descriptor in (self._log, self._times):
+            if descriptor >= 0:
+                os.close(descriptor)

@@ -83,6 +83,11 @@ class Peers:
         if self.links:
             self.links.end()
 
+    def close(self) -> None:
+        """At once, with no last word."""
+        if self.links:
+            self.links.close()
+
     @property
     def are_linked(self) -> bool:
         """The last word is not out; or this is node 0, and others need it."""

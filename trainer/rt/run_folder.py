@@ -42,6 +42,10 @@ class RunFolder:
         """Which node failed first, and why (peers.py)."""
         return self.path / "exit" / str(self.attempt) / "first"
 
+    def restart(self, number: int) -> Path:
+        """Where the nodes agree on the restart in place of that number, 1 and up."""
+        return self.path / "exit" / str(self.attempt) / f"restart_{number}"
+
     @property
     def first_stop(self) -> Path:
         """Which node was told first to end before its time, and by what: written by that node, once."""

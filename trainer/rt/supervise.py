@@ -1,6 +1,6 @@
 """Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
 
-Usage  python -I -S supervise.py -- LAUNCHER ARGUMENTS…
+Usage  python -I -S supervise.py [--max-restarts=N] -- LAUNCHER ARGUMENTS…
 In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time;
        JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that stands for it (container.sh)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
@@ -19,7 +19,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import signal
 import sys
 import time
@@ -35,11 +34,13 @@ from .enclosure import start_enclosed
 from .header import header
 from .node_log import NodeLog
 from .peers import Peers
+from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, judge, left_by, log_tail, said_in
+from .verdict import MOST_LINES, Verdict, judge, left_by, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
@@ -56,12 +57,20 @@ class Refused(Exception):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    launcher = argv[1:] if argv[:1] == ["--"] else argv
+    options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    most = int(options[0].partition("=")[2]) if options else 0
+    began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
     signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
     try:
-        return Supervisor(RunFolder.from_environment()).run(launcher, signals)
+        run_folder = RunFolder.from_environment()
+        node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
+        restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
+        while (code := Supervisor(run_folder, restarts, starter, began).run(launcher, signals)) is None:
+            pass
+        return code
     except Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
     except OSError as error:
@@ -70,16 +79,18 @@ def main(argv: list[str]) -> int:
 
 
 class Supervisor:
-    """One node of one attempt."""
+    """One node of one attempt, from a start of its ranks to their end.
 
-    def __init__(self, run_folder: RunFolder) -> None:
-        self.run_folder = run_folder
+    starter: pid and start ticks of the process that stands for the container, [] without; began: monotonic seconds
+    """
+
+    def __init__(self, run_folder: RunFolder, restarts: Restarts, starter: list[int], began: float) -> None:
+        self.run_folder, self.restarts, self.starter = run_folder, restarts, starter
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
-        self.starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
 
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
@@ -100,12 +111,13 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
+        self.told = False  # to end, by somebody: not because a peer failed
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
-        self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
+        self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
 
-    def run(self, launcher: list[str], signals: SignalQueue) -> int:
-        self.in_place = any(re.fullmatch(r"--max-restarts=[1-9]\d*", word) for word in launcher)
+    def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
+        """The exit code of the node, or None when the ranks shall be started again."""
         if self.node == 0:
             for line in header(os.environ):
                 self._say(line)
@@ -143,12 +155,14 @@ class Supervisor:
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
         if number == signal.SIGQUIT:
+            self.told = True
             self._kill("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
                 self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
                 self.asked[number] = now
         elif number in STOP_SIGNALS:
+            self.told = True
             if number == signal.SIGINT:
                 self.interrupted = True
                 self._mark_stopped()
@@ -188,6 +202,7 @@ class Supervisor:
                         self.sent.add((number, pid))
                         processes.signal_process(pid, ticks, number)
         elif self._some_were_preempted():
+            self.told = True
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
             self.peers.share_stop("a rank was stopped")
 
@@ -225,7 +240,7 @@ class Supervisor:
 
     def _tell_failure(self) -> None:
         """A rank failed: the peers end now, and not when the launcher has ended its other ranks."""
-        if not self.peers.others or self.in_place:  # a launcher that starts it again decides itself
+        if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
             self.peers.tell(end.code, f"rank {end.rank}: {end.reason}", end.rank, end.time_ns)
@@ -234,6 +249,7 @@ class Supervisor:
         now = time.monotonic()
         if now > self.limit_at:
             self.limit_at = float("inf")
+            self.told = True
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
@@ -260,8 +276,8 @@ class Supervisor:
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
-    def _conclude(self, status: int, signals: SignalQueue) -> int:
-        """Judge, tell, write it down; the exit code."""
+    def _conclude(self, status: int, signals: SignalQueue) -> int | None:
+        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place."""
         asked = bool(self.asked) or self.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
@@ -280,11 +296,13 @@ class Supervisor:
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in said:
                 self._say(verdict.reason)
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        if self._restarts(verdict):
+            return None
         self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
-        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
-        self.peers.tell(verdict.code, verdict.reason, *blame)
         self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
         self._wait_for_peers(signals)
         self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
@@ -308,6 +326,22 @@ class Supervisor:
                 self._mark_stopped()
             if signal.SIGQUIT in arrived:
                 return
+
+    def _restarts(self, verdict: Verdict) -> bool:
+        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
+        made, most = self.restarts.made, self.restarts.most
+        for_peer = bool(self.asked) and self.run_folder.first_failure.exists()
+        told = self.told or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        if made >= most or told or not (verdict.code in CAN_RESTART or for_peer):
+            return False
+        self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
+        if not self.restarts.agree(self.grace_s):
+            return False
+        self._say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
+        self.console.flush()
+        self.log.close()
+        os.close(self.lock)
+        return True
 
     def _resume_command(self, code: int) -> str:
         """What to type, said once per run; empty when there is nothing to go on with."""
