@@ -47,6 +47,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "launcher": "spawn",
         "rendezvous": {"port": 0, "timeout_s": 60},
         "network": {"profile": "auto", "interface": None, "debug": False, "settings": ()},
+        "caches": {"downloads": None, "compiled": None, "offline": False, "prefetch": ()},
         "command": (sys.executable, str(PROGRAM)),
         "uses_trainer": False,
         "env": {},

@@ -163,7 +163,6 @@ case $launcher in
       --master-addr="$JOBC_HEAD_ADDR"
       --master-port="$JOBC_HEAD_PORT"
       --rdzv-conf="timeout=$rendezvous_timeout_s"
-      --max-restarts="$max_restarts"
       --log-dir="$JOBC_RUN_DIR/logs/torchrun"
       --no-python
       --
@@ -192,4 +191,4 @@ case $launcher in
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
-exec "$python" -I -S "$rt/supervise.py" -- "${launch[@]}"
+exec "$python" -I -S "$rt/supervise.py" --max-restarts="$max_restarts" -- "${launch[@]}"

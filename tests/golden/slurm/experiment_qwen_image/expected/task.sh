@@ -8,7 +8,7 @@ artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
 unset JOBC_INIT_FROM
 export JOBC_TIME_LIMIT_S=0 # Slurm keeps the time
-export JOBC_JOB_ID=$SLURM_JOB_ID
+export JOBC_JOB_ID=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
 export JOBC_RUN_DIR=$1
 export JOBC_RUN_ID=${1##*/}
 export JOBC_ATTEMPT=$2

@@ -2,6 +2,9 @@
 # engine.sh: what is Slurm's own in job ranks: takes the place of functions of run.sh of the same name.
 # Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end.
 
+nodes=2
+live_every_s=5 # between two questions to the controller
+
 # ---- the jobs of a run
 
 # record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
@@ -140,18 +143,6 @@ signal_nodes() {
 
 # ---- in the job
 
-# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention, which is not srun's STATUS, the largest.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  echo "$(($3 ? 1 : 0))"
-}
-
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
 # grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit.
 starts_again() {
@@ -181,14 +172,14 @@ requeue() {
     echo "node $lost does not answer; going on without it"
     kept=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -Fxv -f <(tr , '\n' <<<"$lost") | paste -sd ,)
     # it also writes a script for interactive shells into the current folder
-    (cd -- "$run/state" && scontrol update "jobid=$SLURM_JOB_ID" "nodelist=$kept" && rm -f slurm_job_*_resize.*) >/dev/null || true
-    excluded=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/.* ExcNodeList=//p')
+    (cd -- "$run/state" && scontrol update "jobid=$job_id" "nodelist=$kept" && rm -f slurm_job_*_resize.*) >/dev/null || true
+    excluded=$(scontrol show job "$job_id" | sed -n 's/.* ExcNodeList=//p')
     [[ $excluded != '(null)' ]] || excluded=''
   fi
   trap '' TERM # a requeue ends this script, with KillWait (30 s) for what is left to do
-  scontrol requeue "$SLURM_JOB_ID" || return
+  scontrol requeue "$job_id" || return
   # only a job that waits can be told; one that must have the node waits for it
-  if [[ -n $lost ]]; then scontrol update "jobid=$SLURM_JOB_ID" "excnodelist=${excluded:+$excluded,}$lost" || true; fi
+  if [[ -n $lost ]]; then scontrol update "jobid=$job_id" "excnodelist=${excluded:+$excluded,}$lost" || true; fi
 }
 
 # lost_nodes: those of this job whose slurmd does not take a connection within ten seconds, one a line.
@@ -269,10 +260,10 @@ refuse() {
   die 1 "Slurm does not take the job: $said" "$hint"
 }
 
-# wait_for_job RUN: until Slurm is done with it; the exit code of the job.
+# wait_for_job RUN: until Slurm is done with it, printing what its nodes print; the exit code of the job.
 wait_for_job() {
   local code
-  while is_live "$1"; do sleep 2; done
+  follow_logs "$1" "$nodes" 'node_*.log'
   code=$(key "$(job_file "$1")" exit)
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"
@@ -288,6 +279,7 @@ on_nodes() {
   flags+=(--cpus-per-task=8)
   clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
 }
+
 
 # ---- all points of a sweep, whose run folder has links to the artifacts in theirs: points/0, points/1, …
 

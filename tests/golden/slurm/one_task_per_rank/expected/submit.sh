@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # submit.sh: queue job ranks on Slurm, as a new run or as the next attempt of one.
-# usage: submit.sh [--wait | --here] [--resume ID | --fork ID] [--run-id ID]
-#   --wait       wait for its end; the exit code is the job's
+# usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID | --fork ID] [--run-id ID]
+#   --wait       print what it prints until it ends; the exit code is the job's
+#   --detach     return when it is queued, as without --wait
 #   --here       run in the allocation that this shell is in; else a new job, whatever this shell is in
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
 #   --fork ID    new run that begins with that run's newest checkpoint
@@ -15,13 +16,13 @@ this_job ranks runs
 
 code_kind=snapshot
 code_root=.
+code_max_bytes=209715200
 uses_trainer=false
-keep_runs=0
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
   case $1 in
-    --wait | --here | --only-prepare) how=${1#--} ;;
+    --wait | --detach | --here | --only-prepare) how=${1#--} ;;
     --resume) need_value "$@" && resume=$2 && shift ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
@@ -47,9 +48,8 @@ else
     exit
   fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
+  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from" >&2
 fi
 
 copy=$run/artifact/$attempt

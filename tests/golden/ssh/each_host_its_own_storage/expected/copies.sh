@@ -4,6 +4,7 @@
 # state/mirror, and never sent to itself. Takes the place of functions of engine.sh and run.sh of the same name.
 
 code_kind=rsync
+live_every_s=3 # how often follow_logs asks the hosts
 procs=2
 
 # ---- out: to hosts that have nothing of jobc yet, so in words of sh
@@ -216,15 +217,35 @@ is_live() {
   seems_live "$1"
 }
 
-all_ended() {
-  ! is_live "$run"
-}
-
 # fetch_news RUN: what every node says about itself, and how far rank 0 is.
 fetch_news() {
+  local run=$1
   is_mirror "$1" || return 0
   news_of "$1" "$(hosts_of "$1")"
-  fetch_log "$1" "$1/metrics/rank_00.jsonl"
+  each_host "$(hosts_of "$1")" fetch_progress %h >/dev/null || true
+}
+
+# fetch_progress HOST: of the first rank there.
+fetch_progress() {
+  fetch_log "$run" "$run/metrics/rank_$(printf '%02d' "$(($(rank_of "$1") * procs))").jsonl"
+}
+
+# fetch_logs RUN FILE: a log of the run, or with `node_*.log` those of all nodes, with the times of their lines.
+fetch_logs() {
+  local run=$1
+  if [[ $2 != 'node_*.log' ]]; then
+    fetch_log "$1" "$1/logs/$2"
+  elif is_mirror "$1"; then
+    each_host "$(hosts_of "$1")" fetch_console %h >/dev/null || true
+  fi
+}
+
+# fetch_console HOST: of its node.
+fetch_console() {
+  local node
+  node=$(printf '%02d' "$(rank_of "$1")")
+  fetch_log "$run" "$run/logs/node_$node.log"
+  fetch_log "$run" "$run/logs/.node_$node.times"
 }
 
 # news_of RUN FILE: of the nodes on the hosts in FILE that have not ended, as far as is known here.

@@ -88,54 +88,25 @@ start_run() {
   fi
   forget_secrets "$run" # every node that is up has read them
   if [[ -n $1 ]]; then return; fi
-  trap 'mark_stopped "$run"; interrupted=yes' INT
+  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
   trap 'exit 129' HUP TERM # the run goes on
   follow
 }
 
-# follow: prints what node 0 prints until all nodes have ended; the exit code of the run.
+# follow: prints what the nodes print until all have ended; the exit code of the run.
 follow() {
-  local log=$run/logs/node_00.log code first told='' printed=0
+  local code
   interrupted=''
-  until all_ended; do
-    if [[ -n $interrupted && -z $told ]]; then signal_nodes TERM "$run" && told=yes; fi
-    print_new "$run" "$log"
-    sleep 0.5 || true
-  done
-  print_new "$run" "$log"
+  follow_logs "$run" "$nodes" 'node_*.log'
   code=$(worst_exit "$run" "$attempt")
-  first=$run/exit/$attempt/first
-  if [[ -f $first && $(key "$first" node) != 0 ]]; then
-    printf 'jobc: node %s failed first; the end of its log:\n' "$(key "$first" node)"
-    log=$run/logs/node_$(printf '%02d' "$(key "$first" node)").log
-    fetch_log "$run" "$log"
-    tail -n 30 -- "$log" || true
-  fi
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi
   exit "$code"
 }
 
-# all_ended: every node of the attempt has left its exit code, or is silent.
-all_ended() {
-  (($(num_ended "$run") == nodes)) || { ((SECONDS % 10 == 0)) && ! is_live "$run"; }
-}
-
 # num_ended RUN: how many nodes of its newest attempt have left their exit code.
 num_ended() {
   find "$1/exit/$(last_attempt "$1")" -name 'node_*' 2>/dev/null | wc -l
-}
-
-# worst_exit RUN ATTEMPT: the code that most deserves attention.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  echo 0
 }
 
 # run_status RUN: in words.
@@ -173,27 +144,6 @@ signal_nodes() {
   local run=$2 task
   task "$run/artifact/$(last_attempt "$run")" "$(last_attempt "$run")" %h signal "$1"
   on_hosts "$(hosts_of "$run")" "${task[@]}" || true
-}
-
-# follow_log RUN LOG: prints it until the run ends.
-follow_log() {
-  local printed=0
-  while is_live "$1"; do
-    print_new "$1" "$2"
-    sleep 1
-  done
-  print_new "$1" "$2"
-}
-
-# print_new RUN LOG: what comes after the first `printed` bytes, which it then counts.
-print_new() {
-  local size=0
-  fetch_log "$1" "$2"
-  if [[ -f $2 ]]; then size=$(stat -c %s -- "$2"); fi
-  if ((size > printed)); then
-    tail -c "+$((printed + 1))" -- "$2" | head -c "$((size - printed))" || true
-    printed=$size
-  fi
 }
 
 source "$artifact/copies.sh"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # submit.sh: start job two on its hosts, as a new run or as the next attempt of one.
-# usage: submit.sh [--detach] [--resume ID | --fork ID] [--run-id ID]
+# usage: submit.sh [--detach | --only-prepare] [--resume ID | --fork ID] [--run-id ID]
 #   --detach     return when all nodes are up; else this waits, and its exit code is the job's. The run needs neither
 #                this script nor this machine: only Ctrl-C here ends it
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
 #   --fork ID    new run that begins with that run's newest checkpoint
 #   --run-id ID  name of the new run; else date, time and four random digits
+#   --only-prepare  make the run folder and print its path; then RUN/artifact/0/node.sh RANK on each host starts it
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
@@ -16,12 +17,12 @@ code_kind=rsync
 code_root=.
 code_max_bytes=209715200
 uses_trainer=false
-keep_runs=0
 
-detach='' resume='' fork='' run_id=''
+detach='' only_prepare='' resume='' fork='' run_id=''
 while (($#)); do
   case $1 in
     --detach) detach=yes ;;
+    --only-prepare) only_prepare=yes ;;
     --resume) need_value "$@" && resume=$2 && shift ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
@@ -42,7 +43,11 @@ else
   create_run "$run_id"
   if [[ $code_kind == @(snapshot|rsync) && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 
+if [[ -n $only_prepare ]]; then
+  keep_run
+  echo "$run"
+  exit
+fi
 start_run "$detach"

@@ -16,10 +16,10 @@ esac
 
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the hosts must see it
-task "$run/artifact/0" 0 %h preflight
+send_run
 code=0
 source "$artifact/lib/jobc_trainer/rt/table.sh"
 mapfile -t names <"$hosts"
-on_hosts "$hosts" "${task[@]}" | table "${names[@]}" || code=1
+all_nodes preflight | table "${names[@]}" || code=1
 forget_secrets "$run"
 exit "$code"

@@ -28,6 +28,9 @@ JOBC_RUN_ID=$(basename -- "$run")
 head=$(head -n 1 -- "$artifact/hosts.txt")
 export JOBC_RUN_ID JOBC_JOB_ID=$JOBC_RUN_ID JOBC_RUN_DIR=$run JOBC_ATTEMPT=$attempt JOBC_NODE_RANK=$rank
 export JOBC_HEAD_ADDR=${head##*@}
+JOBC_NODE_LIST=$(head -n "$((nodes < 4 ? nodes : 4))" -- "$artifact/hosts.txt" | paste -s -d ,)
+if ((nodes > 4)); then JOBC_NODE_LIST+=,…; fi
+export JOBC_NODE_LIST
 export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in state/head
 export JOBC_TIME_LIMIT_S=0
 init_from=$(key "$run/state/run" init_from 2>/dev/null || true)
