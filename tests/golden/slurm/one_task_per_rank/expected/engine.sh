@@ -129,7 +129,8 @@ signal_nodes() {
 
 # ---- in the job
 
-# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention, which is not srun's STATUS, the largest.
+# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention. srun's STATUS counts only where a node has left none:
+# it is the largest, and that of a task which a signal hit on its way out.
 worst_exit() {
   local wanted
   for wanted in 65 71 1 69 75; do
@@ -138,7 +139,7 @@ worst_exit() {
       return
     fi
   done
-  echo "$(($3 ? 1 : 0))"
+  if (($3 && $(find "$1/exit/$2" -name 'node_*' 2>/dev/null | wc -l) < 2)); then echo 1; else echo 0; fi
 }
 
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
