@@ -182,9 +182,13 @@ def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, t
     job = make(cluster, tmp_path / "big", "slurm", "nodes=9", command=("program.py", "-", "1"))
     code, said = job("preflight.sh", "--queue-only")
     assert code == 1 and "Slurm refuses the job" in said
+    busy = cluster.login.popen("srun --nodes=4 --exclusive sleep 100")
+    wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
+    job = make(cluster, tmp_path / "next", "slurm", "nodes=4", command=("program.py", "-", "1"))
     assert job("submit.sh")[0] == 0
-    wait_for(lambda: "it will never start" in job("status.sh")[1], "the reason")
+    wait_for(lambda: "waits until nodes are free" in job("status.sh")[1], "the reason")
     assert "stopped by stop.sh before it had started" in job("stop.sh")[1]
+    busy.kill()
 
 
 def test_sbatch_by_hand_makes_its_own_run(cluster: Cluster, tmp_path: Path) -> None:

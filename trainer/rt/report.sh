@@ -53,7 +53,8 @@ ended() {
   fi
 }
 
-# worst_exit RUN ATTEMPT [STATUS]: of all nodes the code that most deserves attention; STATUS, or 0, when none is bad.
+# worst_exit RUN ATTEMPT [STATUS NODES]: of all nodes the code that most deserves attention. The STATUS of what started
+# them counts only where one of the NODES has left none: a signal may have hit it on its way out.
 worst_exit() {
   local wanted
   for wanted in 65 71 1 69 75; do
@@ -62,7 +63,7 @@ worst_exit() {
       return
     fi
   done
-  echo "$((${3:-0} ? 1 : 0))"
+  if ((${3:-0} && $(find "$1/exit/$2" -name 'node_*' 2>/dev/null | wc -l) < ${4:-1})); then echo 1; else echo 0; fi
 }
 
 # describe_reason RUN: of one that fails, or has, why: the node that was first, or what the run says.
