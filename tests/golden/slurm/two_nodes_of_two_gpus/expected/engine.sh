@@ -2,6 +2,9 @@
 # engine.sh: what is Slurm's own in job two: takes the place of functions of run.sh of the same name.
 # Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end.
 
+nodes=2
+live_every_s=5 # between two questions to the controller
+
 # ---- the jobs of a run
 
 # record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
@@ -40,6 +43,17 @@ is_live() {
   case $(job_state "$1") in
     '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) return 1 ;;
   esac
+}
+
+# may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
+may_still_run() {
+  local file
+  file=$(job_file "$1")
+  if [[ $file != */job_$(last_attempt "$1") ]]; then
+    echo "attempt $(last_attempt "$1") of it has not been queued yet"
+  elif is_live "$1"; then
+    echo "Slurm has its job $(key "$file" job_id)"
+  fi
 }
 
 # run_status RUN: in words.
@@ -129,19 +143,6 @@ signal_nodes() {
 
 # ---- in the job
 
-# worst_exit RUN ATTEMPT STATUS: the code that most deserves attention. srun's STATUS counts only where a node has left none:
-# it is the largest, and that of a task which a signal hit on its way out.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  if (($3 && $(find "$1/exit/$2" -name 'node_*' 2>/dev/null | wc -l) < 2)); then echo 1; else echo 0; fi
-}
-
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
 # grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit.
 starts_again() {
@@ -159,6 +160,36 @@ leave() {
   record_job "$job_id" "$attempt" "$1" "$2"
   forget_secrets "$run"
   exit "$1"
+}
+
+# requeue CODE: this job again, after 69 without the nodes that do not answer. By itself Slurm starts it on them again, or
+# waits until they are down (SlurmdTimeout, 300 s): so they leave the job first, and then the next start is without them.
+# Slurm does not let go of the node of this script; when that is lost, it requeues the job itself, after SlurmdTimeout.
+requeue() {
+  local lost='' kept excluded
+  if [[ $1 == 69 ]]; then lost=$(lost_nodes | paste -sd ,); fi
+  if [[ -n $lost ]]; then
+    echo "node $lost does not answer; going on without it"
+    kept=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -Fxv -f <(tr , '\n' <<<"$lost") | paste -sd ,)
+    # it also writes a script for interactive shells into the current folder
+    (cd -- "$run/state" && scontrol update "jobid=$job_id" "nodelist=$kept" && rm -f slurm_job_*_resize.*) >/dev/null || true
+    excluded=$(scontrol show job "$job_id" | sed -n 's/.* ExcNodeList=//p')
+    [[ $excluded != '(null)' ]] || excluded=''
+  fi
+  trap '' TERM # a requeue ends this script, with KillWait (30 s) for what is left to do
+  scontrol requeue "$job_id" || return
+  # only a job that waits can be told; one that must have the node waits for it
+  if [[ -n $lost ]]; then scontrol update "jobid=$job_id" "excnodelist=${excluded:+$excluded,}$lost" || true; fi
+}
+
+# lost_nodes: those of this job whose slurmd does not take a connection within ten seconds, one a line.
+lost_nodes() {
+  local port node address
+  port=$(scontrol show config | sed -n 's/^SlurmdPort *= *\([0-9]*\).*/\1/p')
+  while read -r node address; do
+    { timeout 10 bash -c "</dev/tcp/$address/$port" || echo "$node"; } 2>/dev/null &
+  done < <(scontrol --oneliner show node "$SLURM_JOB_NODELIST" | sed -n 's/^NodeName=\([^ ]*\) .* NodeAddr=\([^ ]*\) .*/\1 \2/p')
+  wait
 }
 
 # ---- from the submit host
@@ -229,10 +260,10 @@ refuse() {
   die 1 "Slurm does not take the job: $said" "$hint"
 }
 
-# wait_for_job RUN: until Slurm is done with it; the exit code of the job.
+# wait_for_job RUN: until Slurm is done with it, printing what its nodes print; the exit code of the job.
 wait_for_job() {
   local code
-  while is_live "$1"; do sleep 2; done
+  follow_logs "$1" "$nodes" 'node_*.log'
   code=$(key "$(job_file "$1")" exit)
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"
@@ -247,6 +278,7 @@ on_nodes() {
     grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)')
   clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
 }
+
 
 # ---- all points of a sweep, whose run folder has links to the artifacts in theirs: points/0, points/1, …
 
