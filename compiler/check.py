@@ -178,6 +178,15 @@ def mounts_are_visible(spec: JobSpec) -> Iterator[Diagnostic]:
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
 
 
+def restarts_need_a_launcher_of_the_node(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2010"""
+    if spec.lifecycle.max_restarts and spec.launcher == "srun":
+        because = "the tasks of srun end with their ranks, and only Slurm starts tasks"
+        hint = "lifecycle.max_restarts=0, for Slurm requeues the job; or launcher=torchrun"
+        title = "launcher srun cannot start ranks again in place"
+        yield Diagnostic("JC2010", title, because, hint, key="lifecycle.max_restarts")
+
+
 def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2011"""
     if spec.python.kind in ("venv", "uv", "conda") and spec.python.path is None:
@@ -277,6 +286,7 @@ RULES: tuple[Rule, ...] = (
     image_is_a_name,
     python_of_the_image,
     mounts_are_visible,
+    restarts_need_a_launcher_of_the_node,
     python_needs_path,
     command_has_words,
     caches_can_serve,

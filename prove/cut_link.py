@@ -45,7 +45,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     victim.restore_link()
     job.wait(job.is_over, "the end of the job")
     said = job("status.sh")[1]
-    measured = {"kind": kind, "ended_s": ended_s, "said": re.sub(r"\s+", " ", said.partition("(")[2])}
+    measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", said)}
     expect(f"({victim.hostname})" in said, f"status.sh does not name {victim.hostname}", **measured)
     expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
     expect(not job.nodes_with_processes(), f"processes are left on {job.nodes_with_processes()}", **measured)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -83,7 +84,9 @@ def with_torchrun(kind: str, words: Sequence[str], folder: Path) -> tuple[bool, 
             process.communicate()
             return False, f"hung for {TIMEOUT_S} s"
     known = [line for line in said.splitlines() if "Error" in line and "Traceback" not in line]
-    return process.returncode == 0, "" if process.returncode == 0 else (known or [said])[0].strip()[-200:]
+    return process.returncode == 0, "" if process.returncode == 0 else re.sub(
+        r"/\S*/", "", (known or [said])[0].strip()
+    )[-200:]
 
 
 def descendants(pid: int) -> list[int]:
