@@ -60,15 +60,14 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known words most like `word`, best first; empty when none is close."""
     import difflib  # here, because most compiles need no suggestion
 
-    candidates = sorted(set(known))
-    leaves = [key.rsplit(".", 1)[-1] for key in candidates]
+    def alike(one: str, other: str, least: float) -> float:
+        ratio = difflib.SequenceMatcher(None, other, one).ratio()
+        return ratio if ratio >= least else 0.0
+
     leaf = word.rsplit(".", 1)[-1]
-    by_leaf = [key for key, end in zip(candidates, leaves, strict=True) if end == leaf]
-    close = by_leaf + difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
-    if not close:  # `step` for loop.steps
-        ends = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.8)
-        close = [key for key, end in zip(candidates, leaves, strict=True) if end in ends]
-    return list(dict.fromkeys(close))[:limit]
+    scores = {key: max(alike(word, key, 0.6), alike(leaf, key.rsplit(".", 1)[-1], 0.8)) for key in known}
+    close = [key for key in sorted(scores) if scores[key]]  # `step` is more like loop.steps than like site
+    return sorted(close, key=lambda key: -scores[key])[:limit]
 
 
 def alternatives(values: Iterable[str]) -> str:

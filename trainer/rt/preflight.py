@@ -194,7 +194,7 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
                 yield Check(True, "fabric", f"network={asked.profile}")
     except network.Lacking as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
-    if asked.profile in network.RDMA and asked.gpus:
+    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it by itself
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
 
 
