@@ -60,14 +60,14 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known words most like `word`, best first; empty when none is close."""
     import difflib  # here, because most compiles need no suggestion
 
-    def alike(one: str, other: str, least: float) -> float:
-        ratio = difflib.SequenceMatcher(None, other, one).ratio()
-        return ratio if ratio >= least else 0.0
+    def likeness(key: str) -> float:
+        """Of the whole key, or a little less for its last part: `step` is more like loop.steps than like site."""
+        ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
+        whole = difflib.SequenceMatcher(None, key, word).ratio()
+        return max(whole + 0.1 if whole >= 0.6 else 0, ends if ends >= 0.8 else 0)
 
-    leaf = word.rsplit(".", 1)[-1]
-    scores = {key: max(alike(word, key, 0.6), alike(leaf, key.rsplit(".", 1)[-1], 0.8)) for key in known}
-    close = [key for key in sorted(scores) if scores[key]]  # `step` is more like loop.steps than like site
-    return sorted(close, key=lambda key: -scores[key])[:limit]
+    scores = {key: likeness(key) for key in known}
+    return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]
 
 
 def alternatives(values: Iterable[str]) -> str:

@@ -38,7 +38,8 @@ CAMPAIGN = Campaign(
     claim="4 hosts with 2 ranks each give the same losses and weights, bit for bit.",
     trial=(
         f"trains a classifier for {STEPS} steps on the test bed, with the trial's number as seed, once through each of"
-        f" {', '.join(WAYS)} with launcher=torchrun, and slurm with launcher=srun. All losses and the sha256 of the final weights must be equal."
+        f" {', '.join(WAYS)} with launcher=torchrun, and slurm with launcher=srun."
+        " All losses and the sha256 of the final weights must be equal."
     ),
     count=3,
     run=run,
