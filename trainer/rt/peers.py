@@ -30,7 +30,7 @@ class Peers:
         self.others = [other for other in range(nodes) if other != node]
         self.links: Links | None = None
         if self.others:
-            self.links = Hub(run, node) if node == 0 else Spoke(run, node, head)
+            self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)
         self.next_beat = 0.0
 
     def start(self) -> None:
