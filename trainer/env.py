@@ -52,8 +52,8 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, what to train (trainer/config.py)"),
     Variable("JOBC_LIB", "node.sh", "path", "folder that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "node.sh", "path", "folder against which a data path is resolved"),
-    Variable("JOBC_INIT_FROM", "backend", "path", "run folder whose newest checkpoint gives the first weights (fork)"),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder against which a data path is resolved"),
+    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint gives the first weights (fork)"),
 )
 
 LAUNCHER_NAMES = tuple(row.name for row in TABLE if row.setter == "launcher")
