@@ -137,7 +137,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
-    yield from check_command(asked.command)
+    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script comes with the run
     if asked.code:
         yield Same(
             "code", f"code {code_digest(asked.code)}", f"bring {asked.code} to the same state: code=snapshot does"
