@@ -88,7 +88,7 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
-@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py", "spawn.py --tasks"])
+@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py"])
 def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
