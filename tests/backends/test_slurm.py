@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -88,12 +89,15 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
-@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py"])
+@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py", "spawn.py --tasks"])
 def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
     start(job, SRUN)
-    (seen, *_) = cluster.nodes[1].processes(victim)
+    port = re.findall(r"^port=(\d+)", read(job.run / "state/link"), re.MULTILINE)[0]
+    linked = f"ss --no-header --tcp state established 'sport = :{port}'"
+    wait_for(lambda: len(cluster.nodes[0].run(linked).stdout.splitlines()) == 2, "links to two nodes")
+    (seen, *_) = cluster.nodes[1].processes(rf"^\S+ -I -S \S+/{victim} ")  # others have it among their arguments
     cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
     wait_for(lambda: not cluster.processes("program.py|supervise.py|spawn.py"), "an end of all", 100)
     cluster.wait_idle()

@@ -6,7 +6,7 @@ nodes that do not see the folder in which they were left.
 
 In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
 Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and are not heard any more
-A node that never gets through loses nothing else: it is not missed, and the job goes on.
+A node that never gets through loses nothing else: it is not missed here, and the job goes on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Links(threading.Thread):
         super().__init__(daemon=True, name="links")
         self.run_folder, self.node = run, node
         self.lost: dict[int, str] = {}  # node -> its host
-        self._hosts: dict[int, str] = {}  # of the nodes that were heard
+        self.met: set[int] = set()  # nodes that were heard once
+        self._hosts: dict[int, str] = {}  # of those
         self._heard: dict[int, float] = {}  # node -> when, monotonic seconds; those that have ended are not watched
         self._marks: dict[str, Message] = {}
         self._links: list[Link] = []
@@ -220,6 +221,7 @@ class Hub(Links):
             if earlier.node == node:
                 earlier.is_open = False
         link.node = node
+        self.met.add(node)
         self._hosts[node] = str(message.get("host"))
         self._heard[node] = link.heard
         link.send(welcome=True)
@@ -233,7 +235,7 @@ class Hub(Links):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._marks and len(self._hosts) < self._nodes - 1 and time.monotonic() < deadline + JOIN_S:
+        if self._marks and len(self.met) < self._nodes - 1 and time.monotonic() < deadline + JOIN_S:
             return False
         return not (self._heard.keys() - self.lost.keys())
 
@@ -267,6 +269,7 @@ class Spoke(Links):
             link.send(node=self.node, host=os.uname().nodename, proof=answer)
         elif message.get("welcome"):
             link.node = 0
+            self.met.add(0)
             self._heard[0] = link.heard
             self._pause_s = TICK_S
             self._tell_marks()
