@@ -37,7 +37,7 @@ def test_every_way_ends_with_the_same_weights(cluster: Cluster, tmp_path: Path) 
 
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
     words = ("nodes=3", "procs=2")
-    job = make(cluster, tmp_path / "my project", way, *words, command=("program.py", "4", "60"))
+    job = make(cluster, tmp_path / "my, project", way, *words, command=("program.py", "4", "60"))
     code, said = submit(job, way)
     assert code == 1, said
     assert "failed (exit 1: crashed)" in said
