@@ -100,3 +100,17 @@ def in_allocation(job: Job, tasks: str, options: str) -> tuple[int, str, str]:
 
 def rank_said(job: Job, run: str, rank: int) -> str:
     return read(job.project / "runs" / "job" / run / "logs" / f"rank_0{rank}.log").splitlines()[1]
+
+
+def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
+    job = make(cluster, tmp_path / "job", SPAWN, "nodes=3", "procs=2", command=("program.py", "-", "300"))
+    start(job, SPAWN)
+    for node, known in (("2", 0), ("3", 2), ("02", 2), ("abc", 2)):
+        code, said = job("shell.sh", node, "--", "uname", "-n")
+        told = f"error: there is no node {node}\n  hint: nodes are 0 to 2; a command comes after --\n"
+        assert (code, said) == (known, told if known else "node3\n"), said
+    assert job("stop.sh")[0] == 0
+    code, said = job("shell.sh", "--", "uname", "-n")
+    assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said
+    code, said = job("shell.sh", "1", "--", "true")
+    assert code == 2 and said.startswith("error: there is no node 1, for no run is live\n"), said
