@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -38,6 +39,35 @@ def test_a_sweep_is_one_array_with_a_run_for_each_point(cluster: Cluster, tmp_pa
     assert ids == [f"{array}_{element}" for element in range(4)]
     assert [len(list((run / "logs").glob(f"slurm-{array}_*.log"))) for run in runs] == [1] * 4
     assert f"{ids[0]}\n" in read(runs[0] / "logs" / "rank_03.log")
+
+
+def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("launcher=spawn", "env.TOKEN=a,b")
+    job = sweep(cluster, tmp_path / "job", *words, command=("bash", "-c", "echo token $TOKEN; [[ $TOKEN == a ]]"))
+    sweeps = [made(job) for _ in range(3)]
+    code, said = job("logs.sh", "--run", sweeps[0])
+    assert code == 0 and said.index("==> point 0, ") < said.index("| token a\n") < said.index("==> point 1, "), said
+    code, said = job("logs.sh", "1", "--rank", "1")
+    assert code == 0 and said.endswith("\ntoken b\n") and "token a" not in said, said
+    assert job("logs.sh", "2")[1].startswith("error: there is no point 2\n")
+    first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
+    fork = ["bash", first / "submit.sh", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
+    cluster.login.run(fork, cwd=job.project, check=True)
+    code, said = job("clean.sh", "--keep", "1", "--yes")
+    assert code == 0 and said.startswith(f"run {sweeps[0]} stays: another one began with its checkpoint\n"), said
+    assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
+    left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
+    assert {run.name for run in job.project.glob("runs/job+env*/*")} == left
+    assert {run.name for run in job.project.glob("runs/job+sweep/*")} == {sweeps[0], sweeps[2]}
+    cluster.login.run(["bash", point / "clean.sh", "--keep", "0", "--yes"], cwd=job.project, check=True)
+    code, said = job("status.sh")
+    assert code == 0 and said.count("\n") == 2 and "  0  " in said, said  # the one that failed is no more
+
+
+def made(job: Job) -> str:
+    """The id of a sweep that has ended."""
+    said = job("submit.sh", "--wait")[1]
+    return re.findall(r"^sweep (\S+) in ", said, re.MULTILINE)[0]
 
 
 def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Path) -> None:
