@@ -68,6 +68,16 @@ def test_scancel_saves_and_nothing_starts_again(cluster: Cluster, tmp_path: Path
     assert (job.run / "saved_3").exists() and not cluster.processes("steps.py|supervise.py")
 
 
+def test_a_job_that_was_done_is_not_done_again(cluster: Cluster, tmp_path: Path) -> None:
+    """Slurm 24.05 and later start one again that ends in the GraceTime of a preemption; scontrol does always."""
+    job = steps(cluster, tmp_path / "job", SPAWN, last=3)
+    number = submitted(job)
+    cluster.wait_idle()
+    cluster.login.run(["scontrol", "requeue", number], check=True)
+    wait_for(lambda: "done before Slurm started it again" in read(job.run / "state" / "job_1"), "its end", 60)
+    assert done(job)[-1] == (0, 3) and "done (exit 0)" in job("status.sh")[1]
+
+
 @pytest.mark.parametrize("way", [SPAWN, SRUN])
 def test_a_preempted_job_saves_and_goes_on_with_its_secrets(cluster: Cluster, tmp_path: Path, way: str) -> None:
     """Without GraceTime: Slurm requeues it itself, and kills after KillWait."""

@@ -114,3 +114,12 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
     assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said
     code, said = job("shell.sh", "1", "--", "true")
     assert code == 2 and said.startswith("error: there is no node 1, for no run is live\n"), said
+
+
+def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_path: Path) -> None:
+    """Slurm 22.05 and 23.02 read SRUN_CPUS_PER_TASK, others SLURM_CPUS_PER_TASK, which salloc sets."""
+    job = make(cluster, tmp_path / "job", SPAWN, "nodes=2", command=("bash", "-c", "echo $SLURM_CPUS_ON_NODE cores"))
+    inside = f"export SRUN_CPUS_PER_TASK=1; {job.artifact}/submit.sh --here --run-id here"
+    command = ["salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "bash", "-c", inside]
+    assert job.cluster.login.run(command, cwd=job.project, timeout_s=60).returncode == 0
+    assert rank_said(job, "here", 1) == "8 cores"

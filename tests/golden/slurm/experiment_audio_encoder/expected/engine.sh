@@ -68,7 +68,7 @@ is_live() {
 # is_over STATE
 is_over() {
   case $1 in
-    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) ;;
+    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE* | PREEMPTED*) ;;
     *) return 1 ;;
   esac
 }
@@ -101,7 +101,7 @@ run_status() {
   read -r state reason <<<"$said" || true
   case $state in
     PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
-    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING)
+    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE* | SPECIAL_EXIT)
       if [[ -e $1/control/STOP ]]; then
         echo "stopping, job $(key "$file" job_id)"
       elif [[ $state == RUNNING ]]; then
