@@ -1,7 +1,7 @@
 """A sweep as one job array: each element becomes the job.sbatch of its point.
 
 In   the compiled points, in the order of the sweep
-Out  array.sbatch, points (line N+1 = the artifact of element N), the verbs that have a meaning for all, engine.sh, sweep.sh
+Out  array.sbatch, points (line N+1 = the artifact of element N), verbs, engine.sh, sweep.sh
 """
 
 from __future__ import annotations
