@@ -17,35 +17,36 @@ from .lower import thaw
 from .render import Omit
 
 Path = tuple[str, ...]
-KEY = "backend.extra"
 
 
-def refuse_extra(extra: Mapping[str, Any], protected: Mapping[Path, str], prefix: Path = ()) -> Iterator[Diagnostic]:
+def refuse_extra(
+    extra: Mapping[str, Any], protected: Mapping[Path, str], option: str = "extra"
+) -> Iterator[Diagnostic]:
     """JC4600 for each entry at, above or below a path that the plan says.
 
     protected: path -> the spec keys that say it, for people: ("num_processes",): "nodes and procs"; `*` is any key
-    prefix:    where in the document `extra` is merged
+    option:    of the backend, that holds the tree
     """
-    for at in _leaves(extra, ()):
-        owner = next((words for path, words in protected.items() if _touches((*prefix, *at), path)), None)
+    for at in leaves(extra):
+        owner = next((words for path, words in protected.items() if _touches(at, path)), None)
         if owner is not None:
-            key = ".".join((KEY, *at))
+            key = ".".join(("backend", option, *at))
             because = f"jobc says it, from {owner}, and the scripts rely on it"
             hint = f"leave out {key}, and set {owner}"
             yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
 
 
-def merge_extra(document: Any, extra: Mapping[str, Any]) -> Any:
-    """The document, for Render.yaml, with the tree merged in. extra: `options.extra`, from which values are read."""
-    return _merge(document, extra, ())
+def merge_extra(document: Any, extra: Mapping[str, Any], option: str = "extra") -> Any:
+    """The document, for Render.yaml or Render.json, with `options.<option>` merged in; `jobc why` finds its keys."""
+    return _merge(document, extra, (option,)) if extra else document
 
 
 def set_value(path: Path) -> Callable[[Any], Any]:
-    """A leaf for Render.yaml that reads `options.extra` at a path, so that `jobc why` finds the key."""
+    """A leaf for Render.yaml that reads the options at a path, so that `jobc why` finds the key."""
 
     def read(views: Any) -> Any:
-        here = views.options.extra
-        for key in path:
+        here = getattr(views.options, path[0])
+        for key in path[1:]:
             here = here[key]
         return thaw(here)
 
@@ -78,10 +79,11 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], at: Path) -> lis
     return [item for item in items.values() if item is not Omit]
 
 
-def _leaves(tree: Any, at: Path) -> Iterator[Path]:
+def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
+    """The path of every value of a tree; an empty mapping is one."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
-            yield from _leaves(inner, (*at, key))
+            yield from leaves(inner, (*at, key))
     else:
         yield at
 
