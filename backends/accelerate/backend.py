@@ -40,6 +40,10 @@ class AccelerateBackend:
         yield from hosts.check(self.name, plan, here=True)
         yield from check_user(options)
         yield from checks.check(plan, options.extra, options.deepspeed_extra)
+        if plan.launcher != "accelerate":  # torchrun asks nothing of a backend, so `honours` is not asked
+            because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
+            hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
+            yield Diagnostic("JC4605", f"backend accelerate with {plan.launcher}", because, hint, key="launcher")
         if not hosts.used_hosts(plan) and plan.run.storage == "node":
             because = "without hosts the one node is this machine, which sees the run folder anyway"
             yield Diagnostic("JC4601", "no host to copy the run to", because, "storage.run=shared", key="storage.run")

@@ -138,7 +138,7 @@ def _unknown(name: str, known: Known, ours: Protected, path: Path) -> Diagnostic
     close = nearest(name, there)
     hint = f"did you mean {close[0]}?" if close else f"leave it out; known here: {', '.join(sorted(set(there)))}"
     whose = "DeepSpeed 0.19" if path[0] == "deepspeed_extra" else "accelerate 1.15"
-    return Diagnostic("JC4602", f"unknown key {key}", f"{whose} has no such key, and would not say so", hint, key=key)
+    return Diagnostic("JC4602", f"unknown key {key}", f"{whose} has no such key", hint, key=key)
 
 
 def _misplaced(plan: LaunchPlan, extra: Tree) -> Iterator[Diagnostic]:
