@@ -59,7 +59,7 @@ def test_the_exit_code_of_a_rank_survives_accelerate(code: int, tmp_path: Path) 
     [
         (("num_processes: 2", "num_processes: 4"), (), "world_size 2"),
         (('mixed_precision: "no"', "mixed_precision: bf16"), (), "mixed_precision: bf16, not no"),
-        (("distributed_type: MULTI_GPU", "distributed_type: NO"), (), "WORLD_SIZE"),
+        (("distributed_type: MULTI_GPU", "distributed_type: NO"), (), "WORLD_SIZE=1"),
         (("distributed_type: DEEPSPEED", "distributed_type: MULTI_GPU"), ("parallel=deepspeed",), "not DEEPSPEED"),
     ],
     ids=["world", "precision", "one_process", "parallel"],
