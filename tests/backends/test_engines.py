@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -56,5 +57,5 @@ class TestPdsh(OnTheTestbed, BackendSuite):
 class TestAccelerate(OnTheTestbed, BackendSuite):
     backend = "accelerate"
     golden = GOLDEN / "accelerate"
-    overrides: ClassVar = ("hosts=node[1-4]",)
+    overrides: ClassVar = ("hosts=node[1-4]", f"python.interpreter={sys.executable}")  # theirs has no accelerate
     launcher = "accelerate"
