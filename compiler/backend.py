@@ -20,7 +20,12 @@ from .sourcemap import SourceMap
 from .words import RuntimeVar, Spelling
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
-NODE_LAUNCHERS: Final = ("torchrun", "spawn", "torch_distributed_launch")  # those that node.sh starts by itself
+NODE_LAUNCHERS: Final = (
+    "torchrun",
+    "spawn",
+    "accelerate",
+    "torch_distributed_launch",
+)  # those that node.sh starts by itself
 VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
 
 

@@ -12,6 +12,7 @@ from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
 from .lower import inventory, procs, thaw, world_size
+from .parallel_rules import PARALLEL_RULES
 from .plan import LaunchPlan
 from .site import SITE_RULES
 from .spec import JobSpec
@@ -290,5 +291,6 @@ RULES: tuple[Rule, ...] = (
     python_needs_path,
     command_has_words,
     caches_can_serve,
+    *PARALLEL_RULES,
     *SITE_RULES,
 )

@@ -19,6 +19,7 @@ from typing import Any
 
 from .. import __version__
 from . import capabilities, check, directory, neutral, sourcemap
+from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Folder, compose, hydra_ready, read_inputs
@@ -145,7 +146,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
         *check.check_training(plan, partial(blamed, composed, values)),
-        *(unread(composed, spec.command, table, values, request.strict) if spec.command else ()),
+        *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
     ]

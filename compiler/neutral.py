@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ..trainer import config
+from .accelerate import engine_files
 from .artifact import Artifact, LineRange
 from .backend import VERBS, Backend, DescribedBackend
 from .capabilities import LeftOut
@@ -31,7 +32,7 @@ _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 
 
 def neutral_files(
-    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Iterable[str], render: Render
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[str], render: Render
 ) -> Iterator[Artifact]:
     """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
 
@@ -43,6 +44,7 @@ def neutral_files(
     if plan.caches.prefetch:
         yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
+    yield from engine_files(plan, render, emitted)
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}
     own = _own_files(backend, emitted)

@@ -14,6 +14,7 @@ from typing import Literal
 from ..trainer.config import (
     CheckpointConfig,
     DdpConfig,
+    DeepspeedConfig,
     DigitsConfig,
     GptConfig,
     LoopConfig,
@@ -41,7 +42,13 @@ from .values import (
     TimeLimit,
 )
 
-OPEN_KEYS = ("env", "secrets", "labels")  # mappings whose keys the user invents: no `+` needed
+OPEN_KEYS = (
+    "env",
+    "secrets",
+    "labels",
+    "backend.extra",
+    "backend.deepspeed_extra",
+)  # mappings whose keys the user invents: no `+` needed
 IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
 
 
@@ -57,6 +64,30 @@ class BatchSpec:
     micro: Count
     accumulation: Count | None
     global_: Count | None
+
+
+@dataclass(frozen=True)
+class FsdpSpec:
+    """FSDP version 2 as accelerate takes it, word for word (accelerate 1.15, `fsdp_config`).
+
+    reshard_after_forward: free gathered weights after the forward pass
+    auto_wrap_policy:      which modules are sharded as one
+    transformer_layer_cls_to_wrap: their classes; min_num_params: their least parameters
+    offload_params:        to CPU memory, gradients too
+    state_dict_type:       how checkpoints are written
+    cpu_ram_efficient_loading: only rank 0 reads a pretrained model
+    activation_checkpointing:  recompute activations in the backward pass
+    """
+
+    kind: Literal["fsdp"]
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: Count
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
+    activation_checkpointing: bool
 
 
 @dataclass(frozen=True)
@@ -287,7 +318,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig
+    parallel: DdpConfig | FsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec
     python: PythonSpec

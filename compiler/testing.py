@@ -71,6 +71,7 @@ class BackendSuite:
     backend:       the name behind `backend=`
     golden:        the folder of golden cases
     overrides:     what a plain job needs to compile for the backend
+    launcher:      what starts the ranks where the launcher does not matter
     neutral_files: goldens also hold what jobc adds to every artifact (ours do; a plugin need not follow our changes)
     stand_ins:     folder of programs that take the engine's place, first on PATH when an artifact is run
     """
@@ -78,6 +79,7 @@ class BackendSuite:
     backend: ClassVar[str]
     golden: ClassVar[Path]
     overrides: ClassVar[tuple[str, ...]] = ()
+    launcher: ClassVar[str] = "spawn"
     neutral_files: ClassVar[bool] = False
     stand_ins: ClassVar[Path | None] = None
 
@@ -129,7 +131,7 @@ class BackendSuite:
     def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
         project = tmp_path / "it's a folder $(x) é"
         project.mkdir()
-        words = ("launcher=spawn", "env.EMPTY=", "env.HOSTILE=" + _quoted(HOSTILE))
+        words = (f"launcher={self.launcher}", "env.EMPTY=", "env.HOSTILE=" + _quoted(HOSTILE))
         compiled = self.compile(*words, command=("record.py", HOSTILE, "", "-x", *HOSTILE.split()))
         problems = broken_contract(compiled, submit(compiled, project, self.environment(project)))
         assert not problems, "\n".join(problems)
@@ -152,7 +154,7 @@ class BackendSuite:
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
         """An unknown option ends with 2, --help with 0; neither starts or leaves anything."""
-        artifact = write_job(self.compile("launcher=spawn", command=("true",)), tmp_path / "artifacts")
+        artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         before = sorted(tmp_path.rglob("*"))
         for verb in VERBS:
             for option, status in (("--no-such-option", 2), ("--help", 0)):

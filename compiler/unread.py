@@ -18,11 +18,19 @@ from .sourcemap import SpecValue
 
 
 def unread(
-    composed: Composed, command: Sequence[str], table: KeyTable, values: Mapping[str, SpecValue], strict: bool
+    composed: Composed,
+    command: Sequence[str],
+    table: KeyTable,
+    values: Mapping[str, SpecValue],
+    strict: bool,
+    read: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
-    """Keys that were set and groups that were chosen, of which only train.json is made. An error with `strict`."""
+    """Keys that were set and groups that were chosen, of which only train.json is made. An error with `strict`.
+
+    read: keys and sections that reach the program by another file
+    """
     only_trainer = _read_by_trainer_alone(table)
-    used = composed.interpolated()
+    used = {*composed.interpolated(), *read}
     lost = {key for key in values if key in only_trainer and not any(at(key, taken) for taken in used)}
     names = [key for key in values if key in lost and not values[key].is_default]
     groups = [

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 from . import env as environment
 from .config import TrainConfig, load
@@ -10,6 +9,7 @@ from .errors import BrokenInput, StoppedEarly
 from .leave import leave
 from .signals import StopSignals
 
+YAML = "accelerate.yaml"
 NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 
@@ -20,7 +20,8 @@ def main() -> int:
         env = environment.read(os.environ, NEEDED)
         assert env.train_json is not None
         config = load(env.train_json)
-        refuse_other_world(config, env.world_size, env.train_json)
+        refuse_other_world(config, env)
+        refuse_other_settings(config, env)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the ranks met")
         return train(config, env, signals)
@@ -28,13 +29,33 @@ def main() -> int:
         leave(error)
 
 
-def refuse_other_world(config: TrainConfig, world_size: int, path: Path) -> None:
+def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
     """The batch was divided for one world size; another one would train something else."""
-    if config.world_size != world_size:
+    if config.world_size != env.world_size:
+        by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
         raise BrokenInput(
-            f"{path} is for world_size {config.world_size}, but the launcher set WORLD_SIZE={world_size}",
+            f"{env.train_json} is for world_size {config.world_size}, but {by} set WORLD_SIZE={env.world_size}",
             hint="compile again with the nodes and processes that are started",
         )
+
+
+def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
+    """What accelerate read in its YAML: this trainer follows train.json, and one that says otherwise was edited."""
+    if env.accelerate_mixed_precision is None:
+        return
+    precision = "bf16" if config.loop.precision == "bf16" else "no"
+    found = env.accelerate_mixed_precision
+    is_zero = config.parallel.kind == "deepspeed"  # whose precision is in deepspeed.json (zero.py)
+    wrong = [
+        *([f"mixed_precision: {found}, not {precision}"] if found != precision and not is_zero else []),
+        *(["distributed_type: FSDP"] if env.accelerate_use_fsdp else []),
+        *(["distributed_type: DEEPSPEED"] if env.accelerate_use_deepspeed and not is_zero else []),
+        *(["distributed_type: not DEEPSPEED"] if is_zero and not env.accelerate_use_deepspeed else []),
+        *(["dynamo_config"] if (env.accelerate_dynamo_backend or "no").lower() != "no" else []),
+    ]
+    if wrong:
+        hint = "train.json is what the trainer follows: compile again, or put the YAML back"
+        raise BrokenInput(f"{YAML} disagrees with {env.train_json}", wrong, hint=hint)
 
 
 def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
@@ -44,7 +65,8 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     from .loop import run
     from .training import build
 
-    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None) as group:
+    zero = config.parallel.kind == "deepspeed"
+    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, zero) as group:
         return run(build(config, env, group), signals)
 
 

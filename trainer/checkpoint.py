@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
 
 from . import checkpoint_store as store
 from .config import TrainConfig, identity
 from .distributed import Group
 from .errors import BrokenInput
+from .parallel import Parallel
 from .random_state import RandomState, seed_rank
 
 
@@ -33,8 +32,7 @@ class Start:
 def save(
     root: Path,
     step: int,
-    model: nn.Module,
-    optimizer: Optimizer,
+    parallel: Parallel,
     config: TrainConfig,
     group: Group,
     val_loss: float | None = None,
@@ -45,6 +43,7 @@ def save(
     A disk that does not take it is reported and survived: the previous checkpoint is still there.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
+    weights, optimizer_state = parallel.weights(), parallel.optimizer_state()
 
     def write() -> str:
         state = {
@@ -55,8 +54,8 @@ def save(
         }
         try:
             files = {
-                "weights.pt": to_bytes(model.state_dict()),
-                "optimizer.pt": to_bytes(optimizer.state_dict()),
+                "weights.pt": to_bytes(weights),
+                "optimizer.pt": to_bytes(optimizer_state),
                 "rng.pt": to_bytes(random_states),
                 "state.json": (json.dumps(state, indent=2) + "\n").encode(),
             }
@@ -68,7 +67,7 @@ def save(
     return group.first_does(write)
 
 
-def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainConfig, group: Group) -> Start | None:
+def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
     """Continue from the newest verified checkpoint under `root`; None when there is no checkpoint at all.
 
     Sets weights, optimizer and this rank's random state. With another world size random states are drawn
@@ -80,8 +79,8 @@ def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainCon
         return None
     state = json.loads(found.read("state.json"))
     _refuse_another_run(found.folder, state["identity"], identity(config))
-    model.load_state_dict(found.load("weights.pt"))
-    optimizer.load_state_dict(found.load("optimizer.pt"))
+    parallel.load_weights(found.load("weights.pt"))
+    parallel.load_optimizer(found.load("optimizer.pt"))
     step = int(state["step"])
     words = f"{root.name}/{found.folder.name}"
     if found.rank:
@@ -95,13 +94,13 @@ def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainCon
     return Start(step, words + "".join(f", skipped {line}" for line in found.damaged))
 
 
-def fork(root: Path, model: nn.Module, group: Group) -> Start:
+def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
     found = newest_verified(root, group)
     if found is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
     try:
-        model.load_state_dict(found.load("weights.pt"))
+        parallel.load_weights(found.load("weights.pt"))
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()[1:6]]
         raise BrokenInput(f"JOBC_INIT_FROM: the weights in {found.folder} are of another model", lines) from error

@@ -183,6 +183,31 @@ class DdpConfig:
 
 
 @dataclass(frozen=True)
+class DeepspeedConfig:
+    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). DeepSpeed 0.19's own words.
+
+    zero_stage                   0 to 3; 0 shares nothing
+    offload_optimizer_device     where optimizer state lies; none = with the weights
+    offload_param_device         where weights lie between uses; stage 3
+    nvme_path                    folder on a local disk, for nvme
+    overlap_comm                 exchange gradients during the backward pass
+    contiguous_gradients         gradients in one buffer
+    reduce_bucket_size           elements exchanged in one message
+    zero_force_ds_cpu_optimizer  with offload: DeepSpeed's CPU Adam instead of torch's
+    """
+
+    kind: Literal["deepspeed"]
+    zero_stage: Literal[0, 1, 2, 3]
+    offload_optimizer_device: Literal["none", "cpu", "nvme"]
+    offload_param_device: Literal["none", "cpu", "nvme"]
+    nvme_path: str | None
+    overlap_comm: bool
+    contiguous_gradients: bool
+    reduce_bucket_size: int
+    zero_force_ds_cpu_optimizer: bool
+
+
+@dataclass(frozen=True)
 class ProcessGroupConfig:
     """How long to wait for other ranks, in seconds.
 
@@ -218,7 +243,7 @@ class TrainConfig:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig
+    parallel: DdpConfig | DeepspeedConfig
     process_group: ProcessGroupConfig
 
 

@@ -14,7 +14,6 @@ def banner(training: Training) -> str:
     config, env, source, group = training.config, training.env, training.source, training.group
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
     cpu_capability = torch.backends.cpu.get_cpu_capability()
-    num_parameters = sum(p.numel() for p in training.model.parameters())
     rows = {
         "job": config.job,
         "run": env.run_id or str(training.run_dir),
@@ -22,7 +21,7 @@ def banner(training: Training) -> str:
         "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
-        "model": f"{config.model.kind}, {num_parameters:,} parameters, {config.loop.precision}",
+        "model": f"{config.model.kind}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
         "batch": batch_line(config),
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",

@@ -13,7 +13,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .env import Env
@@ -122,9 +122,12 @@ def choose_device(env: Env) -> torch.device:
 
 
 @contextmanager
-def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False) -> Iterator[Group]:
+def join(
+    env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False, even_alone: bool = False
+) -> Iterator[Group]:
     """Meet the other ranks; leave the group at the end.
 
+    even_alone: a world of one has a process group as well, which DeepSpeed needs
     stopped: asked while waiting; true ends the wait with StoppedEarly
     Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
     torn down: that is a collective, and with a rank missing it hangs.
@@ -133,6 +136,8 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
     if device.type == "cuda":
         torch.cuda.set_device(device)  # before init: communicators are made on the current device
     if env.world_size == 1:
+        if even_alone:
+            dist.init_process_group(_libraries(device), store=HashStore(), rank=0, world_size=1)
         yield Group(0, 1, device)
         return
 
@@ -145,7 +150,7 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
     try:
         store.set(f"here/{env.rank}", "1")
         dist.init_process_group(
-            backend="cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+            backend=_libraries(device),
             store=store,
             rank=env.rank,
             world_size=env.world_size,
@@ -159,6 +164,10 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
         ) from error
     yield Group(env.rank, env.world_size, device)
     dist.destroy_process_group()
+
+
+def _libraries(device: torch.device) -> str:
+    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
 def _open_store(env: Env, timeout: timedelta) -> Store:

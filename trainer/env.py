@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from .errors import BrokenInput
 
-Setter = Literal["launcher", "torchrun", "backend", "node.sh", "user"]
+Setter = Literal["launcher", "torchrun", "accelerate", "backend", "node.sh", "user"]
 Kind = Literal["text", "path", "index", "count", "port", "flag"]
 
 
@@ -36,6 +36,11 @@ TABLE: tuple[Variable, ...] = (
     Variable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
     Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself serves MASTER_PORT"),
     Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "restarts made in place by torchrun"),
+    Variable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision of accelerate.yaml"),
+    Variable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend of accelerate.yaml"),
+    Variable("ACCELERATE_USE_DEEPSPEED", "accelerate", "flag", "accelerate.yaml says distributed_type: DEEPSPEED"),
+    Variable("ACCELERATE_USE_FSDP", "accelerate", "flag", "accelerate.yaml says distributed_type: FSDP"),
+    Variable("ACCELERATE_DEEPSPEED_CONFIG_FILE", "accelerate", "path", "deepspeed_config_file of accelerate.yaml"),
     Variable("JOBC_RUN_DIR", "backend", "path", "folder of this run: logs, metrics, checkpoints, control"),
     Variable("JOBC_RUN_ID", "backend", "text", "name of this run, e.g. 20260131-120000-1f2e"),
     Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job id"),
@@ -50,6 +55,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
     Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
     Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, what to train (trainer/config.py)"),
+    Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
     Variable("JOBC_LIB", "node.sh", "path", "folder that holds jobc_trainer"),
     Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
     Variable("JOBC_DATA_DIR", "user", "path", "folder against which a data path is resolved"),
@@ -73,6 +79,11 @@ class Env:
     master_port: int
     torchelastic_use_agent_store: bool | None
     torchelastic_restart_count: int | None
+    accelerate_mixed_precision: str | None
+    accelerate_dynamo_backend: str | None
+    accelerate_use_deepspeed: bool | None
+    accelerate_use_fsdp: bool | None
+    accelerate_deepspeed_config_file: Path | None
     run_dir: Path | None
     run_id: str | None
     job_id: str | None
@@ -87,6 +98,7 @@ class Env:
     procs: int | None
     gpus: int | None
     train_json: Path | None
+    deepspeed_json: Path | None
     lib: Path | None
     grace_s: int | None
     data_dir: Path | None

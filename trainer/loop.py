@@ -7,6 +7,9 @@ because they decide on numbers that were added over all ranks.
 import gc
 import hashlib
 import time
+from collections.abc import Mapping
+
+from torch import Tensor
 
 from . import checkpoint
 from .checkpoint_store import replace_durably
@@ -51,8 +54,9 @@ def run(training: Training, signals: StopSignals) -> int:
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
+    weights = training.parallel.weights()
     if group.is_first:
-        finish(training, progress)
+        finish(training, progress, weights)
     return exit_codes.DONE
 
 
@@ -69,9 +73,7 @@ def save(training: Training, done: int, val_loss: float | None) -> None:
 
     val_loss: measured after the same step, or None
     """
-    words = checkpoint.save(
-        training.checkpoints, done, training.model, training.optimizer, training.config, training.group, val_loss
-    )
+    words = checkpoint.save(training.checkpoints, done, training.parallel, training.config, training.group, val_loss)
     if training.group.is_first:
         save_file(training.run_dir).unlink(missing_ok=True)
         print(words, flush=True)
@@ -89,9 +91,9 @@ def stopped(training: Training, signals: StopSignals, done: int) -> int:
     return code
 
 
-def finish(training: Training, progress: Progress) -> None:
-    """Write the weights alone where people look for them, and say how to recognise them."""
-    weights = checkpoint.to_bytes(training.model.state_dict())
+def finish(training: Training, progress: Progress, state: Mapping[str, Tensor]) -> None:
+    """Write the weights alone where people look for them, and say how to recognise them. state: all of them"""
+    weights = checkpoint.to_bytes(state)
     path = training.run_dir / "final" / "weights.pt"
     try:
         replace_durably(path, weights)

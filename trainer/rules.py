@@ -63,6 +63,7 @@ LIMITS: Mapping[str, Limit] = {
     "checkpoint.keep": AT_LEAST_2,
     "metrics.every_steps": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
+    "parallel.reduce_bucket_size": AT_LEAST_1,
     "process_group.init_timeout_s": AT_LEAST_1,
     "process_group.step_timeout_s": AT_LEAST_1,
 }

@@ -6,18 +6,16 @@ computed them. A mean of means would weigh items by how many others their rank h
 
 import math
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .data.order import shard
 from .data.source import IGNORE
 from .errors import Diverged
 from .loss import loss_sum
 from .optimizer import lr_at
-from .parallel import without_exchange
 from .training import Training, on_device
 
 
@@ -47,7 +45,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing.
     """
-    config, group, optimizer = training.config, training.group, training.optimizer
+    config, group, parallel = training.config, training.group, training.parallel
     started = time.perf_counter()
     batches, num_samples = micro_batches(training, step)
     data_s = time.perf_counter() - started
@@ -57,24 +55,20 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     local_loss, scale, totals = 0.0, 0.0, [0.0]
     for number, batch in enumerate(batches, start=1):
         inputs, targets = on_device(batch, group.device)
-        with nullcontext() if number == len(batches) else without_exchange(training.parallel):
-            loss = loss_sum(training.parallel, inputs, targets, config.loop.precision)
+        last = number == len(batches)
+        with parallel.passes(last):
+            loss = loss_sum(parallel.module, inputs, targets, config.loop.precision)
             if number == 1:
                 totals = sums()
                 scale = group.world_size / totals[0]  # the exchange divides by the world size
-            torch.autograd.backward(loss * scale)
+            parallel.backward(loss * scale, last)
         local_loss += loss.item()
 
     all_losses = group.start_sum([local_loss])
     lr = lr_at(step, training.total_steps, config.optim)
-    for parameters in optimizer.param_groups:
-        parameters["lr"] = lr
-    limit = config.optim.clip_norm or float("inf")
-    grad_norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), limit))
-    if not math.isfinite(grad_norm):  # before it reaches the weights; equal on all ranks
+    grad_norm = parallel.update(lr, config.optim.clip_norm)
+    if not math.isfinite(grad_norm):
         raise diverged(training, step, local_loss)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
 
     mean_loss = all_losses()[0] / totals[0]
     if not math.isfinite(mean_loss):

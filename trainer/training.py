@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from . import checkpoint
 from .config import TrainConfig
@@ -16,8 +15,7 @@ from .env import Env
 from .errors import BrokenInput
 from .loss import loss_sum
 from .models.build import build_model
-from .optimizer import build_optimizer
-from .parallel import wrap
+from .parallel import Parallel, share
 from .random_state import seed_model, seed_rank
 
 
@@ -25,8 +23,7 @@ from .random_state import seed_model, seed_rank
 class Training:
     """One training, ready to run.
 
-    model        the bare module: its state_dict is what is saved
-    parallel     the same module as the steps call it: compiled, and wrapped for gradient exchange
+    parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
     """
 
@@ -37,9 +34,7 @@ class Training:
     source: Source
     order: Order
     total_steps: int
-    model: nn.Module
-    parallel: nn.Module
-    optimizer: Optimizer
+    parallel: Parallel
     start: checkpoint.Start
 
     @property
@@ -62,9 +57,8 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         )
     seed_model(config.seed)
     model = build_model(config.model, source).to(group.device)
-    parallel = wrap(model, config, group)
-    optimizer = build_optimizer(model, config.optim)
-    warm_up(parallel, optimizer, config, source, group)
+    parallel = share(model, config, env, group)
+    warm_up(parallel, config, source, group)
     return Training(
         config=config,
         env=env,
@@ -73,10 +67,8 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         source=source,
         order=order,
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
-        model=model,
         parallel=parallel,
-        optimizer=optimizer,
-        start=find_start(config, env, env.run_dir, model, optimizer, group),
+        start=find_start(config, env, env.run_dir, parallel, group),
     )
 
 
@@ -105,18 +97,16 @@ def refuse_different_data(digest: str, group: Group) -> None:
     )
 
 
-def find_start(
-    config: TrainConfig, env: Env, run_dir: Path, model: nn.Module, optimizer: Optimizer, group: Group
-) -> checkpoint.Start:
+def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
     """The run's own newest checkpoint, else the weights of the run it is forked from, else nothing."""
     seed_rank(config.seed, group.rank, step=0)
-    start = checkpoint.restore(run_dir / "checkpoints", model, optimizer, config, group)
+    start = checkpoint.restore(run_dir / "checkpoints", parallel, config, group)
     if start is None and env.init_from is not None:
-        start = checkpoint.fork(env.init_from / "checkpoints", model, group)
+        start = checkpoint.fork(env.init_from / "checkpoints", parallel, group)
     return start or checkpoint.Start(0, "new")
 
 
-def warm_up(parallel: nn.Module, optimizer: Optimizer, config: TrainConfig, source: Source, group: Group) -> None:
+def warm_up(parallel: Parallel, config: TrainConfig, source: Source, group: Group) -> None:
     """One forward and backward pass without effect, under the long timeout.
 
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
@@ -125,8 +115,7 @@ def warm_up(parallel: nn.Module, optimizer: Optimizer, config: TrainConfig, sour
     """
     indices = torch.zeros(config.batch.micro, dtype=torch.int64)
     inputs, targets = on_device(source.train.batch(indices), group.device)
-    torch.autograd.backward(loss_sum(parallel, inputs, targets, config.loop.precision))
-    optimizer.zero_grad(set_to_none=True)
+    parallel.warm_up(loss_sum(parallel.module, inputs, targets, config.loop.precision))
 
 
 def on_device(tensors: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:

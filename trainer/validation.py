@@ -27,14 +27,16 @@ class Validation:
 def validate(training: Training) -> Validation:
     """Measure the current weights. Each rank takes a share without padding; sums are added over the ranks."""
     started = time.perf_counter()
-    model, group = training.model, training.group
+    model, group = training.parallel.evaluated, training.group
     sums = torch.zeros(3, dtype=torch.float64)  # loss, right guesses, items
     model.eval()
-    with torch.inference_mode():
-        for indices_B in my_batches(training):
+    with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
+        for indices_B, counts in my_batches(training):
             inputs, targets = on_device(training.source.validation.batch(indices_B), group.device)
             with autocast(inputs.device, training.config.loop.precision):
                 logits = model(inputs).flatten(0, -2).float()
+            if not counts:
+                continue
             targets = targets.flatten()
             sums[0] += F.cross_entropy(logits, targets, reduction="sum").item()
             sums[1] += (logits.argmax(-1) == targets).sum().item()
@@ -57,8 +59,14 @@ def chosen(training: Training) -> Tensor:
     return torch.arange(number) * available // number
 
 
-def my_batches(training: Training) -> Iterator[Tensor]:
-    """This rank's share, in batches of the size that training uses; the last may be smaller."""
-    mine = chosen(training)[training.group.rank :: training.group.world_size]
-    if len(mine):
-        yield from torch.split(mine, training.config.batch.micro)
+def my_batches(training: Training) -> Iterator[tuple[Tensor, bool]]:
+    """This rank's share, in batches of the size that training uses; the last may be smaller. And whether it counts:
+    where all ranks must do equally many passes, some do one more for nothing."""
+    indices_N, micro = chosen(training), training.config.batch.micro
+    mine, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
+    batches = torch.split(mine, micro) if len(mine) else ()
+    for indices_B in batches:
+        yield indices_B, True
+    if training.parallel.equal_passes:
+        for _ in range(-(-len(first) // micro) - len(batches)):
+            yield indices_N[:1], False

@@ -1,4 +1,4 @@
-"""Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh.
+"""Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh, accelerate.
 
 Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
        copies.sh where each host has a run folder of its own (storage.run=node)
@@ -47,11 +47,19 @@ FILES: Mapping[str, str] = {
 }
 
 
-def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack."""
+HERE = "127.0.0.1"  # this machine, of a backend that needs no host for one node
+
+
+def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack.
+
+    here: without hosts a single node is this machine
+    """
     yield from _storage(plan)
     yield from containers.check(name, plan)
     hosts, nodes = used_hosts(plan), plan.topology.nodes
+    if here and nodes == 1 and not hosts:
+        return
     if not hosts:
         because = f"{name} starts processes on the hosts that it is told"
         hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
@@ -84,11 +92,11 @@ def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
 
 
-def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
-    """hosts.txt, task.sh, engine.sh and the verbs; client.sh.j2 is the backend's own."""
+def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2") -> Iterator[Artifact]:
+    """hosts.txt, task.sh, engine.sh and the verbs. client: the template that says how a host is reached"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
-    yield render.table("hosts.txt", used_hosts(plan), key)
-    yield render.template("client.sh.j2", "client.sh")
+    yield render.table("hosts.txt", used_hosts(plan) or (HERE,), key)
+    yield render.template(client, "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     if plan.run.storage == "node":
         yield render.template("hosts/copies.sh.j2", "copies.sh")

@@ -7,30 +7,15 @@ Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
-from ...compiler.values import Count, Duration
 from .._shared import hosts
-
-
-@dataclass(frozen=True)
-class SshOptions:
-    """fanout: connections at once; connect_timeout: seconds; host_keys: known | new; user, port: on the hosts;
-    options: more options of ssh, one word each."""
-
-    fanout: Count
-    connect_timeout: Duration
-    host_keys: Literal["known", "new"]
-    user: str | None
-    port: Count | None
-    options: tuple[str, ...]
+from .._shared.ssh import CLIENT, SshOptions, check_user
 
 
 class SshBackend:
@@ -43,12 +28,10 @@ class SshBackend:
 
     def check(self, plan: LaunchPlan, options: SshOptions) -> Iterator[Diagnostic]:
         yield from hosts.check(self.name, plan)
-        if options.user is not None and not re.fullmatch(r"[\w.][\w.-]*", options.user):
-            because = "a user name is letters, digits, dot, dash and underscore"
-            yield Diagnostic("JC4402", f"no user {options.user!r}", because, "backend.user=null", key="backend.user")
+        yield from check_user(options)
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit(render, plan)
+        yield from hosts.emit(render, plan, CLIENT)
 
 
 BACKEND = SshBackend()

@@ -1,8 +1,10 @@
-"""Backends slurm, ssh and pdsh: the conformance suite, with their goldens run on the test bed by the real programs."""
+"""Backends slurm, ssh, pdsh, accelerate: the conformance suite, with their goldens run on the test bed for real."""
 
 from __future__ import annotations
 
 import shlex
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -48,3 +50,12 @@ class TestPdsh(OnTheTestbed, BackendSuite):
     backend = "pdsh"
     golden = GOLDEN / "pdsh"
     overrides: ClassVar = ("hosts=node[1-4]",)
+
+
+@pytest.mark.engine
+@pytest.mark.skipif(find_spec("accelerate") is None, reason="accelerate is an extra")
+class TestAccelerate(OnTheTestbed, BackendSuite):
+    backend = "accelerate"
+    golden = GOLDEN / "accelerate"
+    overrides: ClassVar = ("hosts=node[1-4]", f"python.interpreter={sys.executable}")  # theirs has no accelerate
+    launcher = "accelerate"

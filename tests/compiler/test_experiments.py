@@ -15,13 +15,14 @@ BACKENDS = {
     "local": ("nodes=1",),
     "ssh": (),
     "pdsh": (),
+    "accelerate": ("launcher=accelerate",),
     "slurm": (),
 }
 HOSTS = {"audio_encoder": "hosts=node[1-4]", "aorta": "hosts=192.168.1.[10-11]"}  # which these teams type
 
 
 def compiled(experiment: str, backend: str, *words: str) -> Compiled:
-    hosts = [HOSTS[experiment]] if experiment in HOSTS and backend in ("ssh", "pdsh") else []
+    hosts = [HOSTS[experiment]] if experiment in HOSTS and backend in ("ssh", "pdsh", "accelerate") else []
     return compile_job(Request((f"+experiment={experiment}", f"backend={backend}", *BACKENDS[backend], *hosts, *words)))
 
 

@@ -50,6 +50,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "caches": {"downloads": None, "compiled": None, "offline": False, "prefetch": ()},
         "command": (sys.executable, str(PROGRAM)),
         "uses_trainer": False,
+        "parallel": "ddp",
         "env": {},
         "secrets": {},
         "setup": {"kind": "none", "modules": (), "lines": (), "python": sys.executable},

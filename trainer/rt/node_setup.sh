@@ -150,6 +150,12 @@ PYTHON
   esac
 }
 
+# need_module NAME: in the environment of `python`.
+need_module() {
+  (cd / && "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)' "$1" 2>/dev/null) ||
+    lacking "no $1 in the environment of $python" "$python -m pip install $1"
+}
+
 # need_launch_module: for launcher=torch_distributed_launch; a later torch will not have it (deprecated since 1.9).
 need_launch_module() {
   local torch

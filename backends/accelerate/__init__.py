@@ -1,0 +1,1 @@
+"""The accelerate backend: see backend.py."""

@@ -1,0 +1,58 @@
+"""accelerate: `accelerate launch` on each of a list of hosts, over ssh; on this machine with one node and no hosts.
+
+Emits  accelerate.yaml, deepspeed.json with parallel=deepspeed, and what backend ssh emits
+Launch ./submit.sh
+Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launch`), DeepSpeed 0.19.8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...compiler.accelerate import accelerate_yaml, deepspeed_json
+from ...compiler.artifact import Artifact
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from .._shared import hosts
+from .._shared.ssh import CLIENT, SshOptions, check_user
+from . import checks
+
+
+@dataclass(frozen=True)
+class AccelerateOptions(SshOptions):
+    """Those of ssh, and extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+class AccelerateBackend:
+    name = "accelerate"
+    Options = AccelerateOptions
+    launch = "./submit.sh"
+    spellings = hosts.SPELLINGS
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {**hosts.HONOURS, "launcher": ("accelerate",)}
+
+    def check(self, plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
+        yield from hosts.check(self.name, plan, here=True)
+        yield from check_user(options)
+        yield from checks.check(plan, options.extra, options.deepspeed_extra)
+        if plan.launcher != "accelerate":  # torchrun asks nothing of a backend, so `honours` is not asked
+            because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
+            hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
+            yield Diagnostic("JC4605", f"backend accelerate with {plan.launcher}", because, hint, key="launcher")
+        if not hosts.used_hosts(plan) and plan.run.storage == "node":
+            because = "without hosts the one node is this machine, which sees the run folder anyway"
+            yield Diagnostic("JC4601", "no host to copy the run to", because, "storage.run=shared", key="storage.run")
+
+    def emit(self, plan: LaunchPlan, options: AccelerateOptions, render: Render) -> Iterator[Artifact]:
+        yield accelerate_yaml(plan, render, options.extra)
+        if plan.parallel == "deepspeed":
+            yield deepspeed_json(plan, render, options.deepspeed_extra)
+        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else "here.sh.j2")
+
+
+BACKEND = AccelerateBackend()

@@ -1,0 +1,250 @@
+"""accelerate.yaml and deepspeed.json as their engines read them, and the checks that stand in for theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jobc.backends.accelerate.checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
+from jobc.backends.accelerate.known import ACCELERATE, DEEPSPEED, ZERO
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.trainer.data.order import Order
+
+HOSTS = "hosts=node[1-8]"
+
+
+def compiled(*words: str, command: tuple[str, ...] | None = None, backend: str = "accelerate") -> Compiled:
+    return compile_job(Request((f"backend={backend}", *([HOSTS] if backend != "slurm" else []), *words), command))
+
+
+def text(job: Compiled, path: str) -> str:
+    return next(a.text for a in job.artifacts if a.path == path)
+
+
+def codes(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
+    """key -> code of what is refused."""
+    try:
+        compiled(*words, command=command)
+    except CompileError as error:
+        return {diagnostic.key: diagnostic.code for diagnostic in error.diagnostics}
+    return {}
+
+
+# ---- what the engines read ------------------------------------------------------------------------------------------
+
+CASES = {
+    "ddp": (),
+    "bf16": ("loop.precision=bf16",),
+    "fsdp": ("parallel=fsdp", "parallel.transformer_layer_cls_to_wrap=[Block]"),
+    "zero2": ("parallel=deepspeed", "batch.micro=4", "batch.global=256"),
+    "zero3": ("parallel=deepspeed", "parallel.zero_stage=3", "parallel.offload_param_device=cpu",
+              "parallel.offload_optimizer_device=cpu", "loop.precision=bf16"),
+    "extras": ("backend.extra.enable_cpu_affinity=true", "backend.extra.dynamo_config.dynamo_backend=INDUCTOR"),
+}  # fmt: skip
+READ = """
+import json, sys
+from accelerate.commands.config.config_args import load_config_from_file
+from deepspeed.runtime.config import DeepSpeedConfig
+said = {}
+for folder in sys.argv[1:]:
+    config = load_config_from_file(f"{folder}/accelerate.yaml")
+    said[folder] = {k: getattr(v, "value", v) for k, v in vars(config).items()}
+    if config.deepspeed_config:
+        tree = json.load(open(f"{folder}/deepspeed.json"))
+        batch = DeepSpeedConfig.__new__(DeepSpeedConfig)  # its constructor asks torch for the world size
+        batch._initialize_params(tree)
+        of_a_rank = batch.train_micro_batch_size_per_gpu * batch.gradient_accumulation_steps
+        batch.world_size = tree["train_batch_size"] // of_a_rank
+        batch._batch_assertion()
+        said[folder]["world"] = batch.world_size
+        said[folder]["stage"] = batch.zero_optimization_stage
+print(json.dumps(said, default=str))
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_accelerate_and_deepspeed_read_what_was_meant(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is an extra")
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra")
+    for name, words in CASES.items():
+        job = compiled("nodes=8", "gpus=8", *words, command=("train.py",))
+        (tmp_path / name).mkdir()
+        for artifact in job.artifacts:
+            if artifact.path in ("accelerate.yaml", "deepspeed.json"):
+                (tmp_path / name / artifact.path).write_text(artifact.text)
+    command = [sys.executable, "-c", READ, *(str(tmp_path / name) for name in CASES)]
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = {Path(folder).name: each for folder, each in json.loads(done.stdout.splitlines()[-1]).items()}
+    kinds = {name: each["distributed_type"] for name, each in said.items()}
+    assert kinds == {**dict.fromkeys(CASES, "MULTI_GPU"), "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+    assert all((each["num_processes"], each["num_machines"]) == (64, 8) for each in said.values())
+    assert (said["ddp"]["mixed_precision"], said["bf16"]["mixed_precision"]) == ("no", "bf16")
+    assert said["fsdp"]["fsdp_config"]["fsdp_version"] == 2
+    assert said["fsdp"]["fsdp_config"]["fsdp_transformer_layer_cls_to_wrap"] == "Block"
+    assert [(said[name]["world"], said[name]["stage"]) for name in ("zero2", "zero3")] == [(64, 2), (64, 3)]
+    assert said["extras"]["dynamo_config"] == {"dynamo_backend": "INDUCTOR"}
+
+
+KEYS = """
+import copy, json
+from accelerate.commands.config.config_args import ClusterConfig
+from accelerate.commands.launch import launch_command_parser
+from deepspeed.runtime.config import DeepSpeedConfig
+from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+from deepspeed.runtime.zero.offload_config import DeepSpeedZeroOffloadOptimizerConfig, DeepSpeedZeroOffloadParamConfig
+
+asked = set()
+class Asked(dict):
+    "Notes every key that DeepSpeed looks for."
+    def get(self, key, *rest): asked.add(key); return super().get(key, *rest)
+    def __contains__(self, key): asked.add(key); return super().__contains__(key)
+    def __getitem__(self, key): asked.add(key); return super().__getitem__(key)
+    def keys(self): return self
+    def __deepcopy__(self, memo): return Asked(self)
+DeepSpeedConfig(Asked(train_micro_batch_size_per_gpu=2))
+
+def names(model):
+    found = model.model_fields.items()
+    return sorted(f.alias or name for name, f in found if not (f.json_schema_extra or {}).get("deprecated"))
+
+print(json.dumps({
+    "accelerate": sorted(ClusterConfig.__dataclass_fields__),
+    "flags": sorted(action.dest for action in launch_command_parser()._actions),
+    "deepspeed": sorted(asked),
+    "zero": names(DeepSpeedZeroConfig),
+    "offload_optimizer": names(DeepSpeedZeroOffloadOptimizerConfig),
+    "offload_param": names(DeepSpeedZeroOffloadParamConfig),
+}))
+"""
+NO_TPU = {"tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env"}
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_the_known_keys_are_those_of_the_installed_engines() -> None:
+    pytest.importorskip("accelerate", reason="accelerate is an extra")
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra")
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    done = subprocess.run([sys.executable, "-c", KEYS], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    theirs: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    ours = {path[0] for path in OF_THE_PLAN} | set(ACCELERATE)
+    assert ours == set(theirs["accelerate"]) - NO_TPU
+    fsdp = {path[1] for path in OF_THE_PLAN if path[0] == "fsdp_config"} | {f"fsdp_{name}" for name in FSDP_1}
+    assert fsdp | set(_section("fsdp_config")) == {flag for flag in theirs["flags"] if flag.startswith("fsdp_")}
+    mesh = set(_section("parallelism_config"))
+    assert mesh == {flag for flag in theirs["flags"] if flag.startswith("parallelism_config_")}
+    old = {"bfloat16", "torch_autocast"}  # another name of bf16; said by jobc
+    assert {path[0] for path in OF_DEEPSPEED} | set(DEEPSPEED) == (set(theirs["deepspeed"]) | {"elasticity"}) - old
+    said = {path[1] for path in OF_DEEPSPEED if path[0] == "zero_optimization" and len(path) > 1}
+    assert set(ZERO) | said >= set(theirs["zero"]) - {"legacy_stage1"}
+    for section in ("offload_optimizer", "offload_param"):
+        assert {*ZERO[section], "device", "nvme_path"} == set(theirs[section])  # type: ignore[misc]
+
+
+def _section(name: str) -> Any:
+    return ACCELERATE[name]
+
+
+# ---- one file for all, and numbers that agree -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh", "slurm"])
+def test_the_files_are_the_same_on_every_backend(backend: str) -> None:
+    words = ("nodes=2", "gpus=8", "parallel=deepspeed", "launcher=accelerate")
+    mine, theirs = compiled(*words), compiled(*words, backend=backend)
+    for path in ("accelerate.yaml", "deepspeed.json", "train.json", "node.sh"):
+        assert text(mine, path) == text(theirs, path)
+
+
+def test_nothing_in_the_yaml_is_of_one_node_and_the_number_of_files_is_constant() -> None:
+    jobs = [compiled(f"nodes={nodes}", "gpus=8") for nodes in (2, 8)]
+    assert len(jobs[0].artifacts) == len(jobs[1].artifacts)
+    for job in jobs:
+        assert not {"machine_rank", "main_process_ip", "main_process_port"} & set(
+            yaml.safe_load(text(job, "accelerate.yaml"))
+        )
+
+
+@pytest.mark.parametrize(("nodes", "steps", "dropped"), [(1, 4_028, 4_027), (2, 2_014, 2_013), (8, 504, 503)])
+def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> None:
+    job = compile_job(Request(("+experiment=qwen_image", "backend=accelerate", "parallel=deepspeed", f"nodes={nodes}")))
+    batch = json.loads(text(job, "train.json"))["batch"]
+    told = json.loads(text(job, "deepspeed.json"))
+    world = 8 * nodes
+    assert job.plan.topology.world_size == world == json.loads(text(job, "train.json"))["world_size"]
+    assert (batch["micro"], batch["accumulation"], batch["global"]) == (1, 1, world)
+    sizes = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size")
+    assert [told[key] for key in sizes] == [1, 1, world]
+    assert Order(0, 32_217, batch["global"], drop_last=False).steps_per_epoch == steps
+    assert Order(0, 32_217, batch["global"], drop_last=True).steps_per_epoch == dropped
+
+
+def test_a_line_of_an_extra_leads_to_its_key() -> None:
+    job = compiled("nodes=2", "procs=2", "backend.extra.debug=true")
+    row = text(job, "accelerate.yaml").splitlines().index("debug: true")
+    keys = job.source_map.files["accelerate.yaml"][row][0]
+    assert job.source_map.spec_keys(keys) == ("backend.extra.debug",)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(OF_THE_PLAN), ids=".".join)
+def test_what_the_plan_says_cannot_be_an_extra(path: tuple[str, ...]) -> None:
+    parallel = {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed"}.get(path[0], "ddp")
+    key = ".".join(("backend", "extra", *path))
+    assert codes("nodes=2", "procs=2", f"parallel={parallel}", f"{key}=7")[key] == "JC4600"
+
+
+@pytest.mark.parametrize("path", sorted(OF_DEEPSPEED), ids=".".join)
+def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, ...]) -> None:
+    key = ".".join(("backend", "deepspeed_extra", *path))
+    assert codes("nodes=2", "procs=2", "parallel=deepspeed", f"{key}=7")[key] == "JC4600"
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("backend.extra.debug=1", "JC4603"),
+        ("backend.extra.fp8_config.margin=-1", "JC4603"),
+        ("backend.extra.fp8_config=on", "JC4603"),
+        ("backend.extra.fp8_config.fp8_format=E3M4", "JC4603"),
+        ("backend.extra.fp8_config.fp8_fromat=E4M3", "JC4602"),
+        ("backend.extra.ipex_config.ipex=true", "JC4602"),
+        ("backend.extra.debug=null", ""),
+        ("backend.deepspeed_extra.fp16.loss_scale=lots", "JC4603"),
+        ("backend.deepspeed_extra.zero_optimization.offload_optimizer.ratio=1.5", "JC4603"),
+        ("backend.deepspeed_extra.zero_optimization.stage3_prefetch_bucket_size=-1", "JC4603"),
+        ("backend.deepspeed_extra.zero_optimization.stage3_prefech_bucket_size=1", "JC4602"),
+        ("backend.deepspeed_extra.gradient_cliping=1", "JC4602"),
+        ("backend.deepspeed_extra.aio.anything=1", ""),
+    ],
+)
+def test_keys_types_and_ranges_of_extras(word: str, code: str) -> None:
+    found = codes("nodes=2", "procs=2", "parallel=deepspeed", word)
+    assert set(found.values()) == ({code} if code else set())
+
+
+def test_an_extra_of_the_trainers_own_settings_is_refused_for_the_trainer_alone() -> None:
+    words = ("nodes=2", "procs=2", "backend.extra.mixed_precision=fp16")
+    assert codes(*words, command=None) == {"backend.extra.mixed_precision": "JC4600"}
+    assert codes(*words) == {}
+
+
+def test_own_commands_read_these_files_so_their_keys_are_not_called_unread() -> None:
+    job = compiled("nodes=2", "procs=2", "parallel=deepspeed", "batch.micro=3", command=("train.py",))
+    assert not job.diagnostics
+    job = compiled("nodes=2", "procs=2", "model.width=64", command=("train.py",))
+    assert [diagnostic.code for diagnostic in job.diagnostics] == ["JC2014"]

@@ -1,0 +1,111 @@
+"""parallel=deepspeed: ZeRO 0 to 3 train what DDP trains, on CPUs with gloo, and checkpoints fit them all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.tests.trainer.conftest import Run
+from jobc.trainer.deepspeed_json import disagreements, engine_config
+from jobc.trainer.metrics import training_steps
+
+pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+pytestmark = pytest.mark.engine
+
+Tree = Callable[..., dict[str, Any]]
+NewRun = Callable[[], Run]
+
+ZERO = {
+    "kind": "deepspeed", "zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none",
+    "nvme_path": None, "overlap_comm": False, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000,
+    "zero_force_ds_cpu_optimizer": False,
+}  # fmt: skip
+TWO = {"world_size": 2, "batch.micro": 24, "batch.accumulation": 2, "optim.lr": 1e-3, "loop.steps": 12}
+OFFLOADED = {"zero_stage": 3, "offload_optimizer_device": "cpu", "offload_param_device": "cpu"}
+
+
+def losses(folder: Path) -> list[float]:
+    return [
+        float(str(line["loss"])) for _, line in sorted(training_steps(folder / "metrics" / "rank_00.jsonl").items())
+    ]
+
+
+def final(folder: Path) -> dict[str, torch.Tensor]:
+    loaded: dict[str, torch.Tensor] = torch.load(folder / "final" / "weights.pt", weights_only=True)
+    return loaded
+
+
+def run(tree: dict[str, Any], new_run: NewRun) -> Run:
+    made = new_run()
+    codes = made.run(tree)
+    assert codes == [0] * tree["world_size"], made.output(0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def ddp(gpt: Tree, new_run: NewRun) -> Run:
+    return run(gpt(TWO), new_run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "zero", [{"zero_stage": 0}, {"zero_stage": 1}, {"zero_stage": 2}, {"zero_stage": 3}, OFFLOADED]
+)
+def test_every_stage_trains_as_ddp_does(zero: dict[str, Any], ddp: Run, gpt: Tree, new_run: NewRun) -> None:
+    made = run({**gpt(TWO), "parallel": {**ZERO, **zero}}, new_run)
+    assert losses(made.folder) == pytest.approx(losses(ddp.folder), abs=2e-5)
+    expected, found = final(ddp.folder), final(made.folder)
+    assert list(found) == list(expected)
+    assert all(torch.allclose(found[name], expected[name], atol=2e-4) for name in expected)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_bit_identical_and_may_change_its_stage_and_ranks(gpt: Tree, new_run: NewRun) -> None:
+    tree = {**gpt(TWO), "parallel": {**ZERO, "zero_stage": 3}}
+    whole = run(tree, new_run)
+    half = {**tree, "loop": {**tree["loop"], "steps": 6}}
+    resumed = run(half, new_run)
+    assert resumed.run(tree) == [0, 0], resumed.output(0)
+    assert "checkpoints/step_00000006" in resumed.output(0)
+    mine, theirs = (run.folder / "final" / "weights.pt" for run in (resumed, whole))
+    assert mine.read_bytes() == theirs.read_bytes()
+
+    other = run(half, new_run)
+    alone = {**TWO, "world_size": 1, "batch.micro": 48}
+    assert other.run({**gpt(alone), "parallel": {**ZERO, "zero_stage": 1}}) == [0], other.output(0)
+    assert losses(other.folder)[-1] == pytest.approx(losses(whole.folder)[-1], abs=0.05)  # other dropout
+
+
+def test_bf16_is_autocast_over_fp32_weights(digits: Tree, new_run: NewRun) -> None:
+    tree = digits({**TWO, "loop.precision": "bf16", "loop.steps": 5})
+    made = run({**tree, "parallel": {**ZERO, "zero_stage": 1}}, new_run)
+    assert all(value.dtype == torch.float32 for value in final(made.folder).values())
+    assert all(math.isfinite(loss) for loss in losses(made.folder))
+
+
+def test_a_deepspeed_json_that_was_edited_ends_with_65_and_both_names(digits: Tree, new_run: NewRun) -> None:
+    made = new_run()
+    tree = {**digits(TWO), "parallel": ZERO}
+    edited = made.folder.parent / f"{made.folder.name}.deepspeed.json"
+    edited.write_text(json.dumps({**engine_config(tree), "train_batch_size": 48}))
+    assert made.run(tree, JOBC_DEEPSPEED_JSON=str(edited)) == [65, 65]
+    assert "train_batch_size: 48, not 96" in made.output(0)
+    assert str(edited) in made.output(0) and "train.json" in made.output(0)
+
+
+def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -> None:
+    tree = {**digits(TWO), "parallel": ZERO}
+    ours = engine_config(tree)
+    assert disagreements({**ours, "steps_per_print": 10}, tree) == []
+    assert disagreements({key: value for key, value in ours.items() if key != "gradient_clipping"}, tree)
+    assert (
+        ours["train_batch_size"]
+        == 96
+        == 2 * ours["train_micro_batch_size_per_gpu"] * ours["gradient_accumulation_steps"]
+    )
