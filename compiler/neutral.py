@@ -20,6 +20,7 @@ from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
 from .plan import LaunchPlan
+from .reads import WatchedFields, whole
 from .registry import PACKAGE
 from .render import Render
 from .spec import IDENTITY, JobSpec
@@ -115,6 +116,8 @@ def _unit_text(key: str) -> Callable[[Any], str] | None:
 
 
 def _readable(value: Any) -> Any:
+    if isinstance(value, WatchedFields):  # an item of a list of sections, such as mounts
+        value = whole(value)
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     if isinstance(value, (tuple, list)):

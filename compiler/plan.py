@@ -114,7 +114,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """kind: host (a path of the node), claim, volume or bucket; source: its name; target: absolute path in the job."""
+    """kind: host (a path of the node), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
 
     kind: str
     source: str

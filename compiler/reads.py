@@ -44,6 +44,12 @@ class WatchedFields:
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)
 
 
+def whole(view: WatchedFields) -> Any:
+    """The dataclass behind a view, noted as one leaf."""
+    view._note(view._key)
+    return view._target
+
+
 class WatchedMapping(Mapping[str, Any]):
     """A mapping whose entry reads are noted one by one; its own key is noted only by truth and length."""
 

@@ -92,9 +92,12 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder made visible to the job. kind: what source names; target: absolute path in the job; read_only."""
+    """One folder made visible to the job. target: absolute path in the job; read_only.
 
-    kind: Literal["host", "claim", "volume", "bucket"]
+    kind: what source names: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    """
+
+    kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
     source: str
     target: Path
     read_only: bool

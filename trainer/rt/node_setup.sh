@@ -56,6 +56,11 @@ secret_file() {
   fi
 }
 
+# secret_k8s NAME SECRET/KEY: the engine has set NAME; whether to something is known only here.
+secret_k8s() {
+  [[ -n ${!1:-} ]] || lacking "secret $1: it is empty or not set" "kubectl get secret ${2%/*} must show the key ${2#*/}"
+}
+
 # lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
 lock_ports() {
   local folder=${TMPDIR:-/tmp}

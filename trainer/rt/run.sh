@@ -240,7 +240,7 @@ forget_secrets() {
 
 # ---- the other parts
 
-for part in new_run code_snapshot node_setup report; do
+for part in new_run join_run code_snapshot node_setup report; do
   # shellcheck source=/dev/null
   source "$(dirname -- "${BASH_SOURCE[0]}")/$part.sh"
 done
