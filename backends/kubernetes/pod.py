@@ -66,7 +66,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     """One pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it."""
     spec = pod_spec(plan, options, name)
-    alone = {**spec["containers"][0], "command": ["sleep", "3600"], "resources": {}}
+    alone = {**spec["containers"][0], "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
     known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
     alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
     alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
