@@ -17,8 +17,8 @@ join_run() {
   starts=$run/starts
   mkdir -p -- "$starts" "$run/exit" || die 1 "cannot write to $run" 'storage.root must lie on a volume that the pod may write'
   while :; do
-    if [[ -e $run/control/STOP ]]; then leave 0 'the run was stopped'; fi
     newest_attempt "$starts" "$submission"
+    if [[ -e $run/control/STOP ]]; then leave 0 'the run was stopped'; fi
     if ((node == 0)); then prepare_attempt; fi
     mkdir -p -- "$starts/$attempt.$submission"
     if mkdir -- "$starts/$attempt.$submission/$node" 2>/dev/null; then break; fi
@@ -28,7 +28,8 @@ join_run() {
   wait_for_nodes "$starts/$attempt.$submission" "$node" "$nodes" "$timeout_s"
 }
 
-# newest_attempt STARTS SUBMISSION: sets `attempt`: the newest one of this submission, else one after all others.
+# newest_attempt STARTS SUBMISSION: sets `attempt`: the newest one of this submission, else one after all others. A new
+# submission goes on with a run that was stopped.
 newest_attempt() {
   local last
   last=$(find "$1" -mindepth 1 -maxdepth 1 -name '*.*' -printf '%f\n' | sort -n | tail -n 1)
@@ -37,6 +38,7 @@ newest_attempt() {
     attempt=0
   elif [[ ${last#*.} != "$2" ]]; then
     attempt=$((attempt + 1))
+    rm -f -- "$run/control/STOP"
   fi
 }
 
