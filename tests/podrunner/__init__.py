@@ -16,6 +16,15 @@ quotas, admission, NonIndexed Jobs, backoffLimitPerIndex, successPolicy, suspend
 Times are shorter: a failed pod is replaced after BACKOFF_S, doubled each time, where Kubernetes begins with 10 s.
 """
 
+import os
+import shutil
+import sys
+
 from .runner import PodRunner
 
-__all__ = ["PodRunner"]
+# The one of the extra `dev`, or another one: what the scripts call is a real kubectl.
+KUBECTL = (
+    shutil.which("kubectl", path=os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))) or "kubectl"
+)
+
+__all__ = ["KUBECTL", "PodRunner"]

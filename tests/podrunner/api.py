@@ -91,7 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def _objects(self, method: str, namespace: str, parts: list[str], query: dict[str, list[str]], body: Object) -> None:
+    def _objects(
+        self, method: str, namespace: str, parts: list[str], query: dict[str, list[str]], body: Object
+    ) -> None:
         plural, name, part = [*parts, "", "", ""][:3]
         if part == "log":
             return self._log(name, query)
@@ -162,7 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._start_stream("application/json")
 
         def event(name: str, item: Object) -> None:
-            self._chunk((json.dumps({"type": name, "object": {"kind": kind, "apiVersion": version, **item}}) + "\n").encode())
+            self._chunk(
+                (json.dumps({"type": name, "object": {"kind": kind, "apiVersion": version, **item}}) + "\n").encode()
+            )
 
         known: dict[str, Object] = {}
         initial = "sendInitialEvents" in query
@@ -258,7 +262,9 @@ def discovery(path: str) -> Object | None:
     if path == "api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     if path == "apis":
-        found = [{"name": name, "versions": [_version(v)], "preferredVersion": _version(v)} for name, v in groups.items()]
+        found = [
+            {"name": name, "versions": [_version(v)], "preferredVersion": _version(v)} for name, v in groups.items()
+        ]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
     if path in ("api/v1", "apis/batch/v1"):
         version = path.split("/", 1)[1]

@@ -141,7 +141,9 @@ def new_pod(job: Object, index: int) -> Object:
             "namespace": job["metadata"]["namespace"],
             "labels": {**template["metadata"].get("labels", {}), **labels, **place},
             "annotations": {**template["metadata"].get("annotations", {}), **place},
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}],
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+            ],
         },
         "spec": {**template["spec"], "hostname": f"{name}-{index}"},
         "status": {"phase": "Pending"},

@@ -114,7 +114,9 @@ class PodRunner:
                 if pod["status"]["phase"] == "Pending" and running.is_up():
                     self._is_up(pod)
                 if deleted:
-                    running.terminate(pod["metadata"].get("grace", pod["spec"].get("terminationGracePeriodSeconds", 30)))
+                    running.terminate(
+                        pod["metadata"].get("grace", pod["spec"].get("terminationGracePeriodSeconds", 30))
+                    )
                 if (code := running.exit_code()) is not None:
                     self._ended(pod, code)
             elif pod["status"]["phase"] == "Pending" and not deleted:

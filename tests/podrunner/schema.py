@@ -5,24 +5,46 @@ Source: the strict JSON schemas of kubernetes-validate; the rules as observed on
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-import kubernetes_validate
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
 from .store import Object
 
 VERSION = "1.36.0"
+SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 
 
 def problem(item: Object, version: str = VERSION) -> str:
     """Empty when the object decodes strictly. An unknown kind is a problem."""
-    try:
-        kubernetes_validate.validate(item, version, strict=True)
-    except kubernetes_validate.SchemaNotFoundError as error:
-        return str(error.message)
-    except kubernetes_validate.ValidationError as error:
-        return f"{'.'.join(map(str, error.path))}: {error.message}"
-    return ""
+    group, _, number = item["apiVersion"].rpartition("/")
+    name = "-".join(part for part in (item["kind"].lower(), group.split(".")[0], number) if part)
+    validator = _validator(version, name)
+    if validator is None:
+        return f"no matches for kind {item['kind']} in version {item['apiVersion']}"
+    error = next(validator.iter_errors(item), None)
+    return f"{'.'.join(map(str, error.path))}: {error.message}" if error else ""
+
+
+@cache
+def _validator(version: str, name: str) -> Any:
+    """None for a kind that the version does not have. They are those of the package, which reads them anew each time."""
+    file = SCHEMAS / f"v{version}-local-strict" / f"{name}.json"
+    if not file.is_file():
+        return None
+    schema = json.loads(file.read_text())
+    registry = Resource.from_contents(_definitions(version)) @ (Resource.from_contents(schema) @ Registry())
+    return Draft202012Validator(schema, registry=registry)
+
+
+@cache
+def _definitions(version: str) -> Any:
+    return json.loads((SCHEMAS / f"v{version}-local-strict" / "_definitions.json").read_text())
 
 
 def invalid(item: Object) -> str:
