@@ -33,9 +33,7 @@ def texts(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from _taints(options)
     image = plan.container.image
     if image is not None and not re.fullmatch(IMAGE, image):
-        yield _refused(
-            "image", image, "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters: no pull finds it"
-        )
+        yield _refused("image", image, "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters")
 
 
 def names_of_objects(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[tuple[str, str]]:

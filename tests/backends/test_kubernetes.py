@@ -141,16 +141,9 @@ def test_another_plan_has_another_name_and_the_same_one_the_same() -> None:
 
 @pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
 def test_the_longest_name_that_is_taken_fits_with_every_suffix(flavor: str) -> None:
-    def fits(length: int) -> bool:
-        try:
-            compile_files(f"name={'n' * length}", "nodes=16", f"backend.flavor={flavor}")
-        except CompileError as refused:
-            assert [d.code for d in refused.diagnostics] == ["JC4501"]
-            return False
-        return True
-
-    longest = max(length for length in range(1, 64) if fits(length))
-    assert len(longest_pod(f"{'n' * longest}-12345678", flavor, 16)) == LONGEST
+    longest = LONGEST - len(longest_pod("-12345678", flavor, 16))
+    compile_files(f"name={'n' * longest}", "nodes=16", f"backend.flavor={flavor}")
+    assert codes(f"name={'n' * (longest + 1)}", "nodes=16", f"backend.flavor={flavor}") == ["JC4501"]
 
 
 def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:

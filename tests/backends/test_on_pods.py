@@ -1,4 +1,4 @@
-"""Backend kubernetes on the pod runner: the conformance suite, and what the scripts do when pods fail, go or are stopped.
+"""Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, go or are stopped.
 
 The scripts call a real kubectl; submit.sh runs on this machine, which sees the storage of the pods only in the suite.
 """

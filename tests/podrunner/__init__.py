@@ -1,4 +1,4 @@
-"""Runs the emitted Kubernetes manifests without Kubernetes: an API server that kubectl talks to, a Job controller, kubelets.
+"""Runs the emitted Kubernetes manifests without Kubernetes: an API server for kubectl, a Job controller, kubelets.
 
     with PodRunner(cluster, claims={"shared": folder}) as runner:
         subprocess.run(["kubectl", "create", "-k", artifact], env={**os.environ, "KUBECONFIG": str(runner.kubeconfig)})

@@ -1,7 +1,7 @@
 """The part of a Kubernetes API server that kubectl needs for the emitted scripts: HTTP on a port of this machine.
 
-Discovery, create (and its dry run), get, list, watch until deleted, merge patch, delete, pod logs and exec. What is sent
-is decoded strictly, against the JSON schema of a real version (schema.py).
+Discovery, create (and its dry run), get, list, watch, merge patch, delete, pod logs and exec. What is sent is decoded
+strictly, against the JSON schema of a real version (schema.py).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ KINDS = {  # plural: group and version, kind
     "configmaps": ("v1", "ConfigMap"),
     "secrets": ("v1", "Secret"),
 }
+
+
+Query = dict[str, list[str]]
 
 
 class ApiServer:
@@ -73,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, method: str) -> None:
         url = urlsplit(self.path)
-        query = {key: values for key, values in parse_qs(url.query, keep_blank_values=True).items()}
+        query = parse_qs(url.query, keep_blank_values=True)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length) or b"{}") if length else {}
@@ -91,9 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def _objects(
-        self, method: str, namespace: str, parts: list[str], query: dict[str, list[str]], body: Object
-    ) -> None:
+    def _objects(self, method: str, namespace: str, parts: list[str], query: Query, body: Object) -> None:
         plural, name, part = [*parts, "", "", ""][:3]
         if part == "log":
             return self._log(name, query)
@@ -140,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(404, "NotFound", f'{plural} "{name}" not found')
         return item
 
-    def _list(self, plural: str, query: dict[str, list[str]]) -> list[Object]:
+    def _list(self, plural: str, query: Query) -> list[Object]:
         found = self.runner.store.all(plural, query.get("labelSelector", [""])[0])
         wanted = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
         return [item for item in found if wanted in ("", item["metadata"]["name"])]
@@ -157,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.runner.store.remove(plural, name)
         return item
 
-    def _watch(self, plural: str, query: dict[str, list[str]]) -> None:
+    def _watch(self, plural: str, query: Query) -> None:
         """Additions, changes and deletions, until the client has what it waits for; those of now first when asked."""
         version, kind = KINDS[plural]
         until = time.monotonic() + float(query.get("timeoutSeconds", ["600"])[0])
@@ -195,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(500, "InternalError", "unable to upgrade connection: container not found")
         return running
 
-    def _log(self, name: str, query: dict[str, list[str]]) -> None:
+    def _log(self, name: str, query: Query) -> None:
         with self.runner.store.changed:
             pod = self._item("pods", name)
             file = self.runner.log_file(pod)

@@ -1,6 +1,6 @@
-"""The Job controller: which pods an Indexed Job has, and how it ends. One look at a job; the runner calls it again and again.
+"""The Job controller: which pods an Indexed Job has, and how it ends. One look at a job, which the runner repeats.
 
-As observed on v1.36.2 with podReplacementPolicy Failed: a pod is replaced when it has ended, and an index that succeeded
+As observed on v1.36.2 with podReplacementPolicy Failed: a pod is replaced when it has ended; an index that succeeded
 stays. The times between are BACKOFF_S, then double, and start again when an index succeeds.
 """
 
@@ -132,6 +132,7 @@ def new_pod(job: Object, index: int) -> Object:
     extra = "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
     own = {"job-name": name, "controller-uid": uid}
     labels = {**own, **{f"batch.kubernetes.io/{key}": value for key, value in own.items()}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
     place = {"batch.kubernetes.io/job-completion-index": str(index)}
     return {
         "apiVersion": "v1",
@@ -141,9 +142,7 @@ def new_pod(job: Object, index: int) -> Object:
             "namespace": job["metadata"]["namespace"],
             "labels": {**template["metadata"].get("labels", {}), **labels, **place},
             "annotations": {**template["metadata"].get("annotations", {}), **place},
-            "ownerReferences": [
-                {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
-            ],
+            "ownerReferences": [owner],
         },
         "spec": {**template["spec"], "hostname": f"{name}-{index}"},
         "status": {"phase": "Pending"},

@@ -33,7 +33,7 @@ def problem(item: Object, version: str = VERSION) -> str:
 
 @cache
 def _validator(version: str, name: str) -> Any:
-    """None for a kind that the version does not have. They are those of the package, which reads them anew each time."""
+    """None for a kind that the version does not have. The package itself would read its files each time."""
     file = SCHEMAS / f"v{version}-local-strict" / f"{name}.json"
     if not file.is_file():
         return None
