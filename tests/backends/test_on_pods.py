@@ -54,8 +54,9 @@ class TestKubernetes(BackendSuite):
         self.runner = runner
 
     def environment(self, project: Path) -> dict[str, str]:
-        """The claim is the project's folder, so that the suite finds the runs."""
-        self.runner.claims["shared"] = project
+        """The claim is the project's folder, so that the suite finds the runs. project: that, or an artifact in it"""
+        inside = [folder for folder in project.parents if folder.name == "artifacts"]
+        self.runner.claims["shared"] = inside[0].parent if inside else project
         path = f"{os.path.dirname(KUBECTL)}:{super().environment(project)['PATH']}"
         return {"PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
 

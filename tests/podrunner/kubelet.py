@@ -38,6 +38,7 @@ class Running:
     process: Process
     started: float = field(default_factory=time.monotonic)
     kill_at: float = float("inf")
+    killed: bool = False
 
     @cached_property
     def pid(self) -> int:
@@ -67,9 +68,12 @@ class Running:
 
     def exit_code(self) -> int | None:
         """None while it runs; 128 + N for a signal, as a container runtime has it."""
-        if time.monotonic() > self.kill_at:
-            self.signal(signal.SIGKILL)
         code = self.process.poll()
+        if code is None and time.monotonic() > self.kill_at:
+            self.killed = True
+            self.signal(signal.SIGKILL)
+        if code is not None and self.killed:  # unshare does not hand that on
+            return 128 + signal.SIGKILL
         return 128 - code if code is not None and code < 0 else code
 
     def execute(self, command: Sequence[str], **pipes: int) -> subprocess.Popen[bytes]:
