@@ -2,23 +2,26 @@
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in ones lie in backends/, others come from any package through the
-entry point group `jobc.backends`. Both go through registry.py and the conformance suite in testing.py.
+entry point group `jobc.backends`. Both go through registry.py and the conformance suite in testing.py (golden.py:
+its cases, trial.py: running what they compile to).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from .artifact import Artifact
 from .diagnostics import Diagnostic
 from .plan import LaunchPlan
 from .render import Render
+from .sourcemap import SourceMap
 from .words import RuntimeVar, Spelling
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
 NODE_LAUNCHERS: Final = ("torchrun", "spawn", "torch_distributed_launch")  # those that node.sh starts by itself
-VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh")
+VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
 
 
 @runtime_checkable
@@ -43,9 +46,31 @@ class Backend(Protocol):
         """What `honours` cannot say: nodes, numbers, combinations. Pure; codes JC4xxx or the plugin's own letters."""
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
-        """The engine's files and the seven verbs (VERBS). Pure: reads its arguments and nothing else.
+        """The engine's files and the verbs (VERBS). Pure: reads its arguments and nothing else.
 
         node.sh, train.json, spec.yaml, README.md and lib/ are added for every backend and must not be emitted.
         A template that the backend's own folder lacks is taken from compiler/templates/, which has every verb but
         submit.sh for engines whose run folder the submit host sees and whose processes it may signal.
         """
+
+
+@dataclass(frozen=True)
+class Point:
+    """One job of a sweep, compiled. place: its folder below the output folder; files: path -> text."""
+
+    place: str
+    plan: LaunchPlan
+    options: Any
+    files: Mapping[str, str]
+    source_map: SourceMap
+
+
+@runtime_checkable
+class SweepingBackend(Backend, Protocol):
+    """A backend that can also start all points of a sweep at once, from one more folder beside theirs."""
+
+    def check_sweep(self, points: Sequence[Point]) -> Iterable[Diagnostic]:
+        """Why these points cannot be started as one; their own folders remain. Nothing = they can."""
+
+    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
+        """The files of that folder, submit.sh among them; lib/ is added. render: the views of the first point."""

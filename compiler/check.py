@@ -10,9 +10,10 @@ from typing import Any
 from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
-from .diagnostics import Diagnostic
-from .lower import procs, thaw, world_size
+from .diagnostics import Diagnostic, Severity
+from .lower import inventory, procs, thaw, world_size
 from .plan import LaunchPlan
+from .site import SITE_RULES
 from .spec import JobSpec
 
 Rule = Callable[[JobSpec], Iterable[Diagnostic]]
@@ -74,14 +75,16 @@ def steps_or_epochs(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def enough_hosts(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2005"""
-    if spec.hosts is not None and len(spec.hosts) < spec.nodes:
-        yield Diagnostic(
-            "JC2005",
-            f"{len(spec.hosts)} host{'s' * (len(spec.hosts) > 1)} for {spec.nodes} nodes",
-            "each node needs a host of its own",
-            f"nodes={len(spec.hosts)}, or name more hosts",
-            key="hosts",
-        )
+    if spec.hosts is None or len(usable := inventory(spec, spec.hosts)) >= spec.nodes:
+        return
+    left = f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""
+    yield Diagnostic(
+        "JC2005",
+        f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
+        f"each node needs a host of its own{left}",
+        f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
+        key="hosts",
+    )
 
 
 def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -100,6 +103,25 @@ def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")
 
 
+def network_settings(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2050 a setting without a value, or of a variable that is derived; JC2051 a fabric that no rank uses."""
+    for i, setting in enumerate(spec.network.settings):
+        key = f"network.settings.{i}.name"
+        if not setting.value:
+            because = "NCCL reads an empty value as 0, which is seldom meant"
+            hint = f"{setting.name}: 0, or leave {setting.name} out"
+            yield Diagnostic("JC2050", f"network.settings gives {setting.name} no value", because, hint, key=key)
+        elif setting.name in _RESERVED or setting.name.startswith("JOBC_"):
+            because = "a value by hand would contradict the launcher's"
+            yield Diagnostic("JC2050", f"{setting.name} is derived, never typed", because, "leave it out", key=key)
+    fabric = spec.network.profile
+    if spec.gpus == 0 and spec.nodes > 1 and fabric not in ("auto", "ethernet"):
+        title = f"network={fabric} has no effect on ranks without GPUs"
+        because = "it is NCCL that uses the fabric; ranks on CPUs talk with Gloo, over TCP"
+        hint = "gpus=8, the GPUs of a node; or network=ethernet"
+        yield Diagnostic("JC2051", title, because, hint, key="network.profile", severity=Severity.NOTE)
+
+
 def _instead(name: str, value: str) -> str:
     keys = {"OMP_NUM_THREADS": "threads", "MASTER_PORT": "rendezvous.port"}
     if name in keys and value.isdigit():
@@ -114,24 +136,55 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
         hint = "image=null; or a backend that has one of container=docker, apptainer, pyxis and pod"
         yield Diagnostic("JC2008", "image is set, but no container runs it", because, hint, key="image")
     if spec.image is None and spec.container.kind != "none":
-        because = f"{spec.container.kind} has nothing to run"
+        because = f"{spec.container.kind} has nothing to run; `image` says what, on a backend that runs containers"
         yield Diagnostic(
             "JC2009",
             f"container={spec.container.kind} needs an image",
             because,
-            "container=none; or image=NAME:TAG with a backend that runs containers",
+            "container=none",
             key="image",
         )
 
 
-def restarts_need_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
+def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2033: no runtime takes spaces, and a dash in front makes an option of it."""
+    if spec.image is not None and not re.fullmatch(r"[^\s-]\S*", spec.image):
+        because = "an image is NAME:TAG, a URI or a file, in one word"
+        yield Diagnostic("JC2033", f"image: {spec.image!r} is no image", because, "image=NAME:TAG", key="image")
+
+
+def python_of_the_image(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2030"""
+    if spec.python.kind == "image" and spec.container.kind == "none":
+        because = "container=none starts processes on the node itself"
+        hint = "env=none; or image=NAME:TAG and container=docker, apptainer, pyxis or pod"
+        yield Diagnostic("JC2030", "env=image, and there is no image", because, hint, key="python.kind")
+
+
+def mounts_are_visible(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2031 a mount into no container; JC2032 a path that is not absolute."""
+    for i, mount in enumerate(spec.mounts):
+        at_home = mount.kind == "host"
+        if at_home and spec.container.kind == "none":
+            title, because = (
+                f"{mount.source} cannot be mounted",
+                "container=none sees the folders of the node as they are",
+            )
+            yield Diagnostic("JC2031", title, because, "mounts=[]", key=f"mounts.{i}.kind")
+        for name, path in (("source", mount.source), ("target", mount.target)):
+            if not path.startswith("/") and (at_home or name == "target"):
+                because = "the node and the container have no folder in common to start from"
+                title, hint = f"mounts: {path} is not an absolute path", f"{name}: /{path.lstrip('./~')}"
+                yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
+
+
+def restarts_need_a_launcher_of_the_node(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2010"""
-    if spec.lifecycle.max_restarts and spec.launcher != "torchrun":
-        because = "only torchrun restarts ranks in place"
-        hint = "lifecycle.max_restarts=0; a requeue starts all ranks afresh"
-        yield Diagnostic(
-            "JC2010", f"launcher {spec.launcher} cannot restart ranks", because, hint, key="lifecycle.max_restarts"
-        )
+    if spec.lifecycle.max_restarts and spec.launcher == "srun":
+        because = "the tasks of srun end with their ranks, and only Slurm starts tasks"
+        hint = "lifecycle.max_restarts=0, for Slurm requeues the job; or launcher=torchrun"
+        title = "launcher srun cannot start ranks again in place"
+        yield Diagnostic("JC2010", title, because, hint, key="lifecycle.max_restarts")
 
 
 def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -156,6 +209,25 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
         if "\0" in word:
             because = "the operating system ends a word at NUL"
             yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)
+
+
+def caches_can_serve(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2069 a folder in /tmp that all users of a node would share; or downloads that no node would see."""
+    for key in ("downloads", "compiled"):
+        folder = getattr(spec.caches, key)
+        if folder and _is_temporary(folder) and "$UID" not in folder:
+            title = f"caches.{key}={folder} is one folder for all users of a node"
+            because = "what the first of them makes there is closed to the others"
+            hint = f"caches.{key}={shlex.quote(folder.rstrip('/') + '-$UID')}"
+            yield Diagnostic("JC2069", title, because, hint, key=f"caches.{key}")
+    if spec.caches.prefetch and _is_temporary(spec.caches.downloads or ""):
+        title = f"what prefetch.sh brings to {spec.caches.downloads} is on one machine"
+        because = "each node has a /tmp of its own, and would find nothing there"
+        yield Diagnostic("JC2069", title, because, "caches=shared", key="caches.prefetch")
+
+
+def _is_temporary(folder: str) -> bool:
+    return folder.startswith(("/tmp/", "/var/tmp/", "/dev/shm/")) or folder in ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def check_training(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
@@ -209,8 +281,14 @@ RULES: tuple[Rule, ...] = (
     steps_or_epochs,
     enough_hosts,
     derived_variables,
+    network_settings,
     image_and_container,
-    restarts_need_torchrun,
+    image_is_a_name,
+    python_of_the_image,
+    mounts_are_visible,
+    restarts_need_a_launcher_of_the_node,
     python_needs_path,
     command_has_words,
+    caches_can_serve,
+    *SITE_RULES,
 )

@@ -71,7 +71,7 @@ def type_at(into: type, key: str) -> Any:
 def choices(hint: Any) -> tuple[str, ...]:
     """The words a Literal or a switch accepts, empty for other types."""
     found: list[str] = []
-    for option in _options(hint):
+    for option in options_of(hint):
         if option is bool:
             found += ["true", "false"]
         elif get_origin(option) is Literal:
@@ -140,12 +140,12 @@ class _Conversion:
         self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
-        options = _options(hint)
+        options = options_of(hint)
         if is_null(raw):
             if type(None) in options:
                 self.leaves[key] = (None, None)
                 return None
-            hint_text = f"{key}={_example(options)}"
+            hint_text = f"{key}={example(options)}"
             if options == (str,):
                 hint_text = f"{key}='\"null\"' for the text, or {key}= for no text"
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {_type_name(options)}", hint_text)
@@ -195,13 +195,15 @@ class _Conversion:
         for name, inner in raw.items():
             at = join(key, str(name))
             self.read(str(name), key_type, at, leaf=False)
+            if dataclasses.is_dataclass(value_type) and isinstance(inner, Mapping):  # no file gives it defaults
+                inner = {**_nulls(value_type), **inner}
             out[str(name)] = self.value(inner, value_type, at)
         return types.MappingProxyType(out)
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if not isinstance(raw, list):
-            example = f"{key}=[{','.join(raw.split())}]" if isinstance(raw, str) else f"{key}=[]"
-            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", example)
+            as_list = f"{key}=[{','.join(raw.split())}]" if isinstance(raw, str) else f"{key}=[]"
+            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", as_list)
             return None
         types_of_items = get_args(hint)
         if types_of_items[-1] is Ellipsis:
@@ -224,8 +226,8 @@ class _Conversion:
         if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
             raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
-            example = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={_example((hint,))}"
-            self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{_kind(raw)} was given", example)
+            typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example((hint,))}"
+            self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{_kind(raw)} was given", typed)
             return None
         return self.read(str(raw), hint, key)
 
@@ -271,6 +273,11 @@ class _Conversion:
         return value
 
 
+def _nulls(into: Any) -> dict[str, None]:
+    """The keys of a dataclass that may be null."""
+    return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
+
+
 def _kind(raw: Any) -> str:
     """What was given, in words: a list, a mapping, or the text."""
     if isinstance(raw, list):
@@ -287,7 +294,7 @@ def _flow(raw: Any) -> str:
     return "null" if is_null(raw) else str(raw)
 
 
-def _example(options: tuple[Any, ...]) -> str:
+def example(options: tuple[Any, ...]) -> str:
     """A value of the type: the one that its reader recommends for empty text."""
     option = next(o for o in options if o is not type(None))
     if words := choices(option):
@@ -305,15 +312,15 @@ def _sweep_hint(text: str, key: str) -> str:
     return f"for a sweep: jobc -m {key}={text}" if "," in text else ""
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def options_of(hint: Any) -> tuple[Any, ...]:
     """The members of a union, or the type itself."""
     if get_origin(hint) in (Union, types.UnionType):
-        return tuple(option for member in get_args(hint) for option in _options(member))
+        return tuple(option for member in get_args(hint) for option in options_of(member))
     return (hint,)
 
 
 def _variants(hint: Any) -> list[type]:
-    return [option for option in _options(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
+    return [option for option in options_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
 
 
 def _is_mapping(hint: Any) -> bool:
@@ -323,7 +330,7 @@ def _is_mapping(hint: Any) -> bool:
 
 def value_type(hint: Any) -> ValueType | None:
     """How a scalar type is read and shown; None for lists, mappings, sections and Literals."""
-    for option in _options(hint):
+    for option in options_of(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))
         if isinstance(option, type) and option in PLAIN:

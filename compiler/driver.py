@@ -2,12 +2,13 @@
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
-Only compose reads files; nothing here reads the clock, the user, the environment or a cluster.
+Only compose, and host_file for it, read files; nothing here reads the clock, the user, the environment or a cluster.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,12 @@ from typing import Any
 from .. import __version__
 from . import capabilities, check, directory, neutral, sourcemap
 from .artifact import Artifact
-from .backend import VERBS, Backend
+from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import Converted, convert, spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .lower import lower
+from .host_file import HostFiles, read_host_files, too_few_slots
+from .lower import lower, procs
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
@@ -58,9 +60,19 @@ class Compiled:
     spec: JobSpec
     plan: LaunchPlan
     backend: Backend
+    options: Any
     artifacts: tuple[Artifact, ...]
     diagnostics: tuple[Diagnostic, ...]
     source_map: SourceMap
+    place: str
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """What starts several points at once. artifacts: none when the diagnostics say why they cannot be."""
+
+    artifacts: tuple[Artifact, ...]
+    diagnostics: tuple[Diagnostic, ...]
     place: str
 
 
@@ -88,7 +100,17 @@ def compile_sweep(request: Request) -> list[Compiled]:
     return compiled
 
 
-def write_job(compiled: Compiled, out: Path, force: bool = False) -> Path:
+def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
+    """For each name and backend of several points the folder that starts them at once, if the backend has one."""
+    found = []
+    for _, group in itertools.groupby(sorted(compiled, key=_name_and_backend), _name_and_backend):
+        points = list(group)
+        if len(points) > 1 and isinstance(points[0].backend, SweepingBackend):
+            found.append(_sweep_folder(points, points[0].backend))
+    return found
+
+
+def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) -> Path:
     """Write the directory below `out`; gives its path. Raises as directory.write()."""
     target = out / compiled.place
     directory.write(target, compiled.artifacts, force)
@@ -112,9 +134,12 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    chosen, backend, spec, options, values = _typed(composed, request.command)
+    chosen, backend, spec, options, values, host_files = _typed(composed, request)
     origin_of = _origins(composed, request.command)
-    _stop_on(_placed(check.check(spec), origin_of))
+    checked = [*check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
+    if request.strict:
+        checked = [replace(d, severity=Severity.ERROR) for d in checked]
+    notes = _stop_on(_placed(checked, origin_of))
     plan, table = lower(spec)
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
@@ -125,23 +150,52 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     ]
     with _of_plugin(chosen, "check"):
         found += backend.check(plan, options)
-    diagnostics = _stop_on(_placed(found, origin_of))
+    diagnostics = [*notes, *_stop_on(_placed(found, origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
-    files += [*neutral.library(), *neutral.identity_files(spec, plan)]
     place = f"{plan.run.folder}/{backend.name}"
-    files.append(Artifact(neutral.PLACE, f"{place}\n"))
-    files.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    files.append(directory.manifest(files, __version__, _input_digests()))
-    return Compiled(spec, plan, backend, tuple(files), tuple(diagnostics), source_map, place)
+    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan)]
+    sealed = seal(whole, place, source_map, host_files.digests)
+    return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
+
+
+def seal(files: Sequence[Artifact], place: str, source_map: SourceMap, read: Mapping[str, str]) -> tuple[Artifact, ...]:
+    """All files of a directory: what was made, and below .jobc/ where it lies, where it came from, and its sums.
+
+    read: digests of the files that the spec names, such as hosts=@FILE
+    """
+    whole = [*files, Artifact(neutral.PLACE, f"{place}\n")]
+    whole.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
+    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}))
+    return tuple(whole)
+
+
+def _name_and_backend(compiled: Compiled) -> tuple[str, str]:
+    return compiled.plan.name, compiled.backend.name
+
+
+def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> SweepFolder:
+    first, chosen, place = compiled[0], plugin(backend.name), f"{compiled[0].plan.name}+sweep/{backend.name}"
+    points = [Point(c.place, c.plan, c.options, {a.path: a.text for a in c.artifacts}, c.source_map) for c in compiled]
+    with _of_plugin(chosen, "check a sweep"):
+        found = list(backend.check_sweep(points))
+    if found:
+        spec = first.source_map.spec
+        placed = _placed(found, lambda key: spec[key].origin if key in spec else None)
+        return SweepFolder((), tuple(_stop_on(placed)), place)
+    with _of_plugin(chosen, "emit a sweep"):
+        files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
+    source_map = sourcemap.build(files, first.source_map.table, first.source_map.spec)
+    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
 
 
 def _typed(
-    composed: Composed, command: tuple[str, ...] | None
-) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue]]:
-    """The composed tree as typed values; all type errors of spec and options together."""
+    composed: Composed, request: Request
+) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue], HostFiles]:
+    """The composed tree as typed values; all type errors of spec, options and host files together."""
+    command = request.command
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     tree = dict(composed.tree)
@@ -154,17 +208,19 @@ def _typed(
             raise CompileError([Diagnostic("JC2015", title, because, hint, typed.origin, "command")])
 
     origin_of = _origins(composed, command)
+    tree, host_files = read_host_files(tree, origin_of, dict(request.config_dirs))
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
     options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
     diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
+    diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
     if diagnostics or spec.value is None:
         raise CompileError(diagnostics)
     values = {
-        key: SpecValue(shown, origin_of(key), composed.via(key))
+        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
         for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
-    return chosen, backend, spec.value, options.value, values
+    return chosen, backend, spec.value, options.value, values, host_files
 
 
 def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
@@ -174,8 +230,11 @@ def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bo
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """A preset such as cluster/mine.yaml whose first line does not say that its keys are the job's own."""
+    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
     group = diagnostic.key
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+        because = f"that file sets it for another backend than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
@@ -183,6 +242,10 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return diagnostic
     because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _in_preset(origin: Origin | None) -> bool:
+    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

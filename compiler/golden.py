@@ -1,8 +1,9 @@
 """Golden cases: what an artifact must look like, as text.
 
-A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any);
-CASE/expected/… or, for a compile that must fail, CASE/expected.txt with its diagnostics; CASE/project/… for files that
-lie beside artifacts/ when the case runs. testing.py runs them.
+A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any; `-m` in the
+first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
+CASE/expected.txt with its diagnostics; CASE/project/… for files that lie beside artifacts/ when the case runs.
+testing.py runs them.
 """
 
 from __future__ import annotations
@@ -14,21 +15,38 @@ from pathlib import Path
 
 from .artifact import Artifact
 from .diagnostics import CompileError, format_text
-from .driver import Compiled, Request, compile_job
+from .driver import Compiled, Request, SweepFolder, compile_job, compile_sweep, sweep_folders
 
-NEUTRAL = ("node.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+NEUTRAL = ("node.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
 
 
 def read_case(case: Path) -> Request:
     """The request of one golden case."""
-    words = [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
+    words = _lines(case)
+    if is_sweep(case):
+        words = words[1:]
     if "--" not in words:
         return Request(tuple(words))
     at = words.index("--")
     return Request(tuple(words[:at]), tuple(words[at + 1 :]))
 
 
-def golden_files(compiled: Compiled, neutral: bool) -> dict[str, Artifact]:
+def is_sweep(case: Path) -> bool:
+    return _lines(case)[:1] == ["-m"]
+
+
+def _lines(case: Path) -> list[str]:
+    return [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
+
+
+def _compiled(case: Path) -> Compiled | SweepFolder:
+    if not is_sweep(case):
+        return compile_job(read_case(case))
+    (folder,) = sweep_folders(compile_sweep(read_case(case)))
+    return folder
+
+
+def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
     """path -> artifact, as goldens hold them: no lib/, no .jobc/, and jobc's own files only with `neutral`."""
     return {
         a.path: a
@@ -40,9 +58,11 @@ def golden_files(compiled: Compiled, neutral: bool) -> dict[str, Artifact]:
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
     """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
     try:
-        files = golden_files(compile_job(read_case(case)), neutral)
+        files = golden_files(_compiled(case), neutral)
         failure = None
     except CompileError as error:
+        if any(found.code.startswith("JC9") for found in error.diagnostics):  # a bug is no result that one may accept
+            raise
         files, failure = {}, format_text(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)

@@ -114,7 +114,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         hint = f"did you mean {close[0]}{f'={value}' if value and key == culprit.key else ''}?"
     else:
         hint = (
-            "write one to ./jobc/cluster or ~/.config/jobc/cluster"
+            f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
             else "jobc --help lists the keys"
         )

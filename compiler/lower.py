@@ -7,7 +7,8 @@ is what was really read, never a list that someone keeps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
@@ -15,8 +16,10 @@ from typing import Any, Literal, TypeVar, cast
 from ..trainer.config import SCHEMA
 from ..trainer.strict import plain
 from .plan import (
+    Caches,
     Code,
     Container,
+    Download,
     LaunchPlan,
     Lifecycle,
     Mount,
@@ -27,6 +30,7 @@ from .plan import (
     Resources,
     Run,
     Secret,
+    Setting,
     Setup,
     Topology,
 )
@@ -59,7 +63,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             cpus=lambda s: s.cpus,
             mem_bytes=lambda s: s.mem,
             shm_bytes=lambda s: s.shm,
-            hosts=lambda s: (s.hosts or ())[: s.nodes] if s.hosts else (),
+            hosts=lambda s: inventory(s, s.hosts)[: s.nodes] if s.hosts else (),
         ),
         launcher=lambda s: s.launcher,
         rendezvous=low.make(
@@ -74,13 +78,18 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
         setup=low.make(
-            "setup", Setup, kind=lambda s: s.python.kind, lines=setup_lines, python=lambda s: s.python.interpreter
+            "setup",
+            Setup,
+            kind=lambda s: s.python.kind,
+            outside=lambda s: module_lines(s) if s.container.kind != "none" else (),
+            lines=lambda s: (*(module_lines(s) if s.container.kind == "none" else ()), *activation(s)),
+            python=lambda s: s.python.interpreter,
         ),
         container=low.make(
             "container",
             Container,
             kind=lambda s: s.container.kind,
-            image=lambda s: s.image,
+            image=image,
             workdir=lambda s: s.container.workdir,
             options=lambda s: s.container.options,
         ),
@@ -90,6 +99,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             Code,
             kind=lambda s: "lib" if s.command is None else s.code.kind,
             root=lambda s: s.code.root,
+            max_bytes=lambda s: s.code.max_size,
         ),
         network=low.make(
             "network",
@@ -97,6 +107,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             profile=lambda s: s.network.profile,
             interface=lambda s: s.network.interface,
             debug=lambda s: s.network.debug,
+            settings=lambda s: tuple(Setting(each.name, each.value, each.reason) for each in s.network.settings),
         ),
         lifecycle=low.make(
             "lifecycle",
@@ -121,6 +132,14 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
         ),
+        caches=low.make(
+            "caches",
+            Caches,
+            downloads=lambda s: s.caches.downloads,
+            compiled=lambda s: s.caches.compiled,
+            offline=lambda s: s.caches.offline,
+            prefetch=lambda s: tuple(download(text) for text in s.caches.prefetch),
+        ),
         train=low.tree("train", _train_document(spec)),
     )
     return plan, MappingProxyType(low.table)
@@ -133,6 +152,12 @@ def procs(spec: JobSpec) -> int:
 
 def world_size(spec: JobSpec) -> int:
     return spec.nodes * procs(spec)
+
+
+def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts of a list that the job may use, in order; it takes the first `nodes` of them."""
+    avoided = set(spec.queue.exclude or ())
+    return tuple(host for host in hosts if host not in avoided)
 
 
 def threads(spec: JobSpec) -> int:
@@ -162,21 +187,39 @@ def command(spec: JobSpec) -> tuple[str, ...]:
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
 
 
-def setup_lines(spec: JobSpec) -> tuple[str, ...]:
-    """Bash lines that make the Python environment active in a non-login shell."""
-    python = spec.python
-    if python.kind == "image":
-        return ()
-    lines = [f"module load {sh(name)}" for name in python.modules]
+def module_lines(spec: JobSpec) -> tuple[str, ...]:
+    """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
+    lines = [f"module load {sh(name)}" for name in spec.python.modules]
     if lines:
         lines.insert(0, 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"')
-    if python.kind == "venv":
-        lines.append(f". {sh(f'{python.path}/bin/activate')}")
-    elif python.kind == "conda":
-        lines += ['eval "$(conda shell.bash hook)"', f"conda activate {sh(python.path or 'base')}"]
-    elif python.kind == "uv":
-        lines.append(f". {sh(f'{python.path}/.venv/bin/activate')}")
     return tuple(lines)
+
+
+def activation(spec: JobSpec) -> tuple[str, ...]:
+    """Bash lines that make the Python environment active in a non-login shell."""
+    python = spec.python
+    if python.kind == "venv":
+        return (f". {sh(f'{python.path}/bin/activate')}",)
+    if python.kind == "conda":
+        return ('eval "$(conda shell.bash hook)"', f"conda activate {sh(python.path or 'base')}")
+    if python.kind == "uv":
+        return (f". {sh(f'{python.path}/.venv/bin/activate')}",)
+    return ()
+
+
+def image(spec: JobSpec) -> str | None:
+    """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
+
+    Paths (from / or ., or *.sif) and what has `://` or `#` stay. Source: enroot 4.1, doc/cmd/import.md.
+    """
+    name, kind = spec.image, spec.container.kind
+    if name is None or kind not in ("apptainer", "pyxis") or name.startswith(("/", ".")) or re.search("://|#", name):
+        return name
+    if kind == "apptainer":
+        return name if name.endswith((".sif", ".img", ".sqsh")) else f"docker://{name}"
+    host, _, rest = name.partition("/")
+    is_host = rest and (re.search("[.:]", host) or host == "localhost")
+    return f"{host}#{rest}" if is_host else name
 
 
 def secret(reference: str) -> Secret:
@@ -185,9 +228,18 @@ def secret(reference: str) -> Secret:
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
 
 
+def download(text: str) -> Download:
+    """`model:ORG/NAME@REVISION` as a Download; values.py saw to the form."""
+    kind, _, what = text.partition(":")
+    name, _, revision = (what, "", "") if kind == "run" else what.partition("@")
+    return Download(kind, name, revision)
+
+
 def _queue_leaf(name: str) -> Leaf:
-    if name in ("nodelist", "exclude"):
-        return lambda s: getattr(s.queue, name) or ()
+    if name == "nodelist":  # an inventory like hosts; Slurm refuses a list that is longer than the job
+        return lambda s: inventory(s, s.queue.nodelist)[: s.nodes] if s.queue.nodelist else ()
+    if name == "exclude":
+        return lambda s: s.queue.exclude or ()
     return lambda s: getattr(s.queue, name)
 
 

@@ -20,7 +20,7 @@ from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
 from .plan import LaunchPlan
-from .reads import WatchedFields, whole
+from .reads import WatchedFields
 from .registry import PACKAGE
 from .render import Render
 from .spec import IDENTITY, JobSpec
@@ -33,11 +33,15 @@ _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 def neutral_files(
     plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Iterable[str], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, train.json, spec.yaml and README.md. render sees the views plan, spec and options.
+    """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
+
+    render sees the views plan, spec and options.
 
     emitted: paths of the backend's files
     """
     yield render.template("node.sh.j2", "node.sh", executable=True)
+    if plan.caches.prefetch:
+        yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}
@@ -83,7 +87,7 @@ def _spec_yaml(render: Render) -> Artifact:
     return Artifact(made.path, _SPEC_HEADER + made.text, False, lines)
 
 
-def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
     """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
     names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
     made: dict[str, Any] = {}
@@ -92,18 +96,20 @@ def _spec_section(section: Any, view: str, keys: tuple[str, ...]) -> dict[str, A
         at = (*keys, name)
         if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
             made[name.rstrip("_")] = _spec_section(value, view, at)
+        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            made[name.rstrip("_")] = [_spec_section(item, view, (*at, i)) for i, item in enumerate(value)]
         else:
             made[name.rstrip("_")] = _spec_leaf(view, at)
     return made
 
 
-def _spec_leaf(view: str, keys: tuple[str, ...]) -> Any:
-    show = _unit_text(".".join(key.rstrip("_") for key in keys)) if view == "spec" else None
+def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
+    show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
 
     def read(views: Any) -> Any:
         here = getattr(views, view)
         for key in keys:
-            here = here[key] if isinstance(here, Mapping) else getattr(here, key)
+            here = here[key] if isinstance(here, Mapping) or isinstance(key, int) else getattr(here, key)
         return _readable(here) if here is None or show is None else show(here)
 
     return read
@@ -116,16 +122,14 @@ def _unit_text(key: str) -> Callable[[Any], str] | None:
 
 
 def _readable(value: Any) -> Any:
-    if isinstance(value, WatchedFields):  # an item of a list of sections, such as mounts
-        value = whole(value)
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     if isinstance(value, (tuple, list)):
         return [_readable(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _readable(inner) for key, inner in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name.rstrip("_"): _readable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, WatchedFields):  # an item of a list, such as a mount
+        return {name.rstrip("_"): _readable(inner) for name, inner in value}
     return value
 
 

@@ -95,21 +95,32 @@ class Secret:
 
 @dataclass(frozen=True)
 class Setup:
-    """The Python environment of the ranks. lines: complete bash lines run on the node; python: the interpreter."""
+    """The Python environment of the ranks.
+
+    outside: complete bash lines run on the node before its container is entered; () without one
+    lines:   the same, where the ranks start: in the container, if there is one
+    python:  the interpreter
+    """
 
     kind: str = _must("none")
+    outside: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
     python: Word = _given()
 
 
 @dataclass(frozen=True)
 class Container:
-    """kind: none | docker | apptainer | pyxis | pod; image, workdir, options: for that runtime."""
+    """kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it; workdir, options: for it."""
 
     kind: str = _must("none")
     image: str | None = _must()
     workdir: str | None = _must()
     options: tuple[str, ...] = _must(())
+
+    @property
+    def is_entered(self) -> bool:
+        """node.sh starts on the node and enters it; the others are there when node.sh starts."""
+        return self.kind in ("docker", "apptainer")
 
 
 @dataclass(frozen=True)
@@ -124,19 +135,36 @@ class Mount:
 
 @dataclass(frozen=True)
 class Code:
-    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code."""
+    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
+
+    root: its folder; max_bytes: of what is copied of it
+    """
 
     kind: str = _must("lib")
     root: str = _given()
+    max_bytes: int = _given()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable of the ranks; reason: why, for the reader of node.sh."""
+
+    name: str
+    value: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Network:
-    """profile: fabric, auto = the libraries choose; interface: None = found at run time."""
+    """Between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
+
+    settings: variables that make NCCL use the fabric, and nothing else
+    """
 
     profile: str = _must("auto")
     interface: str | None = _must()
     debug: bool = _given()
+    settings: tuple[Setting, ...] = _given()
 
 
 @dataclass(frozen=True)
@@ -189,6 +217,25 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Download:
+    """What prefetch.sh brings. kind: model or dataset (what: its name on the hub of Hugging Face), run (a command)."""
+
+    kind: str
+    what: str
+    revision: str
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Folders of what libraries download and compile, None = their own; `$UID` and `~/` in them are of the node."""
+
+    downloads: str | None = _given()
+    compiled: str | None = _given()
+    offline: bool = _given()
+    prefetch: tuple[Download, ...] = _given()
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """One job, ready to be spelt for any engine.
 
@@ -223,6 +270,7 @@ class LaunchPlan:
     lifecycle: Lifecycle = _given()
     queue: Queue = _given()
     run: Run = _given()
+    caches: Caches = _given()
     parallel: str = _given()
     train: Mapping[str, Any] = _given()
 

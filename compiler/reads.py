@@ -32,6 +32,10 @@ class WatchedFields:
     def __init__(self, target: Any, key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note
 
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Names and values of all fields."""
+        return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self._target))
+
     def __getattr__(self, name: str) -> Any:
         target = object.__getattribute__(self, "_target")
         if name.startswith("__"):
@@ -42,12 +46,6 @@ class WatchedFields:
         value = getattr(target, name)
         part = name.rstrip("_")
         return watch(value, f"{self._key}.{part}" if self._key else part, self._note)
-
-
-def whole(view: WatchedFields) -> Any:
-    """The dataclass behind a view, noted as one leaf."""
-    view._note(view._key)
-    return view._target
 
 
 class WatchedMapping(Mapping[str, Any]):

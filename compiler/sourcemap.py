@@ -9,12 +9,13 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from .artifact import Artifact
 from .text import Origin
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ def build(
         count = len(artifact.text.split("\n")) - 1 if artifact.text.endswith("\n") else len(artifact.text.split("\n"))
         rows: list[tuple[tuple[str, ...], str]] = [((), "")] * count
         for span in artifact.lines:
-            for number in range(span.first, min(span.last, count) + 1):
-                rows[number - 1] = (span.keys, span.template)
+            last = min(span.last, count)
+            rows[span.first - 1 : last] = [(span.keys, span.template)] * (last - span.first + 1)
         files[artifact.path] = tuple(rows)
         sums[artifact.path] = tuple(line_sum(line) for line in artifact.text.split("\n")[:count])
     return SourceMap(files, sums, table, spec)
@@ -97,7 +98,12 @@ def to_json(source_map: SourceMap) -> str:
         return None if place is None else [place.root, place.path, place.line, place.column]
 
     sections: dict[str, dict[str, Any]] = {
-        "files": {p: [[[index[k] for k in ks], t] for ks, t in rows] for p, rows in sorted(source_map.files.items())},
+        "files": {
+            path: [
+                [[index[key] for key in keys], template, len(list(same))] for (keys, template), same in groupby(rows)
+            ]
+            for path, rows in sorted(source_map.files.items())
+        },
         "sums": {p: "".join(found) for p, found in sorted(source_map.sums.items())},
         "plan": {key: list(found) for key, found in sorted(source_map.table.items())},
         "spec": {key: [v.value, origin(v.origin), v.via] for key, v in sorted(source_map.spec.items())},
@@ -116,7 +122,10 @@ def from_json(text: str) -> SourceMap:
         raise ValueError(f"source map of schema {tree['schema']}, this jobc reads {SCHEMA}")
     keys = tree["keys"]
     return SourceMap(
-        {p: tuple((tuple(keys[i] for i in ks), t) for ks, t in rows) for p, rows in tree["files"].items()},
+        {
+            path: tuple((tuple(keys[i] for i in ids), template) for ids, template, count in rows for _ in range(count))
+            for path, rows in tree["files"].items()
+        },
         {p: tuple(sums[i : i + 8] for i in range(0, len(sums), 8)) for p, sums in tree["sums"].items()},
         {key: tuple(found) for key, found in tree["plan"].items()},
         {k: SpecValue(v, Origin(*place) if place else None, via) for k, (v, place, via) in tree["spec"].items()},

@@ -28,9 +28,11 @@ from .values import (
     Bytes,
     Count,
     CountOrZero,
+    Download,
     Duration,
     EnvName,
     HostList,
+    Interface,
     Label,
     Name,
     Path,
@@ -59,10 +61,16 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class CodeSpec:
-    """How the user's own code reaches the job. kind: snapshot | shared | none | rsync | git | image; root: folder."""
+    """How the user's own code reaches the job.
+
+    kind:     snapshot | shared | none | rsync | git | image
+    root:     folder
+    max_size: of what is copied
+    """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "git", "image"]
     root: Path
+    max_size: Bytes
 
 
 @dataclass(frozen=True)
@@ -104,12 +112,28 @@ class MountSpec:
 
 
 @dataclass(frozen=True)
+class SettingSpec:
+    """One variable of the ranks that the network needs. reason: for whoever reads node.sh."""
+
+    name: EnvName
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class NetworkSpec:
-    """How ranks talk. profile: a fabric's settings; interface: null = found at run time; debug: verbose NCCL."""
+    """How ranks on several nodes talk.
+
+    profile:   the fabric, which must be there
+    interface: for TCP; null = each node finds the one that leads to node 0
+    debug:     NCCL and torch say what they do
+    settings:  what NCCL, RCCL or libfabric must be told
+    """
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
-    interface: str | None
+    interface: Interface | None
     debug: bool
+    settings: tuple[SettingSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +151,7 @@ class LifecycleSpec:
     grace:        between the stop signal and the kill; saving must fit
     keep:         how long an engine keeps what ended (pods, machines); null = its own rule
     max_requeues: times an engine may start the job again after preemption
-    max_restarts: times the launcher restarts failed ranks in place
+    max_restarts: times all ranks start again in place after a crash or a lost peer
     """
 
     grace: Duration
@@ -176,6 +200,65 @@ class StorageSpec:
 
 
 @dataclass(frozen=True)
+class CachesSpec:
+    """Where libraries keep what they download and compile; null = their own place, below the home folder.
+
+    downloads: folder for models and data sets, best one that all nodes see
+    compiled:  folder for compiled kernels, best on the node's own disk
+    offline:   the ranks ask no hub on the internet
+    prefetch:  what prefetch.sh downloads beforehand: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
+    In both folders `$UID` stands for the number of the user on the node, `~/` for the home folder.
+    """
+
+    downloads: Path | None
+    compiled: Path | None
+    offline: bool
+    prefetch: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """What a site says of one partition, or queue; null = as of the site, or unknown.
+
+    nodes:     machines in it
+    gpus:      GPUs of a machine
+    gpu_types: kinds of GPU, as `gpu_type` names them
+    cpus, mem: cores and memory of the largest machine
+    time:      longest time limit
+    """
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+
+
+@dataclass(frozen=True)
+class SiteSpec:
+    """Facts about the machines, for checks before anything starts; null = unknown, and nothing is refused for it.
+
+    nodes, gpus, gpu_types, cpus, mem, time: as of a partition, where it does not say
+    partitions: by name; empty = unknown
+    partition:  the one that a job without `queue.name` gets
+    requires:   keys that a job must set here, such as queue.account
+    torch:      version of torch on the nodes
+    """
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+    partitions: Mapping[str, PartitionSpec]
+    partition: str | None
+    requires: tuple[str, ...]
+    torch: str | None
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
 
@@ -218,3 +301,5 @@ class JobSpec:
     lifecycle: LifecycleSpec
     queue: QueueSpec
     storage: StorageSpec
+    caches: CachesSpec
+    site: SiteSpec

@@ -7,9 +7,11 @@ int of seconds. A reader takes the text exactly as the user wrote it and returns
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any
 
 
@@ -25,7 +27,7 @@ class Refused(Exception):
 class ValueType:
     """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
 
-    units: the text has a unit that the value has not, so only the text may be written into a file
+    units: the text says what the value does not, a unit, or is far shorter, so only the text is written into files
     """
 
     name: str
@@ -80,7 +82,7 @@ def _count(least: int) -> Callable[[str], int]:
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def _name(text: str) -> str:
+def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-") or "job"
@@ -170,10 +172,34 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    seen = [host for host in dict.fromkeys(hosts) if hosts.count(host) > 1]
-    if seen:
-        raise Refused(f"{seen[0]} is listed twice, so two nodes would share a rank", ",".join(dict.fromkeys(hosts)))
+    if len(set(hosts)) < len(hosts):
+        twice = next(host for host, count in Counter(hosts).items() if count > 1)
+        raise Refused(
+            f"{twice} is listed twice, so two nodes would share a rank", fold_hostlist((*dict.fromkeys(hosts),))
+        )
     return hosts
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
+
+
+@lru_cache(maxsize=4)  # a compile shows its hosts in several files, and ten thousand take a while
+def fold_hostlist(hosts: tuple[str, ...]) -> str:
+    """The shortest text that expands to these hosts in this order, but for runs that are apart: `node[1-4],gpu07`."""
+    runs: list[tuple[str, str, str, int, int]] = []  # before the last number, behind it, its first text, value, count
+    for host in hosts:
+        found = _NUMBERED.fullmatch(host)
+        head, number, tail = found.groups() if found else (host, "", "")
+        if runs and found:
+            before, behind, first, value, count = runs[-1]
+            if (before, behind) == (head, tail) and first and number == f"{value + count:0{len(first)}d}":
+                runs[-1] = (before, behind, first, value, count + 1)
+                continue
+        runs.append((head, tail, number, int(number or 0), 1))
+    return ",".join(
+        f"{head}[{first}-{value + count - 1:0{len(first)}d}]{tail}" if count > 1 else f"{head}{first}{tail}"
+        for head, tail, first, value, count in runs
+    )
 
 
 def expand_hostlist(text: str) -> list[str]:
@@ -202,6 +228,9 @@ def _expand_word(word: str) -> list[str]:
             raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
+    if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
+        _expand_word(f"{head}{numbers[0]}{tail}")
+        return [f"{head}{n}{tail}" for n in numbers]
     return [whole for n in numbers for whole in _expand_word(f"{head}{n}{tail}")]
 
 
@@ -217,11 +246,27 @@ def _secret(text: str) -> str:
     )
 
 
+def _download(text: str) -> str:
+    hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
+    if hub or re.fullmatch(r"run:.*\S.*", text):
+        return text
+    example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
+    raise Refused("it says what is brought, and from where", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+
+
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
     fitting = re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60] or "a"
     raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
+
+
+def _interface(text: str) -> str:
+    """Names as the kernel has them; the patterns of NCCL_SOCKET_IFNAME are no names, and Gloo knows none."""
+    names = text.split(",")
+    if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
+        return text
+    raise Refused("the names that `ip link` shows, in full, separated by commas", "null", "eth0", "ib0,ib1")
 
 
 def _path(text: str) -> str:
@@ -232,15 +277,17 @@ def _path(text: str) -> str:
 
 Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
 CountOrZero = Annotated[int, ValueType("a count", _count(0))]
-Name = Annotated[str, ValueType("a name", _name)]
+Name = Annotated[str, ValueType("a name", read_name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
 Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
 TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
 Label = Annotated[str, ValueType("a label", _label)]
 Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
-HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, ",".join)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
+Interface = Annotated[str, ValueType("a network interface", _interface)]
+Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
 
 PLAIN: dict[type, ValueType] = {

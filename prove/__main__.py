@@ -18,13 +18,49 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import compile_cost, double_sigterm, exit_codes, kill_and_resume, learns, same_seed, text, why
+from . import (
+    compile_cost,
+    cut_link,
+    double_sigterm,
+    equal_ways,
+    exit_codes,
+    kill_and_resume,
+    learns,
+    lost_node,
+    many_nodes,
+    ports,
+    restarts,
+    same_seed,
+    saved_step,
+    secrets,
+    stopped,
+    text,
+    why,
+)
 from .campaign import Campaign, Failed, Line
 from .results import append, figure, lines_file, page, read
 
 CAMPAIGNS = [
     module.CAMPAIGN
-    for module in (double_sigterm, kill_and_resume, same_seed, exit_codes, text, why, learns, compile_cost)
+    for module in (
+        double_sigterm,
+        kill_and_resume,
+        same_seed,
+        exit_codes,
+        text,
+        why,
+        learns,
+        compile_cost,
+        stopped,
+        lost_node,
+        cut_link,
+        saved_step,
+        ports,
+        restarts,
+        equal_ways,
+        many_nodes,
+        secrets,
+    )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"
 

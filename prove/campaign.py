@@ -34,7 +34,7 @@ def k_of_n_by(key: str) -> Callable[[Sequence[Line]], str]:
 
     def figure(lines: Sequence[Line]) -> str:
         values = dict.fromkeys(line.get(key, "unfinished") for line in lines)
-        return ", ".join(f"{k_of_n([line for line in lines if line.get(key) == v])} {v}" for v in values)
+        return ", ".join(f"{k_of_n([line for line in lines if line.get(key, 'unfinished') == v])} {v}" for v in values)
 
     return figure
 

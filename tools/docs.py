@@ -1,4 +1,4 @@
-"""`make docs`: the generated pages keys, environment, codes, scripts of docs/, from conf, code, code pages, comments.
+"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement; from conf, code, comments.
 
 usage: python tools/docs.py [--check]
   --check  write nothing; exit status 1 and the names of stale pages when there are some
@@ -6,6 +6,7 @@ usage: python tools/docs.py [--check]
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
 
 from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type  # noqa: E402
-from jobc.compiler.spec import JobSpec  # noqa: E402
+from jobc.compiler.diagnostics import CompileError  # noqa: E402
+from jobc.compiler.driver import Request, compile_job  # noqa: E402
+from jobc.compiler.spec import CodeSpec, JobSpec, PythonSpec, StorageSpec  # noqa: E402
 from jobc.compiler.words import RuntimeVar  # noqa: E402
 from jobc.trainer import env  # noqa: E402
 
@@ -31,6 +34,7 @@ def main(arguments: list[str]) -> int:
         "environment.md": environment_page(),
         "codes.md": codes_page(),
         "scripts.md": scripts_page(),
+        "placement.md": placement_page(),
     }
     stale = [name for name, text in pages.items() if not _is(ROOT / "docs" / name, text)]
     if arguments == ["--check"]:
@@ -65,10 +69,16 @@ class Key:
     meaning: str
 
 
+PRESETS = {  # they set keys of other sections: how one is chosen, and what for
+    "task": ("", "Presets; a key that is set elsewhere wins."),
+    "experiment": ("+", "Whole jobs of real teams, to start from; a key that is typed wins."),
+}
+
+
 def keys_page() -> str:
     top = list(read_keys(CONF / "config.yaml", ""))
-    groups = {folder.name: read_group(folder) for folder in sorted(CONF.iterdir()) if any(folder.glob("*.yaml"))}
-    groups.pop("task")  # presets: they set keys of other sections
+    folders = [f for f in sorted(CONF.iterdir()) if any(f.glob("*.yaml")) and f.name not in PRESETS]
+    groups = {folder.name: read_group(folder) for folder in folders}
     found = {key.key for keys in (top, *groups.values()) for key in keys}
     lacking = {key for key in spec_keys(JobSpec) if not any(k == key or k.startswith(f"{key}.") for k in found)}
     assert not lacking, f"no line `key: value  # meaning` in conf/ for {', '.join(sorted(lacking))}"
@@ -86,10 +96,10 @@ def keys_page() -> str:
         out.append(f"## Group {group}\n")
         out.append(f"`{group}=` {options}\n")
         out.append(table(("key", "type", "default", "meaning"), *map(row, keys)))
-    out.append("## Group task\n")
-    out.append("Presets; a key that is set elsewhere wins.\n")
-    presets = [(f"`task={f.stem}`", first_comment(f)) for f in sorted((CONF / "task").glob("*.yaml"))]
-    out.append(table(("preset", "what it is"), *presets))
+    for group, (prefix, about) in PRESETS.items():
+        out += [f"## Group {group}\n", f"{about}\n"]
+        presets = [(f"`{prefix}{group}={f.stem}`", first_comment(f)) for f in sorted((CONF / group).glob("*.yaml"))]
+        out.append(table(("preset", "what it is"), *presets))
     out.append("## Group backend\n")
     out.append("Where the nodes come from; its options are below `backend`.\n")
     for file in sorted(ROOT.glob("backends/*/conf/backend/*.yaml")):
@@ -236,14 +246,22 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "under_project",
         "snapshot_code",
         "describe_run",
-        "prune_runs",
         "keep_run",
         "start_run",
     ),
     "A run that exists": ("choose_run", "choose_live_run", "list_runs", "last_attempt", "is_live"),
     "Its next attempt": ("choose_continued_run", "continue_run"),
-    "How it is": ("run_status", "node_files", "describe_node", "last_step"),
+    "How it is": (
+        "run_status",
+        "node_files",
+        "describe_reason",
+        "describe_nodes",
+        "describe_next",
+        "follow_logs",
+        "print_failure",
+    ),
     "Stopping it": ("mark_stopped", "signal_nodes", "wait_for_end"),
+    "Removing old ones": ("find_old_runs", "may_still_run", "old_checkpoints", "erase"),
     "A run for a moment, as for smoke.sh": ("create_temporary_run",),
 }
 
@@ -268,6 +286,55 @@ SCRIPTS = """\
 What the verbs of a backend may call after `source …/rt/run.sh`, in templates such as `submit.sh.j2`. All need bash with
 `set -euo pipefail`. `this_job` comes first; it sets `artifact` (the folder of the script), `project` (which holds
 `artifacts/`) and `runs` (of this job). The functions that make or choose a run set `run` and `attempt`.
+"""
+
+
+# ---- placement ------------------------------------------------------------------------------------------------------
+
+NEEDS = {"ssh": ("hosts=a",), "pdsh": ("hosts=a",)}  # what a backend cannot compile without
+LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
+    ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
+    ("node", "snapshot"): "the same, and the copy goes to each host with the run, by tar over ssh",
+    ("node", "rsync"): "the same, by rsync: what the last run on that host has too is linked, not sent",
+    ("shared", "shared"): "`node.sh` goes to `code.root`, which every node must see",
+    ("node", "shared"): "`node.sh` goes to `code.root`, which every host must have at that path",
+    ("shared", "none"): "nothing is brought, the command is found on the node",
+    ("node", "none"): "nothing is brought, the command is found on the node",
+    ("shared", "image"): "it is in the image",
+    ("node", "image"): "it is in the image",
+}
+
+
+def placement_page() -> str:
+    names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
+    codes, storages = choices(hints(CodeSpec)["kind"]), choices(hints(StorageSpec)["run"])
+    places = []
+    for storage, code in itertools.product(storages, codes):
+        taken = [fate(name, f"code={code}", f"storage.run={storage}") for name in names]
+        places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
+    pythons = []
+    for kind in choices(hints(PythonSpec)["kind"]):
+        taken = [fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]") for name in names]
+        pythons.append((f"`{kind}`", *taken, first_comment(CONF / "env" / f"{kind}.yaml")))
+    out = ["# Code, environment and run folder on each backend\n", GENERATED, PLACEMENT]
+    out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
+    out += ["## env\n", table(("`env=`", *names, "how"), *pythons)]
+    return "\n".join(out)
+
+
+def fate(backend: str, *words: str) -> str:
+    """`yes`, or the code of the first diagnostic of the compile."""
+    try:
+        compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
+    except CompileError as error:
+        return error.diagnostics[0].code
+    return "yes"
+
+
+PLACEMENT = """\
+Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
+folder is one or many. *yes*: the backend does it; else the diagnostic that compiling gives. With `storage.run=node`
+each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#run-folders-on-each-host).
 """
 
 

@@ -30,14 +30,23 @@ class Start:
     words: str
 
 
-def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: TrainConfig, group: Group) -> str:
+def save(
+    root: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: Optimizer,
+    config: TrainConfig,
+    group: Group,
+    val_loss: float | None = None,
+) -> str:
     """Save after `step` finished steps, from all ranks together. Returns what happened, in words, on rank 0.
 
+    val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
     A disk that does not take it is reported and survived: the previous checkpoint is still there.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
-    words = ""
-    if group.is_first:
+
+    def write() -> str:
         state = {
             "step": step,
             "world_size": group.world_size,
@@ -51,12 +60,12 @@ def save(root: Path, step: int, model: nn.Module, optimizer: Optimizer, config: 
                 "rng.pt": to_bytes(random_states),
                 "state.json": (json.dumps(state, indent=2) + "\n").encode(),
             }
-            folder = store.save(root, step, files, config.checkpoint.keep)
-            words = f"saved {root.name}/{folder.name}"
+            folder = store.save(root, step, files, config.checkpoint.keep, val_loss)
+            return f"saved {root.name}/{folder.name}"
         except OSError as error:
-            words = f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
-    group.from_first(0)  # the others wait here, with the long timeout, instead of in the next step
-    return words
+            return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
+
+    return group.first_does(write)
 
 
 def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainConfig, group: Group) -> Start | None:
@@ -66,47 +75,79 @@ def restore(root: Path, model: nn.Module, optimizer: Optimizer, config: TrainCon
     anew.
     Raises BrokenInput when the run is another one (see IDENTITY) or when every checkpoint is damaged.
     """
-    folder, damaged = newest_verified(root, group)
-    if folder is None:
+    found = newest_verified(root, group)
+    if found is None:
         return None
-    state = json.loads(_read(folder / "state.json"))
-    _refuse_another_run(folder, state["identity"], identity(config))
-    model.load_state_dict(_load(folder / "weights.pt"))
-    optimizer.load_state_dict(_load(folder / "optimizer.pt"))
+    state = json.loads(found.read("state.json"))
+    _refuse_another_run(found.folder, state["identity"], identity(config))
+    model.load_state_dict(found.load("weights.pt"))
+    optimizer.load_state_dict(found.load("optimizer.pt"))
     step = int(state["step"])
-    words = f"{root.name}/{folder.name}"
+    words = f"{root.name}/{found.folder.name}"
+    if found.rank:
+        words += f" of rank {found.rank}"
+    random_states = found.load("rng.pt")
     if state["world_size"] == group.world_size:
-        RandomState.unpack(_load(folder / "rng.pt")[group.rank]).set(group.device)
+        RandomState.unpack(random_states[group.rank]).set(group.device)
     else:
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
-    return Start(step, words + "".join(f", skipped {line}" for line in damaged))
+    return Start(step, words + "".join(f", skipped {line}" for line in found.damaged))
 
 
 def fork(root: Path, model: nn.Module, group: Group) -> Start:
     """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
-    folder, _ = newest_verified(root, group)
-    if folder is None:
-        raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root}")
+    found = newest_verified(root, group)
+    if found is None:
+        raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
     try:
-        model.load_state_dict(_load(folder / "weights.pt"))
+        model.load_state_dict(found.load("weights.pt"))
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()[1:6]]
-        raise BrokenInput(f"JOBC_INIT_FROM: the weights in {folder} are of another model", lines) from error
-    return Start(0, f"weights of {folder}")
+        raise BrokenInput(f"JOBC_INIT_FROM: the weights in {found.folder} are of another model", lines) from error
+    return Start(0, f"weights of {found.folder}")
 
 
-def newest_verified(root: Path, group: Group) -> tuple[Path | None, list[str]]:
-    """Rank 0 verifies, all use its choice. Raises BrokenInput when there are some, but none is sound."""
-    folder, damaged = store.newest_verified(root) if group.is_first else (None, [])
-    step = group.from_first(-1 if folder is None else store.step_of(folder))
-    if group.from_first(len(damaged)) and step < 0:
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
+
+    rank     who sees it; the run folder may be one that all nodes see, or each node's own
+    damaged  newer ones that are not sound, a line each; only that rank knows them
+    """
+
+    folder: Path
+    rank: int
+    damaged: list[str]
+    group: Group
+
+    def read(self, name: str) -> bytes:
+        """All ranks call it, in the same order."""
+        return self.group.bytes_from(self.rank, _read(self.folder / name) if self.group.rank == self.rank else b"")
+
+    def load(self, name: str) -> Any:
+        return torch.load(io.BytesIO(self.read(name)), map_location="cpu", weights_only=True)
+
+
+def newest_verified(root: Path, group: Group) -> Found | None:
+    """The newest checkpoint that any rank sees; where several see it, rank 0 or the next one verifies it for all.
+
+    Raises BrokenInput when there are some, but none is sound.
+    """
+    seen = store.newest_first(root)
+    steps = [int(step) for step in group.gather(torch.tensor([store.step_of(seen[0]) if seen else -1]))]
+    rank = steps.index(max(steps))
+    if steps[rank] < 0:
+        return None
+    folder, damaged = store.newest_verified(root) if group.rank == rank else (None, [])
+    step = group.from_rank(rank, -1 if folder is None else store.step_of(folder))
+    if step < 0:
         raise BrokenInput(
-            f"every checkpoint in {root} is damaged",
+            f"every checkpoint in {root} is damaged" + (f", as rank {rank} sees it" if rank else ""),
             damaged,
             hint="remove that folder to start from step 0, or restore it from a copy",
         )
-    return (None if step < 0 else root / store.folder_name(step)), damaged
+    return Found(root / store.folder_name(step), rank, damaged, group)
 
 
 def to_bytes(value: Any) -> bytes:
@@ -116,18 +157,11 @@ def to_bytes(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _load(path: Path) -> Any:
-    return torch.load(io.BytesIO(_read(path)), map_location="cpu", weights_only=True)
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BrokenInput(
-            f"cannot read {path}: {error.strerror}",
-            hint="the run folder must be the same one on every node, at the same path",
-        ) from error
+        raise BrokenInput(f"cannot read {path}: {error.strerror}") from error
 
 
 def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str, object]) -> None:

@@ -1,14 +1,17 @@
 """Folders of checkpoints that are complete or not there, whatever is killed or full while they are written.
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
+    checkpoints/best -> step_00000100       the lowest validation loss so far, where one was measured at a save
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
 last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm.
 Standard library only; what the files contain is checkpoint.py's business.
 """
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ from typing import BinaryIO
 MANIFEST = "MANIFEST.json"
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
+BEST = "best"
 
 
 def folder_name(step: int) -> str:
@@ -25,30 +29,34 @@ def folder_name(step: int) -> str:
     return f"{PREFIX}{step:08d}"
 
 
-def save(root: Path, step: int, files: Mapping[str, bytes], keep: int) -> Path:
-    """Write `files` as the checkpoint of `step`; keep the newest `keep` checkpoints and remove older ones.
+def save(root: Path, step: int, files: Mapping[str, bytes], keep: int, val_loss: float | None = None) -> Path:
+    """Write `files` as the checkpoint of `step`; keep the newest `keep` checkpoints and the best, remove all others.
 
+    val_loss: measured with these weights; None when it was not
     Raises OSError when the disk does not take it: older checkpoints are untouched, nothing new is visible.
     """
     target = root / folder_name(step)
     root.mkdir(parents=True, exist_ok=True)
     remove_leftovers(root)
     if not target.exists() or problem(target) is not None:  # else it is the same step of the same run
-        _write(target, step, files)
+        _write(target, step, files, val_loss)
+    best_one = best(root)
+    _point_to(best_one, root / BEST)
     for old in newest_first(root)[keep:]:
-        _remove(old)
+        if old != best_one:
+            _remove(old)
     remove_leftovers(root)
     return target
 
 
-def _write(target: Path, step: int, files: Mapping[str, bytes]) -> None:
+def _write(target: Path, step: int, files: Mapping[str, bytes], val_loss: float | None) -> None:
     """Make the folder `target`, replacing a damaged one."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
         for name, content in files.items():
             write_durably(temporary / name, content)
-        write_durably(temporary / MANIFEST, _manifest(step, files))
+        write_durably(temporary / MANIFEST, _manifest(step, files, val_loss))
         _flush_folder(temporary)
         if target.exists():  # a folder that is not empty cannot be renamed over
             target.rename(target.with_name(f".{target.name}.damaged"))
@@ -65,6 +73,32 @@ def newest_first(root: Path) -> list[Path]:
         return []
     folders = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.name[len(PREFIX) :].isdigit())
     return sorted(folders, key=step_of, reverse=True)
+
+
+def best(root: Path) -> Path | None:
+    """The checkpoint with the lowest validation loss, of equal ones the newest; None when none was measured.
+
+    The manifests are asked, not the link: a kill between a save and the link then costs nothing.
+    """
+    measured = [(loss, folder) for folder in newest_first(root) if (loss := _val_loss(folder)) is not None]
+    return min(measured, key=lambda one: one[0])[1] if measured else None
+
+
+def _val_loss(folder: Path) -> float | None:
+    try:
+        loss = json.loads((folder / MANIFEST).read_bytes()).get("val_loss")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return float(loss) if isinstance(loss, (int, float)) and math.isfinite(loss) else None
+
+
+def _point_to(folder: Path | None, link: Path) -> None:
+    """The link that people and scripts read; a file system without symbolic links does without."""
+    temporary = link.with_name(f"{TEMPORARY}{link.name}")
+    if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
+        with contextlib.suppress(OSError):
+            temporary.symlink_to(folder.name)
+            temporary.replace(link)
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
@@ -110,6 +144,8 @@ def step_of(folder: Path) -> int:
 def remove_leftovers(root: Path) -> None:
     """Delete what killed saves and removals left behind. Only the one writer of a run may call this."""
     for path in root.glob(f"{TEMPORARY}*"):
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -141,11 +177,12 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
 
 
-def _manifest(step: int, files: Mapping[str, bytes]) -> bytes:
+def _manifest(step: int, files: Mapping[str, bytes], val_loss: float | None) -> bytes:
     entries = {
         name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
     }
-    tree = {"format": 1, "step": step, "files": entries}
+    measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
+    tree = {"format": 1, "step": step, **measured, "files": entries}
     return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
 
 

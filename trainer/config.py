@@ -150,7 +150,7 @@ class CheckpointConfig:
     """When to save; always done after the last step and when stopped.
 
     every_steps  optimizer steps between two saves
-    keep         newest checkpoints kept, at least 2: the newest may turn out to be damaged
+    keep         newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays as well
     """
 
     every_steps: int

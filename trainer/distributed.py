@@ -5,6 +5,7 @@ process group at all and every operation is the identity.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,8 +18,11 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
-from .rt.preflight import GPU_HINT, gpu_text
+from .rt import gpus
 from .wait_for_master import wait_for_master
+
+BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,11 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
-    slow    a second gloo group that keeps the long timeout, for waits on files; None in a world of one
     """
 
     rank: int
     world_size: int
     device: torch.device
-    slow: dist.ProcessGroup | None
 
     @property
     def is_first(self) -> bool:
@@ -52,19 +54,53 @@ class Group:
         return finish
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """The CPU tensor `values` of every rank, by rank; all have one shape. May wait long."""
+        """The CPU tensor `values` of every rank, by rank; all have one shape."""
         if self.world_size == 1:
             return [values]
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
-        dist.all_gather(gathered, values, group=self.slow)
+        dist.all_gather(gathered, values)
         return gathered
 
     def from_first(self, number: int) -> int:
-        """Rank 0's number, on every rank. May wait long."""
+        """Rank 0's number, on every rank."""
+        return self.from_rank(0, number)
+
+    def from_rank(self, rank: int, number: int) -> int:
+        """The number that `rank` has, on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
-            dist.broadcast(holder, src=0, group=self.slow)
+            dist.broadcast(holder, src=rank)
         return int(holder)
+
+    def first_does(self, work: Callable[[], str]) -> str:
+        """Rank 0 does `work`, in a thread, and all wait, however long; its result on rank 0, "" on the others.
+
+        Rank 0 says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
+        """
+        if self.world_size == 1:
+            return work()
+        if not self.is_first:
+            while not self.from_first(0):
+                pass
+            return ""
+        with ThreadPoolExecutor(1) as thread:
+            result = thread.submit(work)
+            while not self.from_first(int(bool(wait([result], BEAT_S).done))):
+                pass
+            return result.result()
+
+    def bytes_from(self, rank: int, content: bytes) -> bytes:
+        """The bytes that `rank` has, on every rank; what the others pass does not count."""
+        if self.world_size == 1:
+            return content
+        buffer = bytearray(content if self.rank == rank else b"")
+        size = self.from_rank(rank, len(buffer))
+        if self.rank != rank:
+            buffer = bytearray(size)
+        for start in range(0, size, BROADCAST_BYTES):
+            piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            dist.broadcast(piece, src=rank)
+        return bytes(buffer)
 
     def use_step_timeout(self, seconds: int) -> None:
         """From now on a message between ranks that takes longer than this is a lost peer."""
@@ -79,7 +115,7 @@ def choose_device(env: Env) -> torch.device:
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        raise BrokenInput(gpu_text(num_gpus, env.gpus), hint=GPU_HINT)
+        raise BrokenInput(gpus.text(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
         return torch.device("cpu")
     return torch.device("cuda", env.local_rank % num_gpus)
@@ -97,7 +133,7 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
     if device.type == "cuda":
         torch.cuda.set_device(device)  # before init: communicators are made on the current device
     if env.world_size == 1:
-        yield Group(0, 1, device, None)
+        yield Group(0, 1, device)
         return
 
     timeout = timedelta(seconds=init_timeout_s)
@@ -116,20 +152,19 @@ def join(env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: Fa
             timeout=timeout,
             device_id=device if device.type == "cuda" else None,
         )
-        slow = dist.new_group(backend="gloo", timeout=timeout)
     except RuntimeError as error:
         raise RendezvousFailed(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    yield Group(env.rank, env.world_size, device, slow)
+    yield Group(env.rank, env.world_size, device)
     dist.destroy_process_group()
 
 
 def _open_store(env: Env, timeout: timedelta) -> Store:
     """The key-value store through which ranks exchange addresses, with keys of this attempt only.
 
-    torchrun keeps its store over restarts in place; without the prefix a new rank may read the address of a
+    torchrun keeps its store over its own restarts; without the prefix a new rank may read the address of a
     dead one.
     """
     try:

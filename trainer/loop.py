@@ -11,7 +11,7 @@ import time
 from . import checkpoint
 from .checkpoint_store import replace_durably
 from .console import banner
-from .control import exit_code_when_stopped, save_file, stop_file
+from .control import save_file, stop_file
 from .errors import TrainerError
 from .progress import Progress
 from .rt import exit_codes
@@ -41,10 +41,12 @@ def run(training: Training, signals: StopSignals) -> int:
         progress.after_step(done, result, time.perf_counter() - started)
 
         is_last = done == training.total_steps
+        validation = None
         if is_last or done % config.validation.every_steps == 0:
-            progress.after_validation(done, validate(training))
+            validation = validate(training)
+            progress.after_validation(done, validation)
         if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
-            save(training, done)
+            save(training, done, validation.loss if validation else None)
         if result.wishes.stop and not is_last:
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
@@ -62,10 +64,13 @@ def wishes(training: Training, signals: StopSignals) -> Wishes:
     return Wishes(stop=stop, save=save_file(training.run_dir).exists())
 
 
-def save(training: Training, done: int) -> None:
-    """Write the checkpoint after `done` steps; a request to save is then fulfilled."""
+def save(training: Training, done: int, val_loss: float | None) -> None:
+    """Write the checkpoint after `done` steps; a request to save is then fulfilled.
+
+    val_loss: measured after the same step, or None
+    """
     words = checkpoint.save(
-        training.checkpoints, done, training.model, training.optimizer, training.config, training.group
+        training.checkpoints, done, training.model, training.optimizer, training.config, training.group, val_loss
     )
     if training.group.is_first:
         save_file(training.run_dir).unlink(missing_ok=True)
@@ -73,8 +78,10 @@ def save(training: Training, done: int) -> None:
 
 
 def stopped(training: Training, signals: StopSignals, done: int) -> int:
-    """The exit code of a run that was asked to stop, after it has been saved."""
-    code = exit_code_when_stopped(training.run_dir)
+    """The exit code of a run that was asked to stop, after it has been saved. The same on all ranks: on nodes with run
+    folders of their own the stop mark comes to one before it comes to another."""
+    num_marks = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
+    code = exit_codes.DONE if num_marks else exit_codes.PREEMPTED
     if training.group.is_first:
         cause = signals.received or "request"
         told = "for good" if code == exit_codes.DONE else "to be resumed"

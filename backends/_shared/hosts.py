@@ -1,7 +1,8 @@
 """Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh.
 
-Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs
-In     the run folder on storage that the submit host and all nodes see under one path
+Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
+       copies.sh where each host has a run folder of its own (storage.run=node)
+In     the run folder under one path on the submit host and all nodes, whether it is one folder or many
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
+from . import containers
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
@@ -26,26 +28,63 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    "setup.kind": ("none", "venv", "conda", "uv", "modules"),
-    "code.kind": ("snapshot", "shared", "none"),
+    **containers.honours("docker", "apptainer"),
+    "code.kind": ("snapshot", "shared", "rsync", "none"),
+    "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
+    "network.*": ANY,
+    "queue.nodelist": ANY,  # the hosts, when `hosts` names none
+    "queue.exclude": ANY,  # left out of either
     "lifecycle.time_limit_s": ANY,
 }
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some."""
-    if not plan.resources.hosts:
-        because, hint = f"{name} starts processes on the hosts that it is told", "hosts=node[1-4], or hosts=a,b"
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack."""
+    yield from _storage(plan)
+    yield from containers.check(name, plan)
+    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    if not hosts:
+        because = f"{name} starts processes on the hosts that it is told"
+        hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
+    elif len(hosts) < nodes:  # of queue.nodelist, for `hosts` itself is checked for every backend
+        title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
+        because = f"{name} has no other hosts than those, and each node needs one of its own"
+        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
+
+
+def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
+    """In rank order: `hosts`, else the list that a scheduler would be asked to prefer."""
+    return plan.resources.hosts or plan.queue.nodelist
+
+
+def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4415 to JC4417: what storage.run does not go with."""
+    if plan.code.kind == "rsync" and plan.run.storage == "shared":
+        title, because = (
+            "code=rsync has nowhere to bring the code",
+            "with storage.run=shared all hosts see one copy of it",
+        )
+        yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
+    if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
+        because = "the nodes agree on a restart in a run folder that all see"
+        hint = "lifecycle.max_restarts=0, or storage.run=shared"
+        yield Diagnostic("JC4417", "no restart in place", because, hint, key="lifecycle.max_restarts")
+    if plan.run.keep and plan.run.storage == "node":
+        because = "clean.sh would remove old runs on the submit host, and leave them on all others"
+        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
 
 
 def emit(render: Render, plan: LaunchPlan) -> Iterator[Artifact]:
     """hosts.txt, task.sh, engine.sh and the verbs; client.sh.j2 is the backend's own."""
-    yield render.table("hosts.txt", plan.resources.hosts, "resources.hosts")
+    key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
+    yield render.table("hosts.txt", used_hosts(plan), key)
     yield render.template("client.sh.j2", "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
+    if plan.run.storage == "node":
+        yield render.template("hosts/copies.sh.j2", "copies.sh")
     for script in ("task.sh", *VERBS):
-        folder = "" if script in ("status.sh", "logs.sh", "stop.sh") else "hosts/"
+        folder = "" if script in ("status.sh", "logs.sh", "stop.sh", "clean.sh") else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True)

@@ -27,6 +27,7 @@ RESERVED = ("/", "/bin", "/dev", "/dev/shm", "/etc", "/lib", "/proc", "/sys", "/
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from flavor(options)
+    yield from image(plan)
     yield from names(plan, options)
     yield from storage(plan)
     for i, mount in enumerate(plan.mounts):
@@ -45,6 +46,14 @@ def flavor(options: KubernetesOptions) -> Iterator[Diagnostic]:
         because = "it restarts pods one by one, and the others wait for ranks that have lost them"
         hint = "backend.flavor=trainjob with Kubeflow Trainer 2, or backend.flavor=jobset"
         yield Diagnostic("JC4509", "PyTorchJob is not emitted", because, hint, key="backend.flavor")
+
+
+def image(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4512"""
+    if plan.container.image is None:
+        because = "a pod is a container, whose image brings bash, Python and torch"
+        hint = "container=pod env=image image=pytorch/pytorch:2.9.0"
+        yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")
 
 
 def names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -17,6 +17,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
+from .._shared import containers
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,17 @@ class LocalBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
-        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        **containers.honours("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.cpus": ANY,  # as threads of the ranks
+        "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
     }
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
+        yield from containers.check(self.name, plan)
         if plan.topology.nodes != 1:
             yield Diagnostic(
                 "JC4201",

@@ -1,4 +1,4 @@
-"""Slurm: one batch job that starts node.sh once per node.
+"""Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
 Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm) and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
@@ -7,31 +7,19 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS, Point
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
-
-MIB = 1024**2
-
-
-@dataclass(frozen=True)
-class SlurmOptions:
-    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; constraint: node
-    features; directives: more options of sbatch, each one word."""
-
-    version: str
-    gpus_as: Literal["gpus-per-node", "gres"]
-    mem_policy: Literal["given", "all", "none"]
-    constraint: str | None
-    directives: tuple[str, ...]
+from .._shared import containers
+from . import checks, pyxis, sweep
+from .options import SlurmOptions
+from .spelling import cpus_per_task, duration, layout, memory, tasks_per_node
 
 
 class SlurmBackend:
@@ -42,81 +30,42 @@ class SlurmBackend:
         RuntimeVar.RUN_DIR: Spelling(Scope.BATCH, "$run"),
         RuntimeVar.RUN_ID: Spelling(Scope.BATCH, '$(basename -- "$run")'),
         RuntimeVar.ATTEMPT: Spelling(Scope.BATCH, "$((first_attempt + ${SLURM_RESTART_COUNT:-0}))"),
-        RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID"),
+        RuntimeVar.JOB_ID: Spelling(Scope.BATCH, "$SLURM_JOB_ID, or $SLURM_ARRAY_JOB_ID_$SLURM_ARRAY_TASK_ID"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, 'first name of "$SLURM_STEP_NODELIST"'),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SLURM_NODEID"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "launcher": NODE_LAUNCHERS,
-        "setup.kind": ("none", "venv", "conda", "uv", "modules"),
+        "launcher": (*NODE_LAUNCHERS, "srun"),
+        **containers.honours("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.gpu_type": ANY,
         "resources.cpus": ANY,
         "resources.mem_bytes": ANY,
         "resources.hosts": ANY,
+        "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
         "queue.*": ANY,
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-        yield from _version(options.version)
-        yield from _one_word(plan, options)
-        if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
-            because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
-            yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
+        yield from checks.check(plan, options)
+        yield from containers.check(self.name, plan)
+        yield from pyxis.check(plan)
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, memory=memory, duration=duration)
-        for script in ("task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh")
+        spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout)}
+        for script in ("job.sbatch", "task.sh", "engine.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **spelt)
 
+    def check_sweep(self, points: Sequence[Point]) -> Iterator[Diagnostic]:
+        yield from sweep.check(points)
 
-def memory(size: int) -> str:
-    """Bytes as --mem takes them, rounded up to whole MiB: Slurm's M and G are MiB and GiB."""
-    mib = -(-size // MIB)
-    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
-
-
-def duration(seconds: int) -> str:
-    """Seconds as --time takes them without doubt: D-HH:MM:SS."""
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
-
-
-def _version(version: str) -> Iterator[Diagnostic]:
-    """JC4301"""
-    if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
-        because = "jobc knows the options of Slurm 22.05 to 25.11"
-        title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
-        yield Diagnostic("JC4301", title, because, hint, key="backend.version")
-
-
-def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4303 for text that an #SBATCH line would not hand on as it is: the line is read by sbatch, not by a shell."""
-    queue = plan.queue
-    texts = {
-        "gpu_type": plan.resources.gpu_type,
-        "queue.name": queue.name,
-        "queue.account": queue.account,
-        "queue.qos": queue.qos,
-        "queue.priority": queue.priority,
-        "queue.reservation": queue.reservation,
-        "backend.constraint": options.constraint,
-        **{f"queue.after.{i}": job for i, job in enumerate(queue.after)},
-        **{f"backend.directives.{i}": text for i, text in enumerate(options.directives)},
-    }
-    for key, text in texts.items():
-        if text is not None and not re.fullmatch(r"[\w.,:+=/@%&|*()\[\]-]+", text, re.ASCII):
-            title = f"{key}: {text!r} does not fit in an #SBATCH line"
-            because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
-            yield Diagnostic("JC4303", title, because, f"another {key}", key=key)
-        elif key.startswith("backend.directives.") and text and not text.startswith("-"):
-            yield Diagnostic("JC4303", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)
+    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
+        yield from sweep.emit(points, render)
 
 
 BACKEND = SlurmBackend()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
-from .arguments import Arguments, parse
+from .arguments import SCRIPTS, Arguments, parse
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 
@@ -67,10 +67,14 @@ def _dispatch(arguments: Arguments) -> int:
         from . import inspect
 
         return inspect.COMMANDS[command](arguments)
-    if command in ("run", "submit", "status", "logs", "stop", "preflight", "smoke", "shell", "watch"):
+    if command in ("run", "watch", *SCRIPTS):
         from . import runs
 
         return runs.COMMANDS[command](arguments)
+    if command == "init":
+        from . import init
+
+        return init.COMMANDS[command](arguments)
     if command in ("completion", "_complete"):
         from . import completion
 

@@ -22,38 +22,33 @@ COMMANDS = {
     "verify": "whether an artifact directory was edited by hand, and where: jobc verify DIR",
     "explain": "what a diagnostic means: jobc explain JC2001",
     "backends": "the backends that are installed, and what each can do",
-    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke and shell",
+    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke, shell and clean",
     "status": "",
     "logs": "",
     "stop": "",
     "preflight": "",
     "smoke": "",
     "shell": "",
+    "clean": "",
     "watch": "live progress of a run: jobc watch DIR",
+    "init": "write a site profile, by looking and asking: jobc init lab",
     "completion": 'shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
 }
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-RUN_OPTIONS = {  # of the scripts, which say them too: DIR/submit.sh --help
-    "submit": "[--detach] [--resume ID | --fork ID] [--run-id ID]",
-    "status": "[--run ID] [--all]",
-    "logs": "[--run ID] [--rank N] [--follow]",
-    "stop": "[--run ID] [--now]",
-    "preflight": "",
-    "smoke": "",
-    "shell": "[--run ID] [-- COMMAND ARGUMENT…]",
-    "watch": "[--run ID] [--rank N]",
-}
+SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
-    **{command: f"DIR {options}".rstrip() for command, options in RUN_OPTIONS.items()},
+    **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
     **dict.fromkeys(("compile", "check", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
+    "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "why": "FILE:LINE …",
     "verify": "DIR …",
     "explain": "[CODE …]",
     "completion": "bash",
+    "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
-TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", *RUN_OPTIONS}
+TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_complete", "init", "watch", *SCRIPTS}
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Arguments:
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
         """The user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
-        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
+        home = user_config()
         project = Path("jobc")
         found = [("input", self.config_dir)] if self.config_dir else []
         if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is no config folder
@@ -87,6 +82,11 @@ class Arguments:
         if home.is_dir():
             found.append(("user", home))
         return tuple((root, path.absolute()) for root, path in found)
+
+
+def user_config() -> Path:
+    """The user's own config folder."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -160,8 +160,13 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
             if close
             else f"an override is {word}=VALUE; your own program goes after --"
         )
-        because = "the first word without `=` is a command, and there is none of that name"
-        diagnostics.append(Diagnostic("JC1110", f"unknown command {word}", because, hint, Origin(COMMAND_LINE, word)))
+        title, because = (
+            f"unknown command {word}",
+            "the first word without `=` is a command, and there is none of that name",
+        )
+        if word in COMMANDS:
+            title, because, hint = f"{word} is a second command", "one is enough", f"leave out {word}, or the other"
+        diagnostics.append(Diagnostic("JC1110", title, because, hint, Origin(COMMAND_LINE, word)))
     if diagnostics:
         raise CompileError(diagnostics)
 
@@ -186,13 +191,21 @@ class _Parser(argparse.ArgumentParser):
         name, _, value = word.partition("=")
         close = nearest(name, known)
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
-        if verb := next((v for v, usage in RUN_OPTIONS.items() if name in re.findall(r"--[\w-]+", usage)), ""):
-            hint = f"jobc {verb} DIR {re.findall(f'{name}(?: [A-Z]+)?', RUN_OPTIONS[verb])[0]}"
+        if script := _script_with(name):
+            hint = script
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
         because = "jobc has no such option, and options of your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
+
+
+def _script_with(name: str) -> str:
+    """`jobc logs DIR --rank N` for --rank; "" when no script of an artifact has that option."""
+    from .scripts import options_of
+
+    found = ((verb, option) for verb in SCRIPTS for option in options_of(verb) if option.split()[0] == name)
+    return next((f"jobc {verb} DIR {option}" for verb, option in found), "")
 
 
 def _key_like(option: str) -> str:

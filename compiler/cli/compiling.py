@@ -12,7 +12,17 @@ from typing import Any
 
 from ..compose import compose_config, hydra_ready
 from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
-from ..driver import Compiled, Request, compile_job, compile_sweep, known_keys, search_path, write_job
+from ..driver import (
+    Compiled,
+    Request,
+    SweepFolder,
+    compile_job,
+    compile_sweep,
+    known_keys,
+    search_path,
+    sweep_folders,
+    write_job,
+)
 from ..overrides import read_overrides
 from ..spec import OPEN_KEYS
 from . import DIAGNOSTICS, OK, report
@@ -44,18 +54,27 @@ def compile_command(arguments: Arguments) -> int:
         gc.disable()  # one compile ends before its garbage is worth collecting
     compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
-    report(list(dict.fromkeys(d for one in compiled for d in (*one.diagnostics, *beside(one, arguments.out)))))
-    targets = [write_job(one, arguments.out, arguments.force) for one in compiled]
-    for one, target in zip(compiled, targets, strict=True):  # when all is written, for the reader of a pipe may leave
-        print(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
+    sweeps = sweep_folders(compiled)
+    report(_found(compiled, sweeps, arguments.out))
+    folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
+    written = [(one, write_job(one, arguments.out, arguments.force)) for one in folders]
+    for one, target in written:  # when all is written, for the reader of a pipe may leave
+        what = "start with" if isinstance(one, Compiled) else "all points at once:"
+        print(f"{show(target)}  {len(one.artifacts)} files, {what} {show(target / 'submit.sh')}")
     return OK
+
+
+def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
+    """Every diagnostic once."""
+    found = [d for one in compiled for d in (*one.diagnostics, *beside(one, out))]
+    return list(dict.fromkeys([*found, *(d for sweep in sweeps for d in sweep.diagnostics)]))
 
 
 def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     try:
         compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
-        found = list(dict.fromkeys(d for one in compiled for d in (*one.diagnostics, *beside(one, arguments.out))))
+        found = _found(compiled, sweep_folders(compiled), arguments.out)
     except CompileError as error:
         found = list(error.diagnostics)
     report(found)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ..registry import PACKAGE
-from .arguments import COMMANDS, RUN_OPTIONS, USAGE, Arguments, option_lines
+from .arguments import COMMANDS, SCRIPTS, USAGE, Arguments, option_lines
 from .completion import groups
+from .scripts import options_of
 
 _INTRO = """\
 jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
@@ -17,6 +18,14 @@ jobc compiles one job spec into the launch files of a backend, and the job runs 
   jobc procs=2 time=12h -- train.py --lr 0.1     your own program
   jobc -m procs=1,2 optim.lr=1e-3,3e-3           every combination, one directory each
 """
+
+
+INIT_OPTIONS = """
+  NAME        of the site, for cluster=NAME; else what Slurm calls the cluster
+  KEY=VALUE   what the profile is to say: hosts=node[1-4], queue.account=abc, env=venv, python.path=/shared/venv
+  --yes       do not ask; so it is without a terminal
+  --project   to ./jobc/cluster/, for all who work on this project, and not to ~/.config/jobc/cluster/
+  --force     overwrite a profile that is there"""
 
 
 def show_help(arguments: Arguments) -> int:
@@ -43,15 +52,28 @@ def show_help(arguments: Arguments) -> int:
 def _show_command(command: str) -> int:
     """`jobc VERB --help`: what follows that command."""
     print(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
-    if command in RUN_OPTIONS and command != "watch":
-        print(f"\nDIR/{command}.sh, with the same options; its --help says what each does")
+    if command in SCRIPTS:
+        print(f"\nruns DIR/{command}.sh")
+        _show_script_options(command)
     else:
         print(f"\n{COMMANDS[command].partition(': jobc')[0]}")
+    if command == "init":
+        print(INIT_OPTIONS)
+    if command == "watch":
+        _show_script_options("logs")
     if command in ("check", "run"):
         print("\noptions:")
         _show_options()
         print("\njobc --help lists groups and keys")
     return 0
+
+
+def _show_script_options(verb: str) -> None:
+    """Those of all backends together: there is no artifact yet to ask."""
+    if found := options_of(verb):
+        print(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
+    for option, text in found.items():
+        print(f"  {option:<18} {text}")
 
 
 def _show_options() -> None:

@@ -19,9 +19,10 @@ from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST
 from ..driver import compile_job, write_job
 from . import report
-from .arguments import Arguments
+from .arguments import SCRIPTS, Arguments
 from .compiling import beside, request, show
 from .inspect import no_artifact
+from .scripts import options_in
 
 STEP = re.compile(r"^step (?P<step>\d+)/(?P<total>\d+)  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
@@ -36,8 +37,10 @@ def run_command(arguments: Arguments) -> int:
     report([*compiled.diagnostics, *beside(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
     print(f"compiled {show(target)}", flush=True)
-    words = [str(target.absolute() / "submit.sh")]
-    return subprocess.run([*words, "--detach"], check=False).returncode if arguments.detach else follow(words)
+    script = target.absolute() / "submit.sh"
+    known = options_in(script.read_text(encoding="utf-8"))  # some backends wait by themselves, some never do
+    words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in known)]
+    return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
 
 
 def watch_command(arguments: Arguments) -> int:
@@ -116,5 +119,5 @@ def _of_run(folder: Path) -> Path:
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "run": run_command,
     "watch": watch_command,
-    **dict.fromkeys(("submit", "status", "logs", "stop", "preflight", "smoke", "shell"), verb_command),
+    **dict.fromkeys(SCRIPTS, verb_command),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,7 +14,9 @@ from jobc.compiler.plan import Demand
 
 
 class Some(LocalBackend):
-    honours = {"launcher": ("spawn",), "secret_kinds": ("env", "file"), "queue.*": ANY, "mounts": ANY}  # noqa: RUF012
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": ("spawn",), "secret_kinds": ("env", "file"), "queue.*": ANY, "mounts": ANY,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

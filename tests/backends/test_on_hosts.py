@@ -20,6 +20,7 @@ WAYS = {
     "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
     "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
     "slurm": ("backend=slurm",),
+    "srun": ("backend=slurm", "launcher=srun"),
 }
 SECRET = "s3cret-canary"  # of no account
 
@@ -62,17 +63,19 @@ def way(request: pytest.FixtureRequest) -> str:
 def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
     project.mkdir(exist_ok=True)
     (project / "program.py").write_text(PROGRAM)
-    base = ("name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s")
+    base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
+    if command and way != "srun":
+        base.append("launcher=spawn")  # faster to start than torchrun
     compiled = compile_job(Request((*WAYS[way], *base, *words), command))
     return Job(cluster, project, write_job(compiled, project / "artifacts"))
 
 
 def submit(job: Job, way: str, **env: str) -> tuple[int, str]:
-    return job("submit.sh", *(["--wait"] if way == "slurm" else []), **env)
+    return job("submit.sh", *(["--wait"] if "backend=slurm" in WAYS[way] else []), **env)
 
 
 def start(job: Job, way: str, **env: str) -> None:
-    code, said = job("submit.sh", *([] if way == "slurm" else ["--detach"]), **env)
+    code, said = job("submit.sh", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
     assert code == 0, said
     ranks = [f"logs/rank_{rank:02}.log" for rank in range(6)]
     wait_for(lambda: all("up" in read(job.run / path) for path in ranks), "six ranks")
@@ -93,18 +96,55 @@ def test_every_way_ends_with_the_same_weights(cluster: Cluster, tmp_path: Path) 
 
 
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn")
+    words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "my project", way, *words, command=("program.py", "4", "60"))
     code, said = submit(job, way)
     assert code == 1, said
     assert "failed (exit 1: crashed)" in said
-    assert "the disk is broken" in said + read(job.run / "logs" / "node_02.log")
+    check_what_is_shown(said, job)
     assert not cluster.processes("program.py")
-    assert "node 2: rank 4" in job("status.sh")[1]
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_a_rank_that_fails_below_torchrun_is_shown_first_too(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    job = make(cluster, tmp_path / "project", way, "nodes=4", command=("program.py", "2", "60"))
+    code, said = submit(job, way)
+    assert code == 1, said
+    check_what_is_shown(said, job, rank=2)
+
+
+def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
+    """To whoever waits, by status.sh and by logs.sh: the node that failed first and its traceback, then the rest."""
+    told = f"jobc: node 2 failed first: rank {rank}: exit status 1; the end of logs/rank_{rank:02}.log:\n"
+    shown = told + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"
+    assert re.search(f"^{shown}", said, re.MULTILINE) and said.index(told) < said.index("| jobc: node 2 failed"), said
+    status = job("status.sh")[1].splitlines()
+    assert status[1] == f"  reason: node 2: rank {rank}: exit status 1", status
+    assert status[2].startswith("  node 00  ended on node1 at ") and re.search("node 02 .*, exit 1", status[4]), status
+    logs = job("logs.sh")[1]
+    assert re.match(shown, logs) and "\nnode 1  | === jobc: attempt 0, node 1 on node2" in logs, logs
+    assert job("logs.sh", "--node", "2")[1].startswith("=== jobc: attempt 0, node 2 on node3")
+
+
+def test_status_and_logs_of_a_live_run_are_of_all_its_nodes(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    words = ("nodes=3", "procs=2", "launcher=spawn")
+    job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
+    start(job, way)
+    (job.run / "metrics").mkdir()
+    (job.run / "metrics/rank_02.jsonl").write_text('{"step": 40, "loss": 3.083304286003113}\n{"step": 41, "lo')
+    status = job("status.sh")[1].splitlines()
+    assert re.fullmatch(r"  node 00  up on node1 since .* UTC, last seen \d s ago", status[1]), status
+    assert re.fullmatch(r"  node 01  up on node2 since .* UTC, last seen \d s ago, step 40, loss 3.083", status[2]), (
+        status
+    )
+    logs = job("logs.sh")[1]
+    assert all(f"node {node}  | === jobc: attempt 0, node {node} on node{node + 1}" in logs for node in range(3)), logs
+    assert "node 0  | up\n" in logs
+    assert job("stop.sh")[0] == 0
 
 
 def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn")
+    words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way)
     code, said = job("stop.sh")
@@ -115,7 +155,7 @@ def test_stop_ends_every_process_and_nothing_starts_again(cluster: Cluster, tmp_
 
 
 def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path: Path, way: str) -> None:
-    words = ("nodes=3", "procs=2", "launcher=spawn", "secrets.TOKEN=env:TOKEN")
+    words = ("nodes=3", "procs=2", "secrets.TOKEN=env:TOKEN")
     job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
     start(job, way, TOKEN=SECRET)
     shown = "".join(
@@ -131,7 +171,7 @@ def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path:
 
 def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tmp_path: Path) -> None:
     for way in ("ssh", "pdsh", "clush"):
-        words = ("nodes=3", "hosts=node1,node2,node9", "launcher=spawn")
+        words = ("nodes=3", "hosts=node1,node2,node9")
         job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
         code, said = job("submit.sh")
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
@@ -142,13 +182,17 @@ def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, t
     job = make(cluster, tmp_path / "big", "slurm", "nodes=9", command=("program.py", "-", "1"))
     code, said = job("preflight.sh", "--queue-only")
     assert code == 1 and "Slurm refuses the job" in said
+    busy = cluster.login.popen("srun --nodes=4 --exclusive sleep 100")
+    wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
+    job = make(cluster, tmp_path / "next", "slurm", "nodes=4", command=("program.py", "-", "1"))
     assert job("submit.sh")[0] == 0
-    wait_for(lambda: "it will never start" in job("status.sh")[1], "the reason")
+    wait_for(lambda: "waits until nodes are free" in job("status.sh")[1], "the reason")
     assert "stopped by stop.sh before it had started" in job("stop.sh")[1]
+    busy.kill()
 
 
 def test_sbatch_by_hand_makes_its_own_run(cluster: Cluster, tmp_path: Path) -> None:
-    job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
+    job = make(cluster, tmp_path / "hand", "slurm", "nodes=2", command=("program.py", "-", "0"))
     out = f"--output={tmp_path}/hand.log"
     cluster.login.run(["sbatch", "--wait", out, str(job.artifact / "job.sbatch")], cwd=job.project, check=True)
     assert "done (exit 0)" in job("status.sh")[1]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.cli.arguments import RUN_OPTIONS
+from jobc.compiler.cli.arguments import SCRIPTS
+from jobc.compiler.cli.scripts import options_in, options_of
 
 BIN = Path(sys.executable).parent
 
@@ -178,7 +179,7 @@ def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
 
 
 COMPLETIONS = {
-    "jobc backend=": ["backend=local"],
+    "jobc backend=l": ["backend=local"],
     "jobc task=g": ["task=gpt_small", "task=gpt_tiny"],
     "jobc ver": ["verify "],
     "jobc nod": ["nodes="],
@@ -207,6 +208,17 @@ def test_bash_completes_keys_groups_and_options(shell: Shell) -> None:
 def test_completion_where_bash_splits_at_the_equals_sign(shell: Shell) -> None:
     script = 'eval "$(jobc completion bash)"; COMP_LINE="jobc task=dig" COMP_POINT=13; _jobc; echo "${COMPREPLY[@]}"'
     assert shell.run(["bash", "-euc", script]).stdout == "digits\n"
+
+
+def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
+    shell.jobc("name=x", "time=10m")
+    script = shell.project / "artifacts/x/local/submit.sh"
+    lines = script.read_text().split("\n")
+    at = lines.index("time_limit_s=600") + 1
+    script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
+    said = shell.jobc("why", f"artifacts/x/local/submit.sh:{at + 1}").stdout
+    assert f"moved    it was line {at} when jobc wrote it" in said and "spec     time = 10m" in said
+    assert "edited   this line is not as jobc wrote it" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
@@ -281,8 +293,8 @@ def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("verb", "says"),
     [
-        ("submit", "usage: jobc submit DIR [--detach] [--resume ID"),
-        ("logs", "usage: jobc logs DIR [--run ID] [--rank N] [--follow]"),
+        ("submit", "usage: jobc submit DIR [OPTION …]"),
+        ("logs", "  --rank N           the output of global rank N"),
         ("why", "usage: jobc why FILE:LINE"),
         ("run", "--strict"),
     ],
@@ -294,12 +306,18 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
     assert len(done.stdout.splitlines()) < 25
 
 
-def test_verbs_take_the_options_that_help_says(shell: Shell) -> None:
-    shell.jobc()
-    for verb, options in RUN_OPTIONS.items():
-        if verb != "watch":
-            said = shell.run([f"artifacts/job/local/{verb}.sh", "--help"]).stdout
-            assert f"usage: {verb}.sh {options}".rstrip() in said
+@pytest.mark.parametrize("backend", ["local", "slurm", "ssh"])
+def test_help_names_the_options_of_every_script_of_every_backend(shell: Shell, backend: str) -> None:
+    assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
+    for verb in SCRIPTS:
+        script = (shell.project / f"artifacts/job/{backend}/{verb}.sh").read_text()
+        usage = re.findall(r"--[a-z][\w-]*(?: [A-Z]+)?", script.split("# usage: ")[1].split("\n")[0])
+        assert sorted(usage) == sorted(options_in(script).keys() - {"--"}), verb
+        assert options_in(script).keys() <= options_of(verb).keys()
+        done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
+        assert done.returncode == 0 and all(option in done.stdout for option in usage)
+    said = shell.jobc("submit", "--help").stdout
+    assert "usage: jobc submit DIR [OPTION …]" in said and "  --detach " in said and "  --here " in said
 
 
 OWN = ["--", "train.py"]

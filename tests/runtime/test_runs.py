@@ -132,14 +132,6 @@ def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
 
 
-def test_keep_removes_only_finished_runs_that_jobc_made(job):
-    demo = job(run_keep=2)
-    (demo.runs / "mine/artifact").mkdir(parents=True)
-    for name in ("a", "b", "c", "d"):
-        assert demo.run("submit.sh", "--run-id", name)[0] == 0
-    assert [run.name for run in demo.runs_made()] == ["c", "d", "mine"]
-
-
 def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job, tmp_path):
     demo = job(code_kind="snapshot")
     demo.plan.command += ("record",)
@@ -229,7 +221,44 @@ def test_too_much_code_is_refused_and_leaves_nothing(job, tmp_path):
         file.truncate(201 * 2**20)
     code, output = demo.run("submit.sh")
     assert code == 65 and "201 MiB, more than the 200 MiB" in output and output.count("error:") == 1
+    assert "code.max_size=202MiB" in output
     assert demo.runs_made() == []
+    (tmp_path / ".jobcignore").write_text("*.bin\n")
+    assert demo.run("submit.sh")[0] == 0
+    assert [path.name for path in (demo.only_run / "code").rglob("*") if path.is_file()] == [".jobcignore"]
+
+
+IGNORED = "*.bin\n/data/\n!keep.bin\n"
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_what_jobcignore_names_is_not_copied_committed_or_not(job, tmp_path, is_repository):
+    for path in (
+        "a.py",
+        "big.bin",
+        "keep.bin",
+        "data/x",
+        "sub/data/y",
+        "sub/weights.pt",
+        "sub/it's a \n file",
+        "own/z",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    (tmp_path / ".jobcignore").write_text(IGNORED)
+    (tmp_path / "sub" / ".jobcignore").write_text("*.pt\n")
+    (tmp_path / ".gitignore").write_text("artifacts\nruns\nmarks\n")
+    if is_repository:
+        (tmp_path / ".gitignore").write_text("own\n")
+        for words in (["init", "-q"], ["add", "."]):
+            subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    demo = job(code_kind="snapshot")
+    assert demo.run("submit.sh")[0] == 0
+    code = demo.only_run / "code"
+    found = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file()} - {".gitignore", ".jobcignore"}
+    wanted = {"a.py", "keep.bin", "sub/data/y", "sub/it's a \n file", "sub/.jobcignore"}
+    assert found == (wanted if is_repository else wanted | {"own/z"})
+    assert not list(demo.only_run.glob(".*"))
 
 
 def test_a_run_root_that_cannot_be_written_is_one_line(job, tmp_path):
@@ -298,7 +327,7 @@ def test_status_reads_step_and_loss_and_survives_a_torn_line(job):
     metrics = demo.only_run / "metrics"
     metrics.mkdir()
     (metrics / "rank_00.jsonl").write_text('{"step": 40, "loss": 3.083304286003113, "lr": 1}\n{"step": 41, "lo')
-    assert "  step 40, loss 3.083\n" in demo.run("status.sh")[1]
+    assert ", exit 0, step 40, loss 3.083\n" in demo.run("status.sh")[1]
 
 
 def test_a_dead_supervisor_is_told_from_a_live_one(job):
@@ -313,7 +342,7 @@ def test_a_dead_supervisor_is_told_from_a_live_one(job):
     assert "failed: its supervisor was killed" in demo.run("status.sh")[1]
 
 
-@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "node"])
+@pytest.mark.parametrize("name", ["submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean", "node"])
 def test_every_script_has_help_and_refuses_unknown_options(job, name):
     demo = job()
     code, output = demo.run(f"{name}.sh", "--help")
@@ -346,9 +375,9 @@ def test_preflight_prints_every_check(job, busy_port, tmp_path):
 
 
 def test_preflight_refuses_far_more_processes_than_cores():
-    assert check_cores(2, 2)[:2] == (True, "2 CPU cores for 2 processes")
-    assert check_cores(1, 4)[:2] == (True, "1 CPU core for 4 processes, 4 on each")
-    good, text, hint = check_cores(2, 40000)
+    assert check_cores(2, 2)[:3] == (True, "cores", "2 CPU cores for 2 processes")
+    assert check_cores(1, 4)[:3] == (True, "cores", "1 CPU core for 4 processes, 4 on each")
+    good, _, text, hint, _ = check_cores(2, 40000)
     assert (good, text) == (False, "2 CPU cores for 40000 processes, 20000 on each") and "procs=8 at most" in hint
 
 

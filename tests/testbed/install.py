@@ -29,10 +29,12 @@ PACKAGES = {
     "clush": "clustershell",
     "rsync": "rsync",
     "ip": "iproute2",
+    "docker": "docker.io",
+    "dockerd": "docker.io",
     "unshare": "util-linux",
     "nsenter": "util-linux",
 }
-SERVICES = ("slurmctld", "slurmd", "munge", "ssh")
+SERVICES = ("slurmctld", "slurmd", "munge", "ssh", "docker", "containerd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POLICY = Path("/usr/sbin/policy-rc.d")  # Debian asks it before it starts a service; 101 means no
 

@@ -35,7 +35,7 @@ def save_until(root: Path, lines: int) -> bool:
             return trace
 
         sys.settrace(trace)
-        store.save(root, 3, FILES, keep=2)
+        store.save(root, 3, FILES, keep=2, val_loss=3.0)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
 
@@ -50,10 +50,10 @@ def main(folder: Path) -> None:
     for lines in range(1, 10_000):
         root = folder / str(lines)
         for step in (1, 2):
-            store.save(root, step, FILES, keep=2)
+            store.save(root, step, FILES, keep=2, val_loss=step)  # the first stays the best
         finished = save_until(root, lines)
         after_kill = look(root)
-        store.save(root, 3, FILES, keep=2)
+        store.save(root, 3, FILES, keep=2, val_loss=3.0)
         results.append({**after_kill, "left": sorted(path.name for path in root.iterdir())})
         if finished:
             break

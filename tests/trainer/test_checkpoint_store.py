@@ -58,7 +58,7 @@ def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
     assert len(results) > 30
     assert {result["newest"] for result in results} == {2, 3}
     assert all(result["damaged"] == [] for result in results)
-    assert all(result["left"] == ["step_00000002", "step_00000003"] for result in results)
+    assert all(result["left"] == ["best", *(f"step_0000000{step}" for step in (1, 2, 3))] for result in results)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 500, 1000, 5000, 5119])
@@ -119,3 +119,33 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old"
     store.replace_durably(path, b"newer")
     assert path.read_bytes() == b"newer"
+
+
+def losses(root: Path, *val_losses: float | None) -> Path:
+    for step, val_loss in enumerate(val_losses, 1):
+        store.save(root, step, FILES, keep=2, val_loss=val_loss)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("val_losses", "best", "kept"),
+    [
+        ((3.0, 1.0, 2.0, 2.5, 2.6), 2, [5, 4, 2]),
+        ((3.0, 2.0, 1.0), 3, [3, 2]),
+        ((2.0, 2.0, 3.0, 3.0), 2, [4, 3, 2]),  # of equal ones the newest
+        ((1.0, None, None, None), 1, [4, 3, 1]),  # saved without a validation: not better
+        ((float("nan"), 5.0, float("nan"), 6.0), 2, [4, 3, 2]),
+    ],
+)
+def test_the_best_checkpoint_is_never_removed(
+    tmp_path: Path, val_losses: tuple[float | None, ...], best: int, kept: list[int]
+) -> None:
+    losses(tmp_path, *val_losses)
+    assert store.best(tmp_path) == (tmp_path / "best").resolve() == tmp_path / store.folder_name(best)
+    assert steps(tmp_path) == kept
+    assert all(store.problem(folder) is None for folder in store.newest_first(tmp_path))
+
+
+def test_without_a_validation_there_is_no_best_one(tmp_path: Path) -> None:
+    assert store.best(saved(tmp_path, 1, 2, 3)) is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000002", "step_00000003"]

@@ -38,7 +38,7 @@ class Signals:
 def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env: str) -> int:
     """The trainer without its entry point: no process group, no signal handlers."""
     values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    group = Group(0, 1, torch.device("cpu"), None)
+    group = Group(0, 1, torch.device("cpu"))
     return run(build(configuration.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 
@@ -276,3 +276,13 @@ def test_nothing_warns(digits: Tree, tmp_path: Path) -> None:
         warnings.simplefilter("error")
         train(tmp_path, digits({"loop.steps": 2}))
     assert json.loads((tmp_path / "checkpoints" / "step_00000002" / "state.json").read_text())["step"] == 2
+
+
+def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_path: Path) -> None:
+    every = {"loop.steps": 6, "checkpoint.every_steps": 1, "validation.every_steps": 3}
+    train(tmp_path, digits(every))
+    measured = {int(str(line["step"])): line["val_loss"] for line in validations(tmp_path)}
+    assert measured.keys() == {3, 6}
+    best = (tmp_path / "checkpoints" / "best").resolve()
+    assert store.step_of(best) == min(measured, key=lambda step: measured[step])
+    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of(best)]

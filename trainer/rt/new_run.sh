@@ -1,14 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it, removes old ones.
+# new_run.sh: part of run.sh. Makes a run or its next attempt, starts it.
 
 # ---- making a run
 
 # discard_unfinished: removes what could not be completed. Runs whenever the script ends before it starts the job.
 discard_unfinished() {
   if [[ -n $unfinished && -e $unfinished ]]; then
+    take_back
     chmod -R u+w -- "$unfinished"
     rm -rf -- "$unfinished"
   fi
+}
+
+# take_back: removes it from other machines, if an engine has brought it there.
+take_back() {
+  :
 }
 
 # keep_run: from here on the folder is a run, which stays when this script ends. For one that queues the job and returns.
@@ -43,7 +49,7 @@ create_run() {
 # create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
   local folder=${1:-${TMPDIR:-/tmp}}
-  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder"
+  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder" 'check permissions and free space, or set JOBC_RUN_ROOT to another folder'
   unfinished=$run
   attempt=0
   copy_artifact
@@ -119,26 +125,6 @@ compare_specs() {
         if (was != is) print "  " name ": " was " -> " is
       }
     }' side=old "$old" side=new "$new" | sort
-}
-
-# ---- removing old runs
-
-# prune_runs KEEP SPARED: removes finished runs but the KEEP newest and SPARED; never one that is live, or not finished
-# as far as this machine can see. 0 = keeps all.
-prune_runs() {
-  local keep=$1 spared=$2 old finished
-  ((keep > 0)) || return 0
-  while IFS= read -r -d '' old; do
-    if ((keep > 0)); then
-      keep=$((keep - 1))
-      continue
-    fi
-    finished=$(node_files "$old" | head -n 1)
-    if is_live "$old"; then finished=''; fi
-    if [[ -n $finished && $old != "$run" && $old != "$spared" ]]; then
-      chmod -R u+w -- "$old" && rm -rf -- "$old" && echo "removed old run $(basename -- "$old")"
-    fi
-  done < <(list_runs)
 }
 
 # ---- starting it

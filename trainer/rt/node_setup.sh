@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# node_setup.sh: part of run.sh, used by node.sh. Secrets, python, and how a start that failed is recorded.
+# node_setup.sh: part of run.sh, used by node.sh. Secrets, a home, python, and how a start that failed is recorded.
 
 # refuse_live_node: dies when this node of the run has a supervisor.
 refuse_live_node() {
@@ -8,14 +8,17 @@ refuse_live_node() {
   if [[ -f $file && $(node_status "$file") == up ]]; then refuse_live "$JOBC_RUN_DIR"; fi
 }
 
-# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell.
+# fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell, and the others do not wait.
 fail() {
-  local state=${JOBC_RUN_DIR:-/nonexistent}/state node now
-  if [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
+  local state=${JOBC_RUN_DIR:-/nonexistent}/state ends=${JOBC_RUN_DIR:-}/exit/${JOBC_ATTEMPT:-0} node now
+  if [[ -d $state && ${task:-0} != 0 ]]; then # the files of the node are task 0's
+    mkdir -p -- "$ends"
+    (set -C && printf '%s\n' "$1" "node=$JOBC_NODE_RANK, task $task" "reason=$2" >"$ends/first") 2>/dev/null || true
+  elif [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
     now=$(date +%s)
     node=node_$(printf '%02d' "$JOBC_NODE_RANK")
-    mkdir -p -- "$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT"
-    printf '%s\nreason=%s\n' "$1" "$2" >"$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT/$node"
+    mkdir -p -- "$ends"
+    printf '%s\nreason=%s\n' "$1" "$2" >"$ends/$node"
     printf '%s\n' "host=$(uname -n)" "attempt=$JOBC_ATTEMPT" "started=$now" "ended=$now" "exit=$1" "reason=$2" \
       >"$state/.$node" && mv -- "$state/.$node" "$state/$node"
   fi
@@ -23,10 +26,10 @@ fail() {
   die "$@"
 }
 
-# lacking TITLE HINT: a broken environment. preflight goes on to its other checks.
+# lacking TITLE HINT: a broken environment. preflight goes on to its other checks, and says it as preflight.py does.
 lacking() {
   if [[ ${payload:-} == preflight ]]; then
-    printf 'FAIL  %s\n      hint: %s\n' "$1" "$2"
+    printf 'FAIL\tenvironment\t%s\t%s\n' "$1" "$2"
     lacks=1
   else
     fail 65 "$@"
@@ -61,10 +64,68 @@ secret_k8s() {
   [[ -n ${!1:-} ]] || lacking "secret $1: it is empty or not set" "kubectl get secret ${2%/*} must show the key ${2#*/}"
 }
 
+# find_network: exports what NCCL and Gloo must know of this node; dies when it has not the network that the job asks for.
+find_network() {
+  local said line status=0
+  said=$("$python" -I -S "$rt/network.py" --profile="$network" --interface="$interface" --gpus="$gpus" \
+    --head="$JOBC_HEAD_ADDR" --timeout="$rendezvous_timeout_s") || status=$?
+  if ((status)) && [[ $payload == shell ]]; then # which may be there to find out why
+    printf 'warning: %s\n' "${said%%$'\n'*}" >&2
+    return
+  fi
+  if ((status)); then fail "$status" "${said%%$'\n'*}" "${said#*$'\n'}"; fi
+  while IFS= read -r line; do
+    if [[ -n $line ]]; then export "${line?}"; fi
+  done <<<"$said"
+}
+
+# use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
+# one user makes in /tmp is closed to the others. KEY is where the spec says it.
+use_cache() {
+  find_project "$here"
+  # shellcheck disable=SC2016 # the text $UID
+  cache=${1//'$UID'/$UID}
+  cache=$(under_project "${cache/#\~\//$HOME/}")
+  mkdir -p -- "$cache" 2>/dev/null && [[ -r $cache && -x $cache ]] ||
+    lacking "the cache folder $cache cannot be used on $(uname -n)" "$2=FOLDER names another"
+}
+
+# use_own_cache FOLDER KEY: the same for what will be executed: nobody else may have made it, or write there.
+use_own_cache() {
+  local before
+  before=$(umask)
+  umask 077
+  use_cache "$@"
+  umask "$before"
+  [[ -O $cache && -w $cache ]] ||
+    lacking "the cache folder $cache on $(uname -n) belongs to another user" "$2=FOLDER names another; \$UID in it is yours"
+}
+
 # lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
 lock_ports() {
   local folder=${TMPDIR:-/tmp}
   exec {port_lock}<>"$folder/jobc-ports-$UID" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
+}
+
+# settle_in: inside; what an image may lack. A home is wanted by most caches, and the user may have none in there.
+settle_in() {
+  [[ -d ${TMPDIR:-/tmp} ]] || unset TMPDIR
+  if [[ ! -d ${HOME:-} || ! -w $HOME ]]; then
+    export HOME=${TMPDIR:-/tmp}/jobc-home-$UID
+    (umask 077 && mkdir -p -- "$HOME") 2>/dev/null || true
+    [[ -O $HOME ]] || fail 1 "$HOME is not this user's, and the container has no other home" 'set TMPDIR'
+  fi
+  export PYTHONNOUSERSITE=1 # packages in a home that is seen are of another Python
+}
+
+# need_shm BYTES: of /dev/shm, through which data loaders and NCCL hand on what they have.
+need_shm() {
+  local size
+  size=$(df --output=size -B 1 /dev/shm | tail -n 1)
+  if ((size < $1)); then
+    lacking "/dev/shm has $((size / 1024 / 1024)) MiB on $(uname -n), wanted: $(($1 / 1024 / 1024)) MiB" \
+      'a smaller shm; container=docker makes one of its own'
+  fi
 }
 
 # need_file FILE: dies when a script that the environment's set-up will read is not there.

@@ -1,64 +1,122 @@
-"""The other nodes of an attempt, as far as the run folder tells: who failed first, and who has gone silent.
+"""The other nodes of an attempt: has somebody stopped the run, who failed first, who was told to end, and who is lost.
 
-Every supervisor touches its own state file now and then. Node 0 watches all others, they watch node 0: so a node that
-lost its power or its link is noticed by somebody, also when the program of the ranks has no timeout of its own.
-The first node that fails says so in exit/ATTEMPT/first, and all others end.
+A node that fails says so in exit/ATTEMPT/first, where the earliest failure stays; the first that is told to end says so
+in exit/ATTEMPT/stop; a person leaves the stop mark; and all others end. These are files of the run folder, which
+links.py takes to nodes that do not see it; a node whose power or cable is gone is missed by node 0, and node 0 by all
+others, because the links tell it. A lost peer has a name: whichever host does not answer on the network.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from . import exit_codes
+from . import exit_codes, first_failure
+from .links import Hub, Links, Spoke
 from .run_folder import RunFolder, read_small, write_small
 
-BEAT_S = 5.0
-SILENT_S = 60.0  # on a network file system a beat arrives late: attributes are cached for up to 60 s on some (nfs(5))
+BEAT_S = 5.0  # between two touches of this node's state file, by which other machines see that it lives
+ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
 
 
 class Peers:
-    """The nodes of one attempt but this one."""
+    """The nodes of one attempt but this one. Node 0 listens from now on."""
 
-    def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
+    def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
-        self.watched = () if nodes == 1 else range(1, nodes) if node == 0 else (0,)
-        self.others = nodes > 1
+        self.others = [other for other in range(nodes) if other != node]
+        self.links: Links | None = None
+        if self.others:
+            self.links = Hub(run, node) if node == 0 else Spoke(run, node, head)
         self.next_beat = 0.0
+
+    def start(self) -> None:
+        """After the last fork of this process: the links are a thread."""
+        if self.links:
+            self.links.start()
+
+    def beat(self) -> None:
+        """Touch the state file of this node every few seconds, also while it stops: saving may take long."""
+        if self.others and time.monotonic() >= self.next_beat:
+            self.next_beat = time.monotonic() + BEAT_S
+            with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
+                os.utime(self.run.node_state(self.node))
 
     def trouble(self) -> str:
         """Why this node should end too, or ""."""
-        if self.others and self.run.stop_mark.exists():
+        if not self.links:
+            return ""
+        if self.run.stop_mark.exists():
             return "stop.sh"
         first = read_small(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
-        if time.monotonic() < self.next_beat:
-            return ""
-        self.next_beat = time.monotonic() + BEAT_S
-        with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
-            return self._silent()
+        stop = read_small(self.run.first_stop)
+        if stop and stop[1].get("node") != str(self.node):
+            return f"node {stop[1].get('node')} was told to end ({stop[1].get('reason')})"
+        for node, host in self.links.lost.items():
+            reason = f"node {node} ({host}) does not answer: its power, its link or its supervisor is gone"
+            self.tell(exit_codes.PEER_LOST, reason)
+            return reason
         return ""
 
-    def _silent(self) -> str:
-        """Beat; then compare file times with one another, for clocks of two machines may differ."""
-        mine = self.run.node_state(self.node)
-        os.utime(mine)
-        now = mine.stat().st_mtime
-        for node in self.watched:
-            state = read_small(self.run.node_state(node))
-            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
-                continue  # not there yet: the ranks' meeting has its own deadline
-            silent_s = now - self.run.node_state(node).stat().st_mtime
-            if silent_s > SILENT_S:
-                reason = f"node {node} ({state[1].get('host')}) has been silent for {silent_s:.0f} s"
-                self.tell(exit_codes.PEER_LOST, reason)
-                return reason
-        return ""
+    def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
+        """This node, or that rank of it, failed at `time_ns`, or now."""
+        if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
+            return
+        keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
+        if rank is not None:
+            keys["rank"] = rank
+        first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
-    def tell(self, code: int, reason: str) -> None:
-        """This node ended with `code`: the first one that failed is kept."""
-        if self.others and code not in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
+    def share_stop(self, reason: str) -> None:
+        """This node ends before its time, so the others have to save as well: a program may not notice by itself."""
+        if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
-                write_small(self.run.first_failure, str(code), {"node": self.node, "reason": reason}, keep=True)
+                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
+
+    def leave(self) -> None:
+        """Nothing of this node runs any more."""
+        if self.links:
+            self.links.end()
+
+    def close(self) -> None:
+        """At once, with no last word."""
+        if self.links:
+            self.links.close()
+
+    @property
+    def are_linked(self) -> bool:
+        """The last word is not out; or this is node 0, and others need it."""
+        return self.links is not None and self.links.is_alive()
+
+    def unreachable(self) -> str:
+        """Which nodes do not answer, in words, or "". Any port will do: a refusal is an answer."""
+        with ThreadPoolExecutor(MOST_ASKED) as threads:
+            hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
+        names = [f"node {node} ({host})" for node, host in hosts if host]
+        myself = f"node {self.node} ({os.uname().nodename})"
+        if len(names) < len(self.others):
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
+        return (
+            f"{myself} and {names[0]} do not reach each other" if len(names) == 1 else f"{myself} reaches no other node"
+        )
+
+    def _silent_host(self, node: int) -> str:
+        """The name of that node's host if it does not answer, else ""."""
+        state = read_small(self.run.node_state(node))
+        host = state[1].get("host", "") if state else ""
+        return host if host and not _answers(host) else ""
+
+
+def _answers(host: str) -> bool:
+    try:
+        socket.create_connection((host, 1), ANSWER_S).close()
+    except (ConnectionRefusedError, socket.gaierror):  # a name that this node does not know says nothing
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,15 +1,20 @@
-"""Checks of this node before a run: one line per check, all of them, whatever the first ones say.
+"""Checks of one node before a run: all of them, whatever the first ones say. table.sh makes one table of all nodes.
 
-Usage  python preflight.py --procs N --gpus N --port N --run-root FOLDER [--torch] [-- COMMAND…]
-       in the job's environment and in the folder of its code
-Out    `ok    …` and `FAIL  …` lines with a hint each; exit 0 or 1
+Usage  python preflight.py --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+       in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
+Out    lines of fields with a tab between them, the last one `end`:
+         ok    ID TEXT "" NUMBER   NUMBER, if any: of nodes that are alike the one with the least is shown
+         FAIL  ID TEXT HINT
+         same  ID VALUE HINT       VALUE is to be the same on all nodes
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,55 +26,184 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
     sys.path[0] = str(Path(__file__).absolute().parents[1])
     __package__ = "rt"
 
-from . import head_port
+from . import gpus, head_port, interfaces, meeting, network
+from .code_digest import code_digest
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
-LEAST_FREE_GIB = 1.0
+LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
+PROBE_BYTES = 2**20  # written and read back where runs will be
 MOST_PROCS_PER_CORE = 4  # more is a mistake: they only wait for each other
-GPU_HINT = "is the driver loaded, and what is CUDA_VISIBLE_DEVICES? gpus=0 is for the CPU"
+LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
+MOST_CLOCK_S = 2.0  # logs of several nodes are read side by side
+SAME_ENVIRONMENT = "make the environments equal: one folder on shared storage, or the same lock file on each node"
 ASK_TORCH = """
-import json, sys, torch
-print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count()]))
+import json, torch
+nccl = None
+if torch.version.cuda or torch.version.hip:
+    try:
+        nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    except Exception as error:
+        nccl = str(error)
+print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count(), nccl]))
 """
 
 
 class Check(NamedTuple):
-    """The result of one check. hint: what to do about it, for a failed one."""
+    """The result of one check. hint: what to do about it, for a failed one; number: see the top of this file."""
 
     good: bool
+    id: str
     text: str
     hint: str = ""
+    number: float | None = None
+
+
+class Same(NamedTuple):
+    """What should be the same on all nodes. hint: what to do when it is not."""
+
+    id: str
+    value: str
+    hint: str
 
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    parser = argparse.ArgumentParser(prog="preflight.py", description="checks of this node before a run")
-    parser.add_argument("--procs", type=int, required=True, help="processes on this node")
-    parser.add_argument("--gpus", type=int, required=True, help="GPUs on this node; 0 = CPU only")
-    parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
-    parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
-    parser.add_argument("--torch", action="store_true", help="torch is needed")
-    parser.add_argument("command", nargs="*", help="what each rank will run")
-    asked = parser.parse_args(argv)
-
+    asked = parser().parse_args(argv)
     good = True
-    for check in checks(asked):
-        good = good and check.good
-        print(f"{'ok   ' if check.good else 'FAIL '} {check.text}", flush=True)
-        if not check.good and check.hint:
-            print(f"      hint: {check.hint}", flush=True)
+    for found in everything(asked):
+        good = good and (isinstance(found, Same) or found.good)
+        print(record(found), flush=True)
+    print("end", flush=True)
     return 0 if good else 1
 
 
-def checks(asked: argparse.Namespace) -> Iterator[Check]:
-    """All checks, cheap ones first."""
-    yield Check(True, f"python {sys.version.split()[0]} at {sys.executable}")
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="preflight.py", description="checks of this node before a run")
+    made.add_argument("--procs", type=int, required=True, help="processes on this node")
+    made.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
+    made.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    made.add_argument("--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does")
+    made.add_argument("--torch", action="store_true", help="torch is needed")
+    made.add_argument("--code", type=Path, help="folder of code that each node has of its own")
+    network.add_arguments(made)
+    made.add_argument("command", nargs="*", help="what each rank will run")
+    return made
+
+
+def record(found: Check | Same) -> str:
+    """One line."""
+    if isinstance(found, Same):
+        fields = ["same", found.id, found.value, found.hint]
+    else:
+        number = "" if found.number is None else f"{found.number:g}"
+        fields = ["ok" if found.good else "FAIL", found.id, found.text, "" if found.good else found.hint, number]
+    return "\t".join(" ".join(field.split()) for field in fields)
+
+
+def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
+    """All checks, those that others wait for first."""
+    nodes, rank = int(os.environ["JOBC_NODES"]), int(os.environ["JOBC_NODE_RANK"])
+    if nodes == 1:
+        yield check_port(asked.port)
+        yield from own_checks(asked)
+        return
+    folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
+    if asked.apart:
+        yield check_port(asked.port if rank == 0 else 0)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        return
+    if rank == 0:
+        port = check_port(asked.port)
+        yield port
+        listening = meeting.attend(folder, nodes, asked.port if port.good else 0)
+        next(listening)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+        for _ in listening:
+            pass
+        return
+    try:
+        yield from check_meeting(folder, rank, head)
+        yield from check_network(asked, head, rank)
+        yield from own_checks(asked)
+    finally:
+        with contextlib.suppress(OSError):  # told already
+            meeting.leave(folder, rank)
+
+
+def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
+    """What needs no other node."""
+    version = sys.version.split()[0]
+    yield Check(True, "python", f"python {version} at {sys.executable}")
+    yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command)
-    yield check_port(asked.port)
+    if asked.code:
+        yield Same(
+            "code", f"code {code_digest(asked.code)}", f"bring {asked.code} to the same state: code=snapshot does"
+        )
     yield from check_run_root(asked.run_root)
-    if asked.torch or asked.gpus:
+    yield from check_data(os.environ.get("JOBC_DATA_DIR"))
+    if asked.gpus:
+        yield from check_gpus(gpus.listed(os.environ), asked.gpus)
+    if asked.torch:
         yield from check_torch(asked.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
+
+
+def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
+    """Storage, both directions and the clock, with node 0."""
+    try:
+        seen = meeting.meet(folder, rank, head)
+    except OSError as error:
+        hint = "the run folder must be on storage that each node may write"
+        yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
+        return
+    hint = "storage.root=FOLDER names storage that all nodes share"
+    yield Check(
+        seen.storage is None, "storage", seen.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
+    )
+    if seen.storage:
+        return
+    hint = "open TCP between the nodes, in both directions; rendezvous.port fixes the port where ranks meet"
+    yield Check(seen.to_head is None, "to_head", f"node 0, {head}, is reached" if not seen.to_head
+                else f"node 0, {head}, is not reached: {seen.to_head}", hint)  # fmt: skip
+    yield Check(seen.from_head is None, "from_head", "reached from node 0" if not seen.from_head
+                else f"not reached from node 0: {seen.from_head}", hint)  # fmt: skip
+    if seen.clock_s is not None:
+        yield check_clock(*seen.clock_s)
+
+
+def check_clock(ahead_s: float, unsure_s: float) -> Check:
+    """ahead_s: clock of node 0 less this one; unsure_s: by how much that may be wrong."""
+    good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
+    where = "behind" if ahead_s > 0 else "ahead of"
+    text = f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {where} node 0's"
+    return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: is the clock synchronised?")
+
+
+def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
+    """The interface, the fabric of the profile, and the memory that RDMA may pin."""
+    try:
+        chosen = network.choose_interface(asked.interface, head, rank == 0)
+        at = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
+        yield Check(True, "interface", f"interface to the other nodes: {at}")
+        if asked.gpus:
+            network.fabric_variables(asked.profile, chosen, os.environ)
+            if asked.profile != "auto":
+                yield Check(True, "fabric", f"network={asked.profile}")
+    except network.Lacking as lacking:
+        yield Check(False, "network", lacking.title, lacking.hint)
+    if asked.profile in network.RDMA and asked.gpus:
+        yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
+
+
+def check_memlock(limit: int) -> Check:
+    """limit: bytes, -1 = none"""
+    good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
+    text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
+    hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"
+    return Check(good, "memlock", f"memory that may be locked (ulimit -l): {text}", hint)
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
@@ -77,12 +211,12 @@ def check_command(command: list[str]) -> Iterator[Check]:
     if not command:
         return
     where = shutil.which(command[0])
-    yield Check(bool(where), f"program {command[0]}" + ("" if where else ": not found, or not executable"),
+    yield Check(bool(where), "program", f"program {command[0]}" + ("" if where else ": not found, or not executable"),
                 "give its path, or put it on PATH in the job's environment")  # fmt: skip
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
         found = Path(command[1]).is_file()
         place = "" if found else f": no such file in {Path.cwd()}"
-        yield Check(found, f"script {command[1]}{place}", "check the command and code.root of the spec")
+        yield Check(found, "script", f"script {command[1]}{place}", "check the command and code.root of the spec")
 
 
 def check_cores(cores: int, procs: int) -> Check:
@@ -91,29 +225,78 @@ def check_cores(cores: int, procs: int) -> Check:
     if procs > cores:
         text += f", {round(procs / cores, 1):g} on each"
     most = MOST_PROCS_PER_CORE * cores
-    return Check(procs <= most, text, f"procs={cores} for one on each core, procs={most} at most")
+    return Check(procs <= most, "cores", text, f"procs={cores} for one on each core, procs={most} at most", cores)
 
 
 def check_port(port: int) -> Check:
+    """Of node 0."""
     if port == 0:
-        return Check(True, "rendezvous port: chosen at the start")
+        return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"
     if head_port.is_free(port):
-        return Check(True, f"{text} is free")
-    return Check(False, f"{text} is in use", f"see who has it with `ss -ltnp 'sport = :{port}'`, or take another")
+        return Check(True, "port", f"{text} is free")
+    hint = f"see who has it with `ss -ltnp 'sport = :{port}'`, or take another"
+    return Check(False, "port", f"{text} is in use", hint)
 
 
 def check_run_root(root: Path) -> Iterator[Check]:
-    """The folder, or the nearest one above it that exists, can be written and has room."""
+    """The folder, or the nearest one above it that exists, is written and has room."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
-    yield Check(writable, f"run root {root}" + ("" if writable else f": no write permission in {existing}"),
-                "set JOBC_RUN_ROOT to a folder that you may write")  # fmt: skip
-    free_gib = shutil.disk_usage(existing).free / 2**30
-    yield Check(free_gib >= LEAST_FREE_GIB, f"{free_gib:.1f} GiB free there", "remove old runs or set JOBC_RUN_ROOT")
+    probe = existing / f".jobc-probe-{os.uname().nodename}-{os.getpid()}"
+    try:
+        probe.write_bytes(b"\0" * PROBE_BYTES)
+        yield Check(True, "root", f"run root {root} is written")
+    except OSError as error:
+        hint = "set JOBC_RUN_ROOT to a folder that you may write, with room"
+        yield Check(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+    space = os.statvfs(existing)
+    free_gib = space.f_bavail * space.f_frsize / 2**30
+    hint = "remove old runs or set JOBC_RUN_ROOT"
+    yield Check(free_gib >= LEAST_FREE_GIB, "space", f"{free_gib:.1f} GiB free there", hint, free_gib)
+    if space.f_files:  # some file systems do not count
+        enough = space.f_favail >= LEAST_FREE_INODES
+        text = f"room for {'more than' if enough else 'only'} {min(space.f_favail, LEAST_FREE_INODES)} files there"
+        yield Check(enough, "inodes", text, hint)
 
 
-def check_torch(gpus: int) -> Iterator[Check]:
+def check_data(folder: str | None) -> Iterator[Check | Same]:
+    """The folder of data sets, when the job names one."""
+    if not folder:
+        return
+    try:
+        entries = len(os.listdir(folder))
+    except OSError as error:
+        hint = "storage.data names the folder; each node must see it"
+        yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
+        return
+    yield Check(True, "data", f"data folder {folder} is read")
+    yield Same("data", f"data folder with {entries} entries", "bring the same data to each node, or use shared storage")
+
+
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
+    """found: those of this node, None = nobody knows but torch"""
+    if found is None:
+        return
+    busy = [gpu for gpu in found if not gpu.is_free]
+    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    if len(found) - len(busy) >= wanted:
+        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
+    elif len(found) < wanted:
+        yield Check(False, "gpus", f"GPUs seen by the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+    else:
+        hint = "`nvidia-smi` or `rocm-smi --showpids` there; take other nodes, or end what is left of an old run"
+        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+    kinds = sorted({gpu.name for gpu in found})
+    if kinds:
+        yield Same(
+            "gpu", f"GPU {', '.join(kinds)}", "queue.nodelist or hosts: take nodes of one kind; the slowest one counts"
+        )
+
+
+def check_torch(wanted: int) -> Iterator[Check | Same]:
     """Imported for good, in a process of its own: a torch that is found but broken is the common case."""
     try:
         asked = subprocess.run(
@@ -123,22 +306,22 @@ def check_torch(gpus: int) -> Iterator[Check]:
             text=True,
             timeout=TORCH_TIMEOUT_S,
         )
-        version, path, devices = json.loads(asked.stdout.splitlines()[-1])
+        version, path, devices, nccl = json.loads(asked.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        yield Check(False, f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s", "is the file system slow?")
+        text, hint = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s", "is the file system slow?"
+        yield Check(False, "torch", text, hint)
         return
     except (IndexError, ValueError):
         why = (asked.stderr.strip().splitlines() or ["no message"])[-1]
-        yield Check(False, f"torch: {why}", f"install torch for {sys.executable}, or activate another environment")
+        hint = f"install torch for {sys.executable}, or activate another environment"
+        yield Check(False, "torch", f"torch: {why}", hint)
         return
-    yield Check(True, f"torch {version} at {Path(path).parent}")
-    if gpus:
-        yield Check(devices >= gpus, gpu_text(devices, gpus), GPU_HINT)
-
-
-def gpu_text(seen: int, wanted: int) -> str:
-    """The trainer says the same when it refuses to begin."""
-    return f"GPUs seen by torch: {seen}, wanted: {wanted}"
+    yield Check(True, "torch", f"torch {version} at {Path(path).parent}")
+    yield Same("torch", f"torch {version}", SAME_ENVIRONMENT)
+    if nccl:
+        yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
+    if wanted:
+        yield Check(devices >= wanted, "devices", gpus.text(devices, wanted), gpus.HINT)
 
 
 if __name__ == "__main__":

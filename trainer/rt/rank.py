@@ -51,7 +51,7 @@ class Rank:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
-        run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place, torchrun --max-restarts
+        run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
 

@@ -104,9 +104,9 @@ key() {
   done <"$1"
 }
 
-# is_run FOLDER: made by jobc, and completely.
+# is_run FOLDER: made by jobc, and completely; clean.sh hides what it is about to remove.
 is_run() {
-  [[ -f $1/state/run && -d $1/artifact && ! -L $1 ]]
+  [[ -f $1/state/run && -d $1/artifact && ! -L $1 && ${1##*/} != .* ]]
 }
 
 # list_runs: all runs of this job, the one started last first, NUL-terminated.
@@ -182,6 +182,11 @@ node_files() {
 
 # is_live RUN: some node is up, or is on another host and has not ended.
 is_live() {
+  seems_live "$1"
+}
+
+# seems_live RUN: as far as its folder here tells.
+seems_live() {
   local file
   while IFS= read -r file; do
     case $(node_status "$file") in up | elsewhere) return 0 ;; esac
@@ -220,9 +225,9 @@ choose_live_run() {
 
 # ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended
 
-# secrets_of RUN: the folder, in the user's home, which the nodes see.
+# secrets_of RUN: the folder, in the user's home, which the nodes see. JOBC_SECRETS_ROOT is where a container sees it.
 secrets_of() {
-  printf '%s' "${HOME:-/nonexistent}/.jobc/secrets/${1##*/}"
+  printf '%s' "${JOBC_SECRETS_ROOT:-${HOME:-/nonexistent}/.jobc/secrets}/${1##*/}"
 }
 
 # save_secret VARIABLE: its value, for the nodes of `run`. It goes through no command line and no environment of a job.
@@ -240,7 +245,7 @@ forget_secrets() {
 
 # ---- the other parts
 
-for part in new_run join_run code_snapshot node_setup report; do
+for part in new_run old_runs join_run code_snapshot node_setup report follow; do
   # shellcheck source=/dev/null
   source "$(dirname -- "${BASH_SOURCE[0]}")/$part.sh"
 done

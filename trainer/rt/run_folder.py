@@ -5,7 +5,6 @@ A small file is `key=value` lines, so that bash reads it as easily as Python.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -40,8 +39,17 @@ class RunFolder:
 
     @property
     def first_failure(self) -> Path:
-        """Which node failed first, and why: written by that node, once."""
+        """Which node failed first, and why (peers.py)."""
         return self.path / "exit" / str(self.attempt) / "first"
+
+    def restart(self, number: int) -> Path:
+        """Where the nodes agree on the restart in place of that number, 1 and up."""
+        return self.path / "exit" / str(self.attempt) / f"restart_{number}"
+
+    @property
+    def first_stop(self) -> Path:
+        """Which node was told first to end before its time, and by what: written by that node, once."""
+        return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
         return self.path / "logs" / f"node_{node:02}.log"
@@ -56,6 +64,11 @@ class RunFolder:
     def head_state(self) -> Path:
         """Where node 0 says at which port the ranks meet."""
         return self.path / "state" / "head"
+
+    @property
+    def link_state(self) -> Path:
+        """Where node 0 says how the other supervisors reach it: links.py."""
+        return self.path / "state" / "link"
 
     @property
     def resume_command(self) -> Path:
@@ -84,23 +97,21 @@ class RunFolder:
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
 
 
-def write_small(path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, keep: bool = False) -> None:
+def write_small(
+    path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
+) -> None:
     """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the whole new one.
 
-    keep: a file that is there already stays, whoever is first
+    private: nobody else may read it
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        unfinished.touch(0o600 if private else 0o666)
         unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        if keep:
-            with contextlib.suppress(FileExistsError):
-                os.link(unfinished, path)
-            unfinished.unlink()
-        else:
-            unfinished.replace(path)
+        unfinished.replace(path)
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise

@@ -1,17 +1,21 @@
 """Launcher without torch: starts the ranks of this node with torchrun's environment and ends them together.
 
-Usage  python -I -S spawn.py -- COMMAND…      COMMAND is run JOBC_PROCS times
+Usage  python -I -S spawn.py -- COMMAND…               COMMAND is run JOBC_PROCS times
+       python -I -S spawn.py --tasks SECONDS -- COMMAND…  once: srun has started a task for each of the other ranks
+       python -I -S spawn.py --task N SECONDS -- COMMAND…  in those: COMMAND is the rank of task N (tasks.py)
 In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
+       SECONDS  that the tasks of a node wait for each other
 Out    the exit code of the rank that failed first, or 0
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
@@ -20,39 +24,56 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
 
 from . import exit_codes, processes
 from .signal_queue import SignalQueue
+from .tasks import PASSED_ON, OtherTasks, run_task
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # when all processes of a machine or a job get them
 MOST_GRACE_S = 30  # for the ranks that are ended because another one failed, as in torchrun
 
 
 def main(argv: list[str]) -> int:
     """The exit code. A rank that ends with 75 has saved in agreement with the others: they may finish."""
-    command = argv[1:] if argv[:1] == ["--"] else argv
+    at = argv.index("--")
+    parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
+    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
+    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
+    asked, command = parser.parse_args(argv[:at]), argv[at + 1 :]
+    if asked.task:
+        return run_task(command, int(asked.task[0]), asked.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
-    running = {processes.start(command, environ={**os.environ, **rank}) for rank in ranks(os.environ)}
+    environments = dict(enumerate(ranks(os.environ)))
+    mine = [0] if asked.tasks is not None else list(environments)
+    children = {processes.start(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine}
+    return attend(children, OtherTasks(environments, asked.tasks) if environments else None, signals)
+
+
+def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
+    """Until all ranks have ended; the exit code of the first that failed. children: pids of those below this process"""
     failed, deadline = 0, float("inf")
-    while running:
-        arrived, _ = signals.wait(min(deadline - time.monotonic(), 60))
+    while children or tasks:
+        pause_s = min(max(deadline - time.monotonic(), 0.1), 1 if tasks and tasks.missing else 60)
+        arrived, readable = signals.wait(pause_s, *(tasks.descriptors() if tasks else ()))
         for number in arrived:
             if number in PASSED_ON:
-                _send(running, number)
+                _send(children, tasks, number)
+        ended = tasks.serve(readable) if tasks else []
         for pid, status in processes.reap():
-            running.discard(pid)
+            children.discard(pid)
+            ended.append(status if status >= 0 else exit_codes.CRASHED)
+        for status in ended:
             if status not in (exit_codes.DONE, exit_codes.PREEMPTED) and not failed:
-                failed = status if status > 0 else exit_codes.CRASHED
+                failed = status
                 deadline = time.monotonic() + min(int(os.environ["JOBC_GRACE_S"]), MOST_GRACE_S)
-                _send(running, signal.SIGTERM)
+                _send(children, tasks, signal.SIGTERM)
         if time.monotonic() > deadline:
-            _send(running, signal.SIGKILL)
+            _send(children, tasks, signal.SIGKILL)
     return failed
 
 
-def ranks(node: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
     """The environment of each rank of this node."""
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
-    for local_rank in range(procs):
-        yield {
+    return [
+        {
             "RANK": str(node_rank * procs + local_rank),
             "LOCAL_RANK": str(local_rank),
             "WORLD_SIZE": str(nodes * procs),
@@ -61,11 +82,15 @@ def ranks(node: Mapping[str, str]) -> Iterator[dict[str, str]]:
             "MASTER_ADDR": node["JOBC_HEAD_ADDR"],
             "MASTER_PORT": node["JOBC_HEAD_PORT"],
         }
+        for local_rank in range(procs)
+    ]
 
 
-def _send(pids: set[int], number: int) -> None:
-    for pid in pids:  # our own children, not reaped yet: the numbers cannot have been used again
+def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
+    for pid in children:  # our own children, not reaped yet: the numbers cannot have been used again
         os.kill(pid, number)
+    if tasks:
+        tasks.send(number)
 
 
 if __name__ == "__main__":

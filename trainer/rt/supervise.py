@@ -1,7 +1,8 @@
 """Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
 
-Usage  python -I -S supervise.py -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time
+Usage  python -I -S supervise.py [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that stands for it (container.sh)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
 
 Signals  SIGTERM SIGHUP  the ranks save and end within JOBC_GRACE_S, else they are killed
@@ -31,12 +32,15 @@ from . import exit_codes, processes
 from .console import Console
 from .enclosure import start_enclosed
 from .header import header
+from .node_log import NodeLog
 from .peers import Peers
+from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, judge, log_tail, said_in
+from .verdict import MOST_LINES, Verdict, judge, left_by, log_tail, said_in
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
@@ -53,12 +57,20 @@ class Refused(Exception):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    launcher = argv[1:] if argv[:1] == ["--"] else argv
+    options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    most = int(options[0].partition("=")[2]) if options else 0
+    began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
     signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
     try:
-        return Supervisor(RunFolder.from_environment()).run(launcher, signals)
+        run_folder = RunFolder.from_environment()
+        node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
+        restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
+        starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
+        while (code := Supervisor(run_folder, restarts, starter, began).run(launcher, signals)) is None:
+            pass
+        return code
     except Refused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
     except OSError as error:
@@ -67,26 +79,30 @@ def main(argv: list[str]) -> int:
 
 
 class Supervisor:
-    """One node of one attempt."""
+    """One node of one attempt, from a start of its ranks to their end.
 
-    def __init__(self, run_folder: RunFolder) -> None:
-        self.run_folder = run_folder
+    starter: pid and start ticks of the process that stands for the container, [] without; began: monotonic seconds
+    """
+
+    def __init__(self, run_folder: RunFolder, restarts: Restarts, starter: list[int], began: float) -> None:
+        self.run_folder, self.restarts, self.starter = run_folder, restarts, starter
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
-        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]))
         self.lock = self._lock()  # held until this process and the keeper have ended
         self._forget_earlier_launch()
-        self.log = run_folder.open_log(run_folder.node_log(self.node), f"node {self.node}")
+        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
+        self.log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.console = Console(sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
             "host": os.uname().nodename,
             "attempt": run_folder.attempt,
+            "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
@@ -95,11 +111,13 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
+        self.told = False  # to end, by somebody: not because a peer failed
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
-        self.limit_at = time.monotonic() + self.time_limit_s if self.time_limit_s else float("inf")
+        self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
 
-    def run(self, launcher: list[str], signals: SignalQueue) -> int:
+    def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
+        """The exit code of the node, or None when the ranks shall be started again."""
         if self.node == 0:
             for line in header(os.environ):
                 self._say(line)
@@ -110,10 +128,11 @@ class Supervisor:
         self.keeper = start_enclosed(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
+        self.peers.start()
         status = self._attend(output, signals)
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self._drain(output)
-        return self._conclude(status)
+        return self._conclude(status, signals)
 
     def _attend(self, output: int, signals: SignalQueue) -> int:
         """Serve signals, output and deadlines until the launcher and all below it have ended; its status."""
@@ -129,18 +148,21 @@ class Supervisor:
                     return status
             self._look_at_ranks()
             self._look_at_peers()
+            self._look_at_starter()
             self._check_deadlines()
             self.console.write(b"")
 
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
         if number == signal.SIGQUIT:
+            self.told = True
             self._kill("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
                 self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
                 self.asked[number] = now
         elif number in STOP_SIGNALS:
+            self.told = True
             if number == signal.SIGINT:
                 self.interrupted = True
                 self._mark_stopped()
@@ -148,6 +170,7 @@ class Supervisor:
                 self._kill(f"a second {_name(number)}")
             elif not self._is_stopping():
                 self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
+                self.peers.share_stop(_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
@@ -179,7 +202,9 @@ class Supervisor:
                         self.sent.add((number, pid))
                         processes.signal_process(pid, ticks, number)
         elif self._some_were_preempted():
+            self.told = True
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
+            self.peers.share_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
         """What the wrapper of a running rank wrote."""
@@ -201,13 +226,30 @@ class Supervisor:
         return preempted
 
     def _look_at_peers(self) -> None:
+        self.peers.beat()
+        self._tell_failure()
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
+
+    def _look_at_starter(self) -> None:
+        """A container outlives the `docker run` that was killed: this one does not."""
+        if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
+            reason = "the process outside that started the container is gone"
+            self.peers.tell(exit_codes.PEER_LOST, reason)
+            self._ask_to_stop(signal.SIGTERM, reason)
+
+    def _tell_failure(self) -> None:
+        """A rank failed: the peers end now, and not when the launcher has ended its other ranks."""
+        if not self.peers.others:
+            return
+        for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
+            self.peers.tell(end.code, f"rank {end.rank}: {end.reason}", end.rank, end.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
         if now > self.limit_at:
             self.limit_at = float("inf")
+            self.told = True
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
@@ -234,11 +276,13 @@ class Supervisor:
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
-    def _conclude(self, status: int) -> int:
-        """Judge, tell, write it down; the exit code."""
+    def _conclude(self, status: int, signals: SignalQueue) -> int | None:
+        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place."""
         asked = bool(self.asked) or self.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
+        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
+        verdict = verdict._replace(reason=lost or verdict.reason)
         code = exit_codes.INTERRUPTED if self.interrupted else verdict.code
         ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
         if verdict.first:
@@ -247,21 +291,57 @@ class Supervisor:
             log = self.run_folder.rank_log(first.rank)
             self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
             self._print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
-            ended["first_rank"] = first.rank
+            ended["failed_rank"] = first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
-            self._say(verdict.reason)
-        self._say(f"exit {code}: {exit_codes.MEANING[code]}")
+            if verdict.reason.encode() not in said:
+                self._say(verdict.reason)
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        if self._restarts(verdict):
+            return None
+        self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
         if command := self._resume_command(code):
             self._say(f"go on with: {command}")
-        try:
-            self.peers.tell(verdict.code, verdict.reason)
-            write_small(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
-            write_small(self.run_folder.node_state(self.node), keys={**self.state, **ended})
-        except OSError as error:
-            self._say(f"cannot write to the run folder: {error}")
+        self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self._wait_for_peers(signals)
+        self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
         self.console.flush()
         return code
+
+    def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
+        try:
+            write_small(path, first_line, keys)
+        except OSError as error:
+            self._say(f"cannot write to the run folder: {error}")
+
+    def _wait_for_peers(self, signals: SignalQueue) -> None:
+        """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
+        self.peers.leave()
+        while self.peers.are_linked:
+            self.peers.beat()
+            self.console.write(b"")
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                self._mark_stopped()
+            if signal.SIGQUIT in arrived:
+                return
+
+    def _restarts(self, verdict: Verdict) -> bool:
+        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
+        made, most = self.restarts.made, self.restarts.most
+        for_peer = bool(self.asked) and self.run_folder.first_failure.exists()
+        told = self.told or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        if made >= most or told or not (verdict.code in CAN_RESTART or for_peer):
+            return False
+        self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
+        if not self.restarts.agree(self.grace_s):
+            return False
+        self._say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
+        self.console.flush()
+        self.log.close()
+        os.close(self.lock)
+        return True
 
     def _resume_command(self, code: int) -> str:
         """What to type, said once per run; empty when there is nothing to go on with."""
@@ -285,8 +365,7 @@ class Supervisor:
         self._print(f"jobc: {line}\n".encode())
 
     def _print(self, text: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full disk must not end the training
-            os.write(self.log, text)
+        self.log.write(text)
         self.console.write(text)
 
     def _lock(self) -> int:

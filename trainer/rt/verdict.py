@@ -72,10 +72,8 @@ def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked:
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
     """None when the rank did not start in this attempt. stop: the code of a rank that was told to end."""
-    left = read_small(run.rank_exit(rank))
-    if left:
-        code, keys = left
-        return RankEnd(rank, int(code), keys["reason"], int(keys["time_ns"]))
+    if left := left_by(run, rank):
+        return left
     state = read_small(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
@@ -84,7 +82,15 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
+def left_by(run: RunFolder, rank: int) -> RankEnd | None:
+    """What the wrapper of a rank wrote when the rank ended; None when it has not, or was killed with it."""
+    left = read_small(run.rank_exit(rank))
+    return left and RankEnd(rank, int(left[0]), left[1]["reason"], int(left[1]["time_ns"]))
+
+
 def _no_rank_started(status: int, said: bytes) -> Verdict:
+    if status == exit_codes.RENDEZVOUS_FAILED and said:  # of reach.py
+        return Verdict(status, None, said.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     met = not RENDEZVOUS_WORDS.search(said)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
     return Verdict(code, None, f"no rank started, the launcher ended with {status}")

@@ -20,6 +20,8 @@ nodes=1
 procs=2
 gpus=2
 launcher=torchrun
+network=auto
+interface='' # for TCP between nodes; empty: the one that leads to node 0
 rendezvous_port=0
 rendezvous_timeout_s=300
 max_restarts=0
@@ -57,13 +59,16 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    if ((nodes == 1)); then procs=2; fi
+    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-if [[ $payload == @(train|smoke) ]]; then
+task=0 # of this node, where the engine starts one for each rank
+if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
+if [[ $payload == @(train|smoke) && $task == 0 ]]; then
   [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
@@ -102,6 +107,7 @@ fi
 cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
+if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -114,13 +120,19 @@ if [[ $payload == preflight ]]; then
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-$project}"
+    --profile="$network"
+    --interface="$interface"
   )
+  if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
   if [[ $launcher == torch* || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
 fi
 
 # ---- start the ranks
+
+rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
 wanted_port=$JOBC_HEAD_PORT
 lock_ports
@@ -131,7 +143,6 @@ if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-f
 fi
 if [[ $payload == check ]]; then exit; fi
 
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
 # torchrun treats arguments as string.Template, where $$ is a dollar.
 doubled=("${rank[@]//\$/\$\$}")
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
@@ -145,12 +156,14 @@ case $launcher in
       --master-addr="$JOBC_HEAD_ADDR"
       --master-port="$JOBC_HEAD_PORT"
       --rdzv-conf="timeout=$rendezvous_timeout_s"
-      --max-restarts="$max_restarts"
       --log-dir="$JOBC_RUN_DIR/logs/torchrun"
       --no-python
       --
       "$python" "${doubled[@]:1}"
     )
+    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
+      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+    fi
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
@@ -166,6 +179,9 @@ case $launcher in
       "${doubled[@]:3}"
     )
     ;;
+  srun) # has started the other ranks' tasks already; they wait for this one
+    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
+    ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
-exec "$python" -I -S "$rt/supervise.py" -- "${launch[@]}"
+exec "$python" -I -S "$rt/supervise.py" --max-restarts="$max_restarts" -- "${launch[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# preflight.sh: is this machine ready for job job? One line for each check; starts nothing.
+# preflight.sh: is this machine ready for job job? A table of checks, those that failed first; starts nothing.
 # usage: preflight.sh
 #   exit 0 = ready, 1 = some check failed
 
@@ -16,4 +16,5 @@ esac
 
 JOBC_RUN_ROOT=$(dirname -- "$runs")
 export JOBC_RUN_ROOT JOBC_RUN_DIR=$own_run
-exec bash "$artifact/node.sh" 0 preflight
+source "$artifact/lib/jobc_trainer/rt/table.sh"
+bash "$artifact/node.sh" 0 preflight 2>&1 | sed "s/^/$(uname -n): /" | table "$(uname -n)"

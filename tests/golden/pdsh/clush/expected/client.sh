@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # client.sh: how job two reaches its hosts: clush, which runs ssh. Sourced by engine.sh.
 
+fanout=32 # connections at once
+
 ssh_command=(
   ssh
   -o BatchMode=yes
@@ -18,6 +20,6 @@ on_hosts() {
   for word in "$@"; do
     if [[ $word == %h ]]; then command+=' %host'; else command+=" $(quoted "${word//%/%%}")"; fi
   done
-  clush -S -f 32 --worker=exec --hostfile="$file" \
+  clush -S -f "$fanout" --worker=exec --hostfile="$file" \
     "$(quoted "${ssh_command[@]}") -n -- %host $(quoted "${command# }")" 2>&1 </dev/null
 }

@@ -15,8 +15,8 @@ this_job two runs
 
 code_kind=snapshot
 code_root=.
+code_max_bytes=209715200
 uses_trainer=false
-keep_runs=0
 
 detach='' only_prepare='' resume='' fork='' run_id=''
 while (($#)); do
@@ -41,9 +41,8 @@ else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
+  if [[ $code_kind == @(snapshot|rsync) && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 
 if [[ -n $only_prepare ]]; then

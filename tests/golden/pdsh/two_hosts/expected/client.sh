@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # client.sh: how job two reaches its hosts: pdsh, which runs ssh. Sourced by engine.sh.
 
+fanout=32 # connections at once
+
 ssh_command=(
   ssh
   -o BatchMode=yes
@@ -19,5 +21,5 @@ on_hosts() {
     if [[ $word == %h ]]; then command+=' %h'; else command+=" $(quoted "${word//%/%%}")"; fi
   done
   PDSH_SSH_ARGS_APPEND="${ssh_command[*]:1}" \
-    pdsh -S -R ssh -f 32 -w "^$file" "${command# }" 2>&1 </dev/null
+    pdsh -S -R ssh -f "$fanout" -w "^$file" "${command# }" 2>&1 </dev/null
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # submit.sh: queue job all on Slurm, as a new run or as the next attempt of one.
-# usage: submit.sh [--wait | --here] [--resume ID | --fork ID] [--run-id ID]
-#   --wait       wait for its end; the exit code is the job's
+# usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID | --fork ID] [--run-id ID]
+#   --wait       print what it prints until it ends; the exit code is the job's
+#   --detach     return when it is queued, as without --wait
 #   --here       run in the allocation that this shell is in; else a new job, whatever this shell is in
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
 #   --fork ID    new run that begins with that run's newest checkpoint
@@ -15,13 +16,13 @@ this_job all runs
 
 code_kind=lib
 code_root=.
+code_max_bytes=209715200
 uses_trainer=true
-keep_runs=0
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
   case $1 in
-    --wait | --here | --only-prepare) how=${1#--} ;;
+    --wait | --detach | --here | --only-prepare) how=${1#--} ;;
     --resume) need_value "$@" && resume=$2 && shift ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
@@ -33,6 +34,7 @@ done
 if [[ -n $resume && -n $fork$run_id ]]; then die 2 '--resume continues a run; --fork and --run-id make a new one'; fi
 if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
 if [[ $how == here && -z ${SLURM_JOB_ID:-} ]]; then die 2 'this shell is in no allocation' 'salloc first, or leave out --here'; fi
+if ! command -v sbatch >/dev/null; then die 1 "no sbatch on $(uname -n)" 'call this where you call sbatch: on a login node of the cluster'; fi
 
 # The run folder and its copy of this artifact, before the job exists: Slurm does not create the folder of --output.
 if [[ -n $resume ]]; then
@@ -41,10 +43,13 @@ if [[ -n $resume ]]; then
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
+  if [[ $how == only-prepare && ${SLURM_RESTART_COUNT:-0} != 0 ]] && is_run "$runs/$run_id"; then
+    echo "$runs/$run_id" # of a job that sbatch started by hand, and Slurm has started again
+    exit
+  fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")"; fi
+  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
-  prune_runs "$keep_runs" "$init_from"
 fi
 save_secret HF_TOKEN
 
@@ -60,11 +65,15 @@ if [[ $how == here ]]; then
   exec bash "$copy/job.sbatch" "$run" "$attempt"
 fi
 said=$(clean sbatch --parsable --chdir="$run" --output="$run/logs/slurm-%j.log" "$copy/job.sbatch" "$run" "$attempt" 2>&1) ||
-  die 1 "sbatch refused the job: ${said//$'\n'/; }" 'preflight.sh checks it against the site'
+  refuse "$said"
+id=$(job_number "$said")
+never=$(never_starts "$id")
+if [[ -n $never ]]; then
+  scancel "$id"
+  refuse "$never"
+fi
 keep_run # queued: the folder is a run now
-id=$(tail -n 1 <<<"$said")
-id=${id%%;*}
-(set -C && printf '%s\n' "job_id=$id" >"$run/state/job_$attempt") 2>/dev/null || true # unless it runs already
+note_job "$id"
 printf 'run %s in %q, job %s\n' "$(basename -- "$run")" "$run" "$id"
 printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
 if [[ $how == wait ]]; then wait_for_job "$run"; fi

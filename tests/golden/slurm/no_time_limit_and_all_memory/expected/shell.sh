@@ -25,8 +25,7 @@ pty=()
 if [[ -t 0 && -t 1 ]]; then pty=(--pty); fi
 if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
 if [[ -n $run ]] && [[ $(job_state "$run") == RUNNING* ]]; then
-  id=$(key "$(job_file "$run")" job_id)
-  hosts=$(squeue --noheader --jobs="$id" --format=%N)
+  read -r id hosts <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
   host=$(scontrol show hostnames "$hosts" | sed -n "$((node + 1))p")
   [[ -n $host ]] || die 1 "run $(basename -- "$run") has no node $node" "its nodes: $hosts"
   exec srun --jobid="$id" --overlap --nodes=1 --ntasks=1 --nodelist="$host" --mpi=none "${pty[@]}" \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
 # engine.sh: how job job starts its nodes over the network: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. The supervisors on the nodes need neither the connection nor this machine: they watch each other
-# and the stop mark through the run folder, which all see.
+# and the stop mark.
 
 nodes=2
 hosts=$artifact/hosts.txt
@@ -22,6 +22,37 @@ on_host() {
   "${ssh_command[@]}" "${terminal[@]}" -- "$host" "$(quoted "$@")"
 }
 
+# each_host FILE WORD…: a function of this script for every host in FILE, fanout of them at once, with the host's name for a
+# word `%h`. Prints `HOST: line`; the worst status of all.
+each_host() {
+  local list count slot pid code status=0 pids=()
+  mapfile -t list <"$1"
+  count=${#list[@]}
+  shift
+  for ((slot = 0; slot < fanout && slot < count; slot++)); do
+    one_by_one "$slot" "$@" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do # not `wait -n`, which forgets a child that has ended before it is called
+    code=0
+    wait "$pid" || code=$?
+    if ((code > status)); then status=$code; fi
+  done
+  return "$status"
+}
+
+# one_by_one SLOT WORD…: for each_host, every fanout-th host of `list` from SLOT on.
+one_by_one() {
+  local at host word words code worst=0
+  for ((at = $1; at < count; at += fanout)); do
+    host=${list[at]} words=() code=0
+    for word in "${@:2}"; do if [[ $word == %h ]]; then words+=("$host"); else words+=("$word"); fi; done
+    { "${words[@]}" 2>&1 </dev/null | sed -u "s/^/${host//\//}: /"; } || code=$?
+    if ((code > worst)); then worst=$code; fi
+  done
+  return "$worst"
+}
+
 # task COPY WORD…: sets `task`, the command that runs task.sh of an artifact's COPY on a host, whatever its login shell is.
 task() {
   # shellcheck disable=SC2016 # for the shell of the host
@@ -29,14 +60,31 @@ task() {
     "$1/task.sh" "$run" "${@:2}")
 }
 
+# hosts_of RUN: the file with the hosts of its newest attempt.
+hosts_of() {
+  printf '%s' "$1/artifact/$(last_attempt "$1")/hosts.txt"
+}
+
+# send_run: takes what submit.sh has made to where the nodes find it.
+send_run() {
+  :
+}
+
+# all_nodes PAYLOAD: task.sh with it on every host, at once.
+all_nodes() {
+  local task
+  task "$run/artifact/$attempt" "$attempt" %h "$1"
+  on_hosts "$hosts" "${task[@]}"
+}
+
 # start_run DETACH: starts every node, then follows node 0 until all have ended; Ctrl-C stops the run.
 start_run() {
-  local copy=$run/artifact/$attempt task code=0
+  local copy=$run/artifact/$attempt code=0
+  send_run
   printf 'run %s in %q\n' "$(basename -- "$run")" "$run"
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
   keep_run
-  task "$copy" "$attempt" %h start
-  on_hosts "$hosts" "${task[@]}" >&2 || code=$?
+  all_nodes start >&2 || code=$?
   if ((code)); then
     forget_secrets "$run"
     mark_stopped "$run"
@@ -45,51 +93,25 @@ start_run() {
   fi
   forget_secrets "$run" # every node that is up has read them
   if [[ -n $1 ]]; then return; fi
-  trap 'mark_stopped "$run"; interrupted=yes' INT
+  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
   trap 'exit 129' HUP TERM # the run goes on
   follow
 }
 
-# follow: prints what node 0 prints until all nodes have ended; the exit code of the run.
+# follow: prints what the nodes print until all have ended; the exit code of the run.
 follow() {
-  local log=$run/logs/node_00.log printer code first
+  local code
   interrupted=''
-  (trap '' INT && exec tail -n +1 -F -- "$log" 2>/dev/null) &
-  printer=$!
-  trap 'kill "$printer" 2>/dev/null' EXIT
-  until all_ended; do sleep 0.5 || true; done
-  sleep 0.5 || true # the printer is a little behind
+  follow_logs "$run" "$nodes" 'node_*.log'
   code=$(worst_exit "$run" "$attempt")
-  first=$run/exit/$attempt/first
-  if [[ -f $first && $(key "$first" node) != 0 ]]; then
-    printf 'jobc: node %s failed first; the end of its log:\n' "$(key "$first" node)"
-    tail -n 30 -- "$run/logs/node_$(printf '%02d' "$(key "$first" node)").log"
-  fi
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi
   exit "$code"
 }
 
-# all_ended: every node of the attempt has left its exit code, or is silent.
-all_ended() {
-  (($(num_ended "$run") == nodes)) || { ((SECONDS % 10 == 0)) && ! is_live "$run"; }
-}
-
 # num_ended RUN: how many nodes of its newest attempt have left their exit code.
 num_ended() {
   find "$1/exit/$(last_attempt "$1")" -name 'node_*' 2>/dev/null | wc -l
-}
-
-# worst_exit RUN ATTEMPT: the code that most deserves attention.
-worst_exit() {
-  local wanted
-  for wanted in 65 71 1 69 75; do
-    if grep -qsx -- "$wanted" "$1/exit/$2"/{first,node_*}; then
-      echo "$wanted"
-      return
-    fi
-  done
-  echo 0
 }
 
 # run_status RUN: in words.
@@ -127,5 +149,5 @@ signal_nodes() {
   local run=$2 task
   if [[ $1 == TERM ]]; then return; fi
   task "$run/artifact/$(last_attempt "$run")" "$(last_attempt "$run")" %h signal "$1"
-  on_hosts "$hosts" "${task[@]}" || true
+  on_hosts "$(hosts_of "$run")" "${task[@]}" || true
 }

@@ -17,12 +17,13 @@ esac
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the hosts see it
 save_secret T
-task "$run/artifact/0" 0 %h smoke
+send_run
 code=0
-on_hosts "$hosts" "${task[@]}" || code=$?
+all_nodes smoke || code=$?
 forget_secrets "$run"
 if ((code != 0)); then
   keep_temporary_run
+  for ((node = 0; node < nodes; node++)); do fetch_log "$run" "$run/logs/node_$(printf '%02d' "$node").log"; done
   printf 'its logs are in %q\n' "$run/logs" >&2
 fi
 exit "$code"

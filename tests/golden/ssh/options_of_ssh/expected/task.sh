@@ -3,7 +3,7 @@
 # usage: task.sh RUN_DIR ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
 #   HOST    as it stands in hosts.txt; its place there is the node rank
 #   start   train in the background, without this connection; returns when it is up
-#   signal  to this node's supervisor: TERM, QUIT or KILL
+#   signal  leave the stop mark here, which this node's supervisor sees; and send it QUIT or KILL, if the word is that
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
@@ -18,7 +18,8 @@ fi
 state=$run/state/node_$(printf '%02d' "$rank")
 
 if [[ $payload == signal ]]; then
-  if [[ -f $state && $(node_status "$state") == up ]]; then kill -s "$5" "$(key "$state" pid)"; fi
+  mark_stopped "$run"
+  if [[ $5 != TERM && -f $state && $(node_status "$state") == up ]]; then kill -s "$5" "$(key "$state" pid)"; fi
   exit
 fi
 
@@ -30,7 +31,7 @@ export JOBC_HEAD_ADDR=${head##*@}
 JOBC_NODE_LIST=$(head -n "$((nodes < 4 ? nodes : 4))" -- "$artifact/hosts.txt" | paste -s -d ,)
 if ((nodes > 4)); then JOBC_NODE_LIST+=,…; fi
 export JOBC_NODE_LIST
-export JOBC_HEAD_PORT=29500 # 0: node 0 chooses, and the others read it in the run folder
+export JOBC_HEAD_PORT=29500 # 0: node 0 chooses, and the others read it in state/head
 export JOBC_TIME_LIMIT_S=5400
 init_from=$(key "$run/state/run" init_from 2>/dev/null || true)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi

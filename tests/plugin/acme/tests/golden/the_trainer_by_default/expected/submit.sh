@@ -9,6 +9,7 @@ this_job job runs
 
 code_kind=lib
 code_root=.
+code_max_bytes=209715200
 
 case ${1:-} in
   '') ;;
@@ -17,7 +18,7 @@ case ${1:-} in
 esac
 
 create_run
-if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")"; fi
+if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
 describe_run ''
 
 JOBC_RUN_ID=$(basename -- "$run")

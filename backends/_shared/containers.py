@@ -1,0 +1,31 @@
+"""Containers that node.sh itself enters, on any backend whose nodes are there already: docker, apptainer.
+
+node.sh and trainer/rt/container.sh do all of it, so a backend has only to say which runtimes its nodes may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...compiler.backend import ANY
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+
+
+def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
+    """For the `honours` of a backend. runtimes: values of container.kind; Pyxis makes its container as well"""
+    return {
+        "container.kind": runtimes,
+        "container.*": ANY,
+        "mounts": ANY,
+        "resources.shm_bytes": ANY,
+        "setup.kind": ("none", "venv", "conda", "uv", "modules", "image"),
+    }
+
+
+def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4410: mounts that are not of the node."""
+    for i, mount in enumerate(plan.mounts):
+        if mount.kind != "host":
+            title, because = f"backend {name} has no {mount.kind} to mount", "its nodes have folders and files"
+            yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

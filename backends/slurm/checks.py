@@ -1,0 +1,133 @@
+"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4307."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from .options import SlurmOptions
+from .spelling import tasks_per_node
+
+# What job.sbatch or submit.sh say themselves, and the keys that they say it from. --gpus-per-task and its like would
+# hide the other GPUs of the node from a rank.
+OURS = {
+    "--array": "a sweep (jobc -m) and backend.array_limit",
+    "--chdir": "storage.root",
+    "--constraint": "backend.constraint",
+    "--cpus-per-gpu": "cpus",
+    "--cpus-per-task": "cpus",
+    "--dependency": "queue.after",
+    "--error": "storage.root",
+    "--exclude": "queue.exclude",
+    "--exclusive": "queue.exclusive",
+    "--account": "queue.account",
+    "--gpu-bind": "gpus",
+    "--gpus": "gpus",
+    "--gpus-per-node": "gpus",
+    "--gpus-per-task": "gpus",
+    "--gres": "gpus and backend.gpus_as",
+    "--job-name": "name",
+    "--mem": "mem and backend.mem_policy",
+    "--mem-per-cpu": "mem and backend.mem_policy",
+    "--mem-per-gpu": "mem and backend.mem_policy",
+    "--no-requeue": "lifecycle.max_requeues",
+    "--nodelist": "queue.nodelist",
+    "--nodes": "nodes",
+    "--ntasks": "nodes, procs and launcher",
+    "--ntasks-per-gpu": "nodes, procs and launcher",
+    "--ntasks-per-node": "nodes, procs and launcher",
+    "--open-mode": "lifecycle.max_requeues",
+    "--output": "storage.root",
+    "--partition": "queue.name",
+    "--priority": "queue.priority",
+    "--qos": "queue.qos",
+    "--requeue": "lifecycle.max_requeues",
+    "--reservation": "queue.reservation",
+    "--signal": "lifecycle.grace",
+    "--time": "time",
+    "--tres-per-task": "gpus and cpus",
+    "--wrap": "the words after --",
+}
+EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    yield from _version(options.version)
+    yield from _one_word(plan, options)
+    yield from _said_twice(options)
+    yield from _equal_shares(plan)
+    yield from _time_to_save(plan)
+    if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
+        because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
+        yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")
+
+
+def _version(version: str) -> Iterator[Diagnostic]:
+    """JC4301"""
+    if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
+        because = "jobc knows the options of Slurm 22.05 to 25.11"
+        title, hint = f"no Slurm {version} is known", "backend.version=23.11, as `sbatch --version` says it"
+        yield Diagnostic("JC4301", title, because, hint, key="backend.version")
+
+
+def _said_twice(options: SlurmOptions) -> Iterator[Diagnostic]:
+    """JC4306: of two #SBATCH lines with one option the last counts, and the scripts would rely on the other."""
+    fine = [d for d in options.directives if d.partition("=")[0] not in OURS and not re.match("-[^-]", d)]
+    hint = f"'backend.directives=[{','.join(json.dumps(directive) for directive in fine)}]'"
+    for i, directive in enumerate(options.directives):
+        option = directive.partition("=")[0]
+        if directive in fine:
+            continue
+        because = f"jobc says {option} itself, from {OURS.get(option)}"
+        if option not in OURS:
+            because = "only the long form of an option can be told from those that jobc says itself"
+        title, key = f"backend.directives has {directive}", f"backend.directives.{i}"
+        yield Diagnostic("JC4306", title, because, hint, key=key)
+
+
+def _equal_shares(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4304: --cpus-per-task is one number, so cores that the ranks cannot share evenly would be lost."""
+    cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
+    if cpus is not None and cpus % tasks:
+        title = f"{cpus} cores cannot be shared by {tasks} tasks a node"
+        because = "launcher=srun starts a task for each rank, and Slurm gives each the same number of cores"
+        hint = f"cpus={max(cpus - cpus % tasks, tasks)}, or launcher=torchrun"
+        yield Diagnostic("JC4304", title, because, hint, key="cpus")
+
+
+def _time_to_save(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4305: the notice of the time limit would come at the start already."""
+    limit, notice = plan.lifecycle.time_limit_s, plan.lifecycle.kill_after_s + EARLY_S
+    if 0 < limit <= notice:
+        title = f"a time limit of {limit} s is too short to save in"
+        because = (
+            f"Slurm's notice comes up to {notice} s before the limit: grace, 10 s to end, and {EARLY_S} s of Slurm's"
+        )
+        hint = f"time={notice // 60 + 1}m" + (", or a shorter lifecycle.grace" if plan.lifecycle.grace_s > 5 else "")
+        yield Diagnostic("JC4305", title, because, hint, key="time")
+
+
+def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    """JC4303 for text that an #SBATCH line would not hand on as it is: the line is read by sbatch, not by a shell."""
+    queue = plan.queue
+    texts = {
+        "gpu_type": plan.resources.gpu_type,
+        "queue.name": queue.name,
+        "queue.account": queue.account,
+        "queue.qos": queue.qos,
+        "queue.priority": queue.priority,
+        "queue.reservation": queue.reservation,
+        "backend.constraint": options.constraint,
+        **{f"queue.after.{i}": job for i, job in enumerate(queue.after)},
+        **{f"backend.directives.{i}": text for i, text in enumerate(options.directives)},
+    }
+    for key, text in texts.items():
+        if text is not None and not re.fullmatch(r"[\w.,:+=/@%&|*()\[\]-]+", text, re.ASCII):
+            title = f"{key}: {text!r} does not fit in an #SBATCH line"
+            because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
+            yield Diagnostic("JC4303", title, because, f"another {key}", key=key)
+        elif key.startswith("backend.directives.") and text and not text.startswith("-"):
+            yield Diagnostic("JC4303", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)

@@ -1,0 +1,21 @@
+"""The options of backend slurm: types and docs; the defaults are in conf/backend/slurm.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...compiler.values import Count
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; constraint: node
+    features; array_limit: points of a sweep that run at a time; directives: more options of sbatch, each one word."""
+
+    version: str
+    gpus_as: Literal["gpus-per-node", "gres"]
+    mem_policy: Literal["given", "all", "none"]
+    constraint: str | None
+    array_limit: Count | None
+    directives: tuple[str, ...]

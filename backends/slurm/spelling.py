@@ -1,0 +1,37 @@
+"""Values of the plan as options of sbatch and srun take them."""
+
+from __future__ import annotations
+
+from ...compiler.plan import LaunchPlan
+
+MIB = 1024**2
+
+
+def tasks_per_node(plan: LaunchPlan) -> int:
+    """Tasks that srun starts on each node: the ranks themselves, or one that starts them."""
+    return plan.topology.procs if plan.launcher == "srun" else 1
+
+
+def cpus_per_task(plan: LaunchPlan) -> int | None:
+    """Cores of one task; the spec counts them per node. None = the site decides."""
+    return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
+
+
+def memory(size: int) -> str:
+    """Bytes as --mem takes them, rounded up to whole MiB: Slurm's M and G are MiB and GiB."""
+    mib = -(-size // MIB)
+    return f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"
+
+
+def duration(seconds: int) -> str:
+    """Seconds as --time takes them without doubt: D-HH:MM:SS."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def layout(plan: LaunchPlan) -> str:
+    """The tasks on each node as SLURM_STEP_TASKS_PER_NODE says them (srun manual): `4(x2)`, or `4` on one node."""
+    nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
+    return str(tasks) if nodes == 1 else f"{tasks}(x{nodes})"

@@ -1,0 +1,58 @@
+"""A sweep as one job array: each element becomes the job.sbatch of its point.
+
+In   the compiled points, in the order of the sweep
+Out  array.sbatch, points (line N+1 = the artifact of element N), submit.sh, status.sh, stop.sh, engine.sh
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...compiler.artifact import Artifact
+from ...compiler.backend import Point
+from ...compiler.diagnostics import Diagnostic, Severity
+from ...compiler.render import Render
+
+
+def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
+    """JC4308: all elements of a job array have the same #SBATCH lines. An error when somebody limits the array."""
+    asked = [dict.fromkeys(directives(point)) for point in points]
+    differing = [line for lines in asked for line in lines if not all(line in other for other in asked)]
+    if differing:
+        options = sorted({line.partition("=")[0] for line in differing})
+        title = f"these points are no job array: they differ in {', '.join(options)}"
+        because = "all elements of an array get the same nodes, time and partition; each point is a job of its own"
+        key, asked_for = _key(points, differing), any(point.options.array_limit for point in points)
+        hint = f"a sweep for each value, if you want arrays: {key}={points[0].source_map.spec[key].value}"
+        hint += ", or backend.array_limit=null" if asked_for else ""
+        severity = Severity.ERROR if asked_for else Severity.NOTE
+        yield Diagnostic("JC4308", title, because, hint, key=key, severity=severity)
+
+
+def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
+    lines, last = directives(points[0]), len(points) - 1
+    yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
+    yield render.table("points", [point.place for point in points], "point")
+    yield render.template("engine.sh.j2", "engine.sh")
+    for verb in ("submit.sh", "status.sh", "stop.sh"):
+        yield render.template(f"sweep/{verb}.j2", verb, executable=True, last=last)
+
+
+def directives(point: Point) -> list[str]:
+    """Options in the #SBATCH lines of a point."""
+    return [row.removeprefix("#SBATCH ") for row in _rows(point) if row.startswith("#SBATCH ")]
+
+
+def _rows(point: Point) -> list[str]:
+    return point.files["job.sbatch"].split("\n")
+
+
+def _key(points: Sequence[Point], differing: Sequence[str]) -> str:
+    """The spec key behind the differing lines that is not the same for all points."""
+    for point in points:
+        for row, (keys, _) in zip(_rows(point), point.source_map.files["job.sbatch"], strict=False):
+            if row.removeprefix("#SBATCH ") in differing:
+                for key in point.source_map.spec_keys(keys):
+                    if len({str(other.source_map.spec[key].value) for other in points}) > 1:
+                        return key
+    raise AssertionError("points with the same spec have the same job.sbatch")

@@ -1,0 +1,44 @@
+"""The options of the scripts of an artifact, read where they are written: in the comment at the top of each.
+
+Backends differ in what their scripts can do, so the command line knows none of these options by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..registry import PACKAGE, find_plugins
+
+OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--)  +(\S.*)")
+
+
+def options_in(script: str) -> dict[str, str]:
+    """`--run ID` -> what it does, from the text of a script or of its template."""
+    found: dict[str, str] = {}
+    lines = script.split("\n# usage: ", 1)[-1].split("\n")
+    last = ""
+    for line in lines[1:]:
+        if not line.startswith("#"):
+            break
+        if option := OPTION.match(line):
+            last, found[option[1]] = option[1], option[2]
+        elif last:
+            found[last] += " " + line.lstrip("# ")
+    return found
+
+
+def options_of(verb: str) -> dict[str, str]:
+    """Those that DIR/VERB.sh has on some backend that is installed."""
+    found: dict[str, str] = {}
+    for template in templates(f"{verb}.sh.j2"):
+        for option, text in options_in(template.read_text(encoding="utf-8")).items():
+            found.setdefault(option, text)
+    return found
+
+
+def templates(name: str) -> Iterator[Path]:
+    """Those of that name: the common ones, then those of every backend."""
+    for folder in (PACKAGE / "compiler", *(plugin.folder for plugin in find_plugins().values())):
+        yield from sorted((folder / "templates").rglob(name))

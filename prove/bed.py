@@ -1,0 +1,179 @@
+"""Jobs on the hosts of the test bed: compiled here, started by their scripts on the login host, watched by files."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.testbed import Cluster, Process, Seen, Shape, wait_for
+from jobc.trainer.metrics import read, training_steps
+
+TIMEOUT_S = 180.0
+
+WAYS = {
+    "ssh": ("backend=ssh", "hosts=node[1-4]"),
+    "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
+    "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
+    "slurm": ("backend=slurm",),
+}
+
+_up: dict[str, Cluster] = {}
+
+
+def cluster(shape: Shape, folder: Path) -> Cluster:
+    """A cluster of that shape whose hosts see `folder`, mended. One is up at a time; trials of one folder share it."""
+    shape = replace(shape, visible=(folder.parent,))
+    if repr(shape) in _up:
+        _up[repr(shape)].mend()
+    else:
+        close()
+        _up[repr(shape)] = Cluster(Path(tempfile.mkdtemp(prefix="jobc-bed-")) / "rack", shape)
+    return _up[repr(shape)]
+
+
+@atexit.register
+def close() -> None:
+    """End the cluster and its files; those of a trial that failed lie in its own folder."""
+    while _up:
+        _, old = _up.popitem()
+        old.close()
+        shutil.rmtree(old.folder.parent, ignore_errors=True)
+
+
+@dataclass
+class BedJob:
+    """One artifact in a project folder that all hosts see."""
+
+    cluster: Cluster
+    project: Path
+    way: str
+    artifact: Path
+    follower: Process | None = None
+
+    @classmethod
+    def make(
+        cls, cluster: Cluster, project: Path, way: str, *overrides: str, command: Sequence[str] | None = None
+    ) -> BedJob:
+        """command: words; a first word that is a file of prove/ is copied into the project."""
+        project.mkdir(parents=True, exist_ok=True)
+        if command:
+            source = Path(__file__).with_name(command[0])
+            (project / source.name).write_text(source.read_text())
+        base = (*WAYS[way], "name=proof", f"python.interpreter={sys.executable}", *overrides)
+        compiled = compile_job(Request(base, tuple(command) if command else None))
+        return cls(cluster, project, way, write_job(compiled, project / "artifacts"))
+
+    def __call__(
+        self,
+        script: str,
+        *words: str,
+        check: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """A script of the artifact, on the login host: its exit code, and what it said."""
+        command = [str(self.artifact / script), *words]
+        done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
+        said = done.stdout + done.stderr
+        if check and done.returncode:
+            raise RuntimeError(f"{script} ended with {done.returncode}: {said[-1500:]}")
+        return done.returncode, said
+
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
+        """Submitted, and left alone."""
+        self("submit.sh", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
+
+    def follow(self) -> None:
+        """Submitted in the foreground, as by a user who watches; Ctrl-C works, also when this runs with `&`."""
+        command = [str(self.artifact / "submit.sh")]
+        self.follower = self.cluster.login.popen(
+            ["env", "--default-signal=INT", *command], cwd=self.project, stdout=subprocess.DEVNULL
+        )
+
+    @property
+    def run(self) -> Path:
+        """The folder of its only run."""
+        (run,) = (file.parents[1] for file in self.project.glob("runs/*/*/state/run"))
+        return run
+
+    def host(self, node: int) -> str:
+        """The name of the host that is this node, in the newest attempt."""
+        return keys(self.run / f"state/node_{node:02}")["host"]
+
+    @property
+    def job_id(self) -> str:
+        """Slurm's, of the newest attempt."""
+        return keys(max(self.run.glob("state/job_*"), key=lambda file: int(file.name.split("_")[1])))["job_id"]
+
+    def state(self) -> str:
+        """Slurm's word for the job: RUNNING, PENDING, …; "" when it has forgotten it, or never had it."""
+        if self.way != "slurm":
+            return ""
+        said = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout
+        found = re.search(r"JobState=(\w+)", said)
+        return found[1] if found else ""
+
+    def is_over(self) -> bool:
+        return self("status.sh")[1].count("live") == 0 and self.state() not in ("RUNNING", "COMPLETING", "PENDING")
+
+    def steps(self) -> list[tuple[int, int]]:
+        """(attempt, step) of each training step that rank 0 has done, in order of time."""
+        file = self.run / "metrics" / "rank_00.jsonl"
+        lines = [line for line in read(file) if "loss" in line] if file.exists() else []
+        return [(int(str(line["attempt"])), int(str(line["step"]))) for line in lines]
+
+    def losses(self) -> list[object]:
+        return [line["loss_hex"] for _, line in sorted(training_steps(self.run / "metrics" / "rank_00.jsonl").items())]
+
+    def weights(self) -> str:
+        """The hash that the end of a training prints."""
+        found = re.findall(r"sha256 (\w{64})", text(self.run / "logs" / "node_00.log"))
+        if not found:
+            raise RuntimeError(f"no weights: {self('status.sh')[1]} {text(self.run / 'logs' / 'node_00.log')[-1000:]}")
+        return found[-1]
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+        try:
+            wait_for(condition, what, timeout_s)
+        except Exception as error:
+            raise RuntimeError(f"{error}; {self('status.sh')[1]}{self.said()[-2500:]}") from error
+
+    def wait_for_rank_words(self, ranks: int, word: str) -> None:
+        """Until the log of each rank has it."""
+
+        def have_said() -> bool:
+            logs = self.project.glob("runs/*/*/logs/rank_*.log")
+            return sum(word in text(log) for log in logs) == ranks
+
+        self.wait(have_said, f"{word!r} of {ranks} ranks")
+
+    def said(self) -> str:
+        """What the job and its nodes logged."""
+        logs = sorted([*self.run.glob("logs/slurm-*.log"), *self.run.glob("logs/node_*.log")])
+        return "".join(f"--- {log.name}\n{text(log)[-1500:]}" for log in logs)
+
+    def nodes_with_processes(self) -> list[str]:
+        return [host.hostname for host in self.cluster.nodes if any(map(self.has_started, host.processes()))]
+
+    def has_started(self, seen: Seen) -> bool:
+        """Is that process one of this job? An engine's own daemons are not."""
+        return str(self.project) in seen.command or seen.environment.get("JOBC_RUN_DIR", "").startswith(
+            str(self.project)
+        )
+
+
+def text(file: Path) -> str:
+    return file.read_text(errors="replace") if file.exists() else ""
+
+
+def keys(file: Path) -> dict[str, str]:
+    """Of a `key=value` file."""
+    return dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)

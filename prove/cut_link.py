@@ -1,0 +1,77 @@
+"""A node's link is cut: for five seconds nobody minds, for good an error says which node it is."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from .bed import BedJob, cluster, text
+from .campaign import Campaign, expect, k_of_n_by
+from .lost_node import END_S, OVERRIDES, SHAPE, STEP_TIMEOUT_S
+
+KINDS = [(way, seconds) for seconds in (5, None) for way in ("slurm", "ssh")]
+STEPS = 400  # enough to be in the middle of when the link comes back
+TRAINING = (*OVERRIDES, f"loop.steps={STEPS}", "checkpoint.every_steps=100", "lifecycle.max_requeues=0")
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    way, seconds = KINDS[number % len(KINDS)]
+    kind = f"for {seconds} s with {way}" if seconds else f"for good with {way}"
+    chance = random.Random(number)
+    bed = cluster(SHAPE, folder)
+    expected = reference(folder) if seconds else ""
+    job = BedJob.make(bed, folder, way, *TRAINING)
+    job.start()
+    after = chance.randint(10, STEPS // 4)
+    job.wait(lambda: bool(job.steps()) and job.steps()[-1][1] >= after, f"step {after}")
+    victim = next(host for host in bed.nodes if host.hostname == job.host(1))
+    victim.cut_link()
+    cut = time.monotonic()
+    if seconds:
+        time.sleep(seconds)
+        victim.restore_link()
+        done = job.steps()[-1][1]
+        expect(done < STEPS, "the training was over before the link came back", kind=kind)
+        job.wait((job.run / "final" / "weights.pt").exists, "the end of the training")
+        job.wait(job.is_over, "the end of the job")
+        expect(job.weights() == expected, "the weights differ from those of an undisturbed run", kind=kind)
+        expect({attempt for attempt, _ in job.steps()} == {0}, "it was started again", kind=kind)
+        return {"kind": kind, "after_step": done}
+    job.wait(lambda: text(job.run / "exit" / "0" / "first") != "", "the first node to give up")
+    ended_s = round(time.monotonic() - cut, 1)
+    victim.restore_link()
+    job.wait(job.is_over, "the end of the job")
+    said = job("status.sh")[1]
+    measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", said)}
+    expect(f"({victim.hostname})" in said, f"status.sh does not name {victim.hostname}", **measured)
+    expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
+    expect(not job.nodes_with_processes(), f"processes are left on {job.nodes_with_processes()}", **measured)
+    return measured
+
+
+def reference(folder: Path) -> str:
+    """The hash of the weights when nobody disturbs; made once per call of the campaign."""
+    kept = folder.parent / "whole.txt"
+    if not kept.exists():
+        job = BedJob.make(cluster(SHAPE, folder), folder.parent / "whole", "slurm", *TRAINING)
+        job("submit.sh", "--wait", check=True)
+        kept.write_text(job.weights())
+    return kept.read_text()
+
+
+CAMPAIGN = Campaign(
+    name="cut_link",
+    claim="A link that is cut for 5 s does no harm. When it is cut for good, the others end within"
+    f" {END_S} s, and status.sh names the node that is not reached.",
+    trial=(
+        f"trains a classifier on 2 hosts through Slurm or ssh, with process_group.step_timeout_s={STEP_TIMEOUT_S}."
+        " After a step drawn by the trial's number a host's link is cut. For 5 s: the training must go on, without"
+        " another attempt, to the weights of an undisturbed run. For good: the other host must give up and say why."
+    ),
+    count=20,
+    run=run,
+    figure=k_of_n_by("kind"),
+)

@@ -1,0 +1,40 @@
+"""A user's own training script as far as restarts go: gloo, all_reduces, and one rank that is killed once.
+
+gloo_program.py STEPS RANK STEP [prefix]
+RANK    kills itself with SIGKILL before its step STEP, if there is no $MARKS/killed
+prefix  the ranks meet in a store of their own with a prefix for each restart, else in that of init_process_group
+"""
+
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+steps, victim, fatal_step = map(int, sys.argv[1:4])
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+killed = Path(os.environ["MARKS"]) / "killed"
+timeout = timedelta(seconds=20)
+
+if "prefix" in sys.argv:
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = dist.TCPStore(address, port, world, not shared and rank == 0, timeout)
+    prefix = dist.PrefixStore(f"restart-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+    dist.init_process_group("gloo", store=prefix, rank=rank, world_size=world, timeout=timeout)
+else:
+    dist.init_process_group("gloo", timeout=timeout)
+total = torch.zeros(1)
+for step in range(steps):
+    if rank == victim and step == fatal_step and not killed.exists():
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    one = torch.ones(1)
+    dist.all_reduce(one)
+    total += one
+assert total.item() == steps * world
+print("done", flush=True)
+os._exit(0)

@@ -1,0 +1,104 @@
+"""A job of 10,000 nodes compiles like one of 2; a start of 1,000 hosts keeps to its number of connections."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobc.compiler.driver import Request, compile_job, write_job
+
+from .campaign import Campaign, Line, expect
+
+MANY, PAIRS = 10_000, 9
+MOST_RATIO, MOST_BYTES = 1.5, 40
+HOSTS, FANOUT = 1_000, 32
+KINDS = ("ssh", "pdsh", "slurm", "fan-out of ssh")
+STAND_IN = f"""#!{sys.executable}
+# ssh, as far as the number of connections at once goes: each takes 30 ms
+import os, sys, time
+mine = os.path.join(os.environ["CONNECTIONS"], str(os.getpid()))
+open(mine, "w").close()
+print(len(os.listdir(os.environ["CONNECTIONS"])), file=open(os.environ["CONNECTIONS"] + ".log", "a"))
+time.sleep(0.03)
+os.unlink(mine)
+"""
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    kind = KINDS[number % len(KINDS)]
+    return {"kind": kind, **(fan_out(folder) if kind == KINDS[-1] else compiled(kind, folder, PAIRS))}
+
+
+def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RATIO) -> dict[str, Any]:
+    """CPU seconds of compile and write, few and many nodes in turn."""
+    times: dict[int, list[float]] = {2: [], MANY: []}
+    for pair in range(pairs + 1):
+        for nodes, taken in times.items():
+            hosts = [] if backend == "slurm" else [f"hosts=node[00001-{nodes:05}]"]
+            words = ("name=big", f"backend={backend}", f"nodes={nodes}", *hosts)
+            started = time.process_time()
+            artifact = write_job(compile_job(Request(words, ("train.py",))), folder / f"{nodes}.{pair}")
+            if pair:  # the first one imports
+                taken.append(time.process_time() - started)
+    files = {
+        nodes: sorted(path for path in (folder / f"{nodes}.{pairs}").rglob("*") if path.is_file()) for nodes in times
+    }
+    sizes = {nodes: sum(path.stat().st_size for path in paths) for nodes, paths in files.items()}
+    ratio = statistics.median(times[MANY]) / statistics.median(times[2])
+    growth = (sizes[MANY] - sizes[2]) / (MANY - 2)
+    measured = {"ratio": round(ratio, 3), "seconds": round(statistics.median(times[MANY]), 3)}
+    measured |= {"bytes_per_node": round(growth, 1), "files": len(files[MANY])}
+    expect(artifact.exists() and len(files[2]) == len(files[MANY]), "another number of files", **measured)
+    expect(growth <= MOST_BYTES, f"{growth:.1f} bytes more for each node", **measured)
+    expect(ratio <= most_ratio, f"{ratio:.2f} times the time", **measured)
+    return measured
+
+
+def fan_out(folder: Path) -> dict[str, Any]:
+    """engine.sh's on_hosts with a stand-in for ssh, which counts those beside it."""
+    words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS}]", f"backend.fanout={FANOUT}")
+    artifact = write_job(compile_job(Request(words, ("train.py",))), folder)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "ssh").write_text(STAND_IN)
+    (folder / "bin" / "ssh").chmod(0o755)
+    connections = folder / "connections"
+    connections.mkdir()
+    sources = f'source {artifact}/lib/jobc_trainer/rt/run.sh; artifact={artifact}; source "$artifact/engine.sh"'
+    started = time.monotonic()
+    path = f"{folder}/bin:/usr/local/bin:/usr/bin:/bin"
+    subprocess.run(
+        ["bash", "-c", f'set -euo pipefail; {sources}; on_hosts "$artifact/hosts.txt" true'],
+        env={"PATH": path, "CONNECTIONS": str(connections)}, check=True, capture_output=True, timeout=600,
+    )  # fmt: skip
+    seen = [int(line) for line in (folder / "connections.log").read_text().split()]
+    measured = {"hosts": len(seen), "most_at_once": max(seen), "seconds": round(time.monotonic() - started, 1)}
+    expect(len(seen) == HOSTS, f"{len(seen)} of {HOSTS} hosts were reached", **measured)
+    expect(max(seen) <= FANOUT, f"{max(seen)} connections at once", **measured)
+    return measured
+
+
+def figure(lines: Sequence[Line]) -> str:
+    ratios = [
+        f"{line['kind']} {line['ratio']:.2f} and {line['bytes_per_node']:.1f} B" for line in lines if "ratio" in line
+    ]
+    waves = [f"at most {line['most_at_once']} of {line['hosts']} at once" for line in lines if "hosts" in line]
+    return f"{sum(line['ok'] for line in lines)} of {len(lines)}: {', '.join([*ratios, *waves])}"
+
+
+CAMPAIGN = Campaign(
+    name="many_nodes",
+    claim=f"{MANY:,} nodes compile within {MOST_RATIO} times the CPU time of 2, into the same number of files, with at"
+    f" most {MOST_BYTES} bytes more for each node; {HOSTS:,} hosts are reached {FANOUT} at a time.",
+    trial=(
+        f"compiles and writes a job of 2 and of {MANY:,} nodes in turn, {PAIRS} times each, in one process that has"
+        f" done both before, and compares medians; or reaches {HOSTS:,} hosts through a stand-in for ssh that counts."
+    ),
+    count=len(KINDS),
+    run=run,
+    figure=figure,
+)

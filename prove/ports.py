@@ -1,0 +1,72 @@
+"""Jobs that want the same port on one machine, and ports that are taken: every job starts all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import socket
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jobc.trainer.rt.head_port import CANDIDATES
+
+from .campaign import Campaign, expect, k_of_n_by
+from .job import Job
+
+KINDS = ("two jobs of one port", "a port in use")
+PROGRAM = Path(__file__).with_name("bed_program.py")
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    """The port is derived from the name of the run, so runs of one name in two folders derive the same."""
+    kind = KINDS[number % len(KINDS)]
+    name = f"trial-{number}"
+    derived = CANDIDATES[zlib.crc32(f"{name}/0".encode()) % len(CANDIDATES)]
+    launcher = ["launcher=spawn"]
+    command = ["python3", str(PROGRAM), "meets"]
+    if kind == KINDS[0]:
+        with Job(folder / "one", launcher, command) as one, Job(folder / "two", launcher, command) as two:
+            one.submit("--run-id", name)
+            two.submit("--run-id", name)
+            jobs = [one, two]
+            codes = [job.code() for job in jobs]
+    else:
+        with Job(folder, launcher, command) as job, listener(derived, random.Random(number)):
+            job.submit("--run-id", name)
+            jobs, codes = [job], [job.code()]
+    said = " | ".join(job.output()[-300:] for job in jobs)
+    ports = sorted(map(int, re.findall(r"up at port (\d+)", said)))
+    measured = {"kind": kind, "derived": derived, "ports": ports, "codes": codes}
+    expect(not any(codes), f"submit.sh ended with {codes}: {said}", **measured)
+    expect(derived in ports if kind == KINDS[0] else derived not in ports, "another port was derived", **measured)
+    expect(len(set(ports)) == len(jobs), f"ports {ports}", **measured)
+    return measured
+
+
+@contextlib.contextmanager
+def listener(port: int, chance: random.Random) -> Iterator[None]:
+    """Somebody else who listens there, on one of the usual kinds of address."""
+    family, address = chance.choice(
+        ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::"))
+    )
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.bind((address, port))
+        server.listen()
+        yield
+
+
+CAMPAIGN = Campaign(
+    name="ports",
+    claim="A job starts although another one derives the same port at the same time, or the port is in use.",
+    trial=(
+        "starts a job of 2 ranks, of which the first listens at MASTER_PORT and the second must reach it there, without"
+        " torch: beside another job whose run has the same name, hence the same port, at the same moment; or while"
+        " somebody listens at the derived port, on all addresses or on one."
+    ),
+    count=50,
+    run=run,
+    figure=k_of_n_by("kind"),
+)

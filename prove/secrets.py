@@ -1,0 +1,79 @@
+"""A secret reaches the ranks, and no place where somebody else could read it, or would keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobc.tests.testbed import Cluster, Shape
+
+from .bed import WAYS, BedJob, cluster
+from .campaign import Campaign, expect, k_of_n_by
+
+SHAPE = Shape(nodes=2, gpus_per_node=0)
+KINDS = tuple((way, kind) for kind in ("env", "file") for way in WAYS)
+SPOOLS = ("/var/spool", "/tmp")
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    """The search runs while the ranks wait, and again when all is over."""
+    way, kind = KINDS[number % len(KINDS)]
+    canary = f"canary-{number}-{hash(str(folder)) & 0xFFFFFF:06x}-of-no-account"
+    bed = cluster(SHAPE, folder)
+    hosts = ["hosts=node[1-2]"] if way != "slurm" else []
+    kept = bed.login.home / "token"
+    kept.write_text(canary)
+    kept.chmod(0o600)
+    secret = "env:TOKEN" if kind == "env" else f"file:{kept}"
+    job = BedJob.make(
+        bed, folder, way, "nodes=2", "procs=1", "launcher=spawn", f"secrets.TOKEN={secret}", "lifecycle.grace=5s",
+        *hosts, command=("bed_program.py", "saves"),
+    )  # fmt: skip
+    job.start(env={"TOKEN": canary} if kind == "env" else {})
+    job.wait_for_rank_words(2, "up")
+    ranks = [seen for host in bed.nodes for seen in host.processes("bed_program")]
+    given = [seen for seen in ranks if seen.environment.get("TOKEN") == canary]
+    places = found(bed, folder, canary)
+    job("stop.sh", check=True)
+    places += found(bed, folder, canary)
+    measured = {"kind": f"{kind} through {way}", "places": sorted(set(places))}
+    expect(len(given) >= 2, f"{len(given)} processes of ranks got it", **measured)
+    expect(not places, "found where it must not be", **measured)
+    left = [path for path in bed.login.home.rglob("*") if path.is_file() and path != kept and holds(path, canary)]
+    expect(not left, f"left in the home: {[path.name for path in left]}", **measured)
+    return measured
+
+
+def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
+    """Where the canary is: files of the job and of the hosts' spools, command lines, what Slurm tells, daemons."""
+    places = [f"command line on {name}" for name, seen in bed.processes(canary).items() if seen]
+    roots = [folder, *(host.outside(spool) for host in bed.hosts for spool in SPOOLS)]
+    places += [path.name for root in roots for path in root.rglob("*") if path.is_file() and holds(path, canary)]
+    for job_id in bed.jobs():
+        told = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
+        places += ["scontrol"] if canary in told else []
+    for host in bed.hosts:  # a job's own processes have it, and only their user may read that; daemons must not
+        daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|submit\.sh")
+        places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]
+    return places
+
+
+def holds(path: Path, canary: str) -> bool:
+    try:
+        return canary.encode() in path.read_bytes()
+    except OSError:  # it has just ended
+        return False
+
+
+CAMPAIGN = Campaign(
+    name="secrets",
+    claim="A secret is in no artifact, log, command line, spool or environment of a daemon, nor in what Slurm tells.",
+    trial=(
+        "starts 2 ranks on 2 hosts with a secret, from the submitter's environment or from a file; both ranks must get"
+        " it. While they run, and after stop.sh, the value is searched in all files of the project and the run, in /tmp"
+        " and /var/spool of every host, in all command lines, and in what scontrol shows and stores of the job."
+    ),
+    count=len(KINDS),
+    run=run,
+    figure=k_of_n_by("kind"),
+)

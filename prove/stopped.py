@@ -1,0 +1,93 @@
+"""Ended by hand, a run ends on all its nodes, and nothing starts it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobc.tests.testbed import Shape
+
+from .bed import BedJob, cluster, keys
+from .campaign import Campaign, expect, k_of_n_by
+
+SHAPE = Shape(nodes=3, gpus_per_node=0)
+GRACE_S = 4
+MORE_S = 15  # beyond the grace, for what is not the ranks: supervisors, ssh, Slurm, and two busy cores
+QUIET_S = 8  # in which nothing may start; a requeued job of the test bed starts after 6 s
+PROGRAMS = ("saves", "ignores")
+
+
+def stop_script(job: BedJob) -> None:
+    job("stop.sh", check=True)
+
+
+def scancel(job: BedJob) -> None:
+    job.cluster.login.run(["scancel", job.job_id], check=True)
+
+
+def ctrl_c(job: BedJob) -> None:
+    """As a terminal does: to the foreground group of submit.sh."""
+    assert job.follower is not None
+    inside = [seen for seen in job.cluster.login.processes("submit.sh") if str(job.project) in seen.command]
+    own = min(seen.own_pid for seen in inside)
+    job.cluster.login.run(["kill", "-INT", "--", f"-{own}"], check=True)
+    job.follower.wait(60)
+
+
+def kill_head(job: BedJob) -> None:
+    """SIGTERM to the supervisor of node 0, for want of a scheduler."""
+    host = next(host for host in job.cluster.nodes if host.hostname == job.host(0))
+    host.run(["kill", "-TERM", keys(job.run / "state/node_00")["pid"]], check=True)
+
+
+KINDS: tuple[tuple[str, str, Callable[[BedJob], None]], ...] = (
+    ("ssh", "stop.sh", stop_script), ("slurm", "stop.sh", stop_script), ("pdsh", "stop.sh", stop_script),
+    ("slurm", "scancel", scancel), ("ssh", "Ctrl-C", ctrl_c), ("slurm", "scancel", scancel),
+    ("clush", "stop.sh", stop_script), ("ssh", "kill", kill_head),
+)  # fmt: skip
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    way, how, stop = KINDS[number % len(KINDS)]
+    program = PROGRAMS[number // len(KINDS) % 2]
+    kind = "stop.sh" if how == "stop.sh" else "by hand"
+    bed = cluster(SHAPE, folder)
+    job = BedJob.make(
+        bed, folder, way, "nodes=3", "procs=2", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
+        *(["hosts=node[1-3]"] if way != "slurm" else []), command=("bed_program.py", program),
+    )  # fmt: skip
+    if how == "Ctrl-C":
+        job.follow()
+    else:
+        job.start()
+    job.wait_for_rank_words(6, "up")
+    asked = time.monotonic()
+    stop(job)
+    job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", GRACE_S + MORE_S + 30)
+    measured = {"kind": kind, "way": way, "how": how, "program": program}
+    measured["ended_s"] = ended_s = round(time.monotonic() - asked, 1)
+    expect(ended_s <= GRACE_S + MORE_S, f"it took {ended_s} s to end", **measured)
+    quiet_until = time.monotonic() + QUIET_S
+    while time.monotonic() < quiet_until:
+        expect(not job.nodes_with_processes(), f"started again on {job.nodes_with_processes()}", **measured)
+        time.sleep(0.3)
+    expect(not bed.jobs(), f"jobs in the queue: {bed.jobs()}", **measured)
+    expect(len(list((job.run / "artifact").iterdir())) == 1, "another attempt was made", **measured)
+    return measured
+
+
+CAMPAIGN = Campaign(
+    name="stopped",
+    claim="stop.sh, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
+    f" {MORE_S} s for what is not a rank), and nothing starts it again.",
+    trial=(
+        "starts 6 ranks of a program without torch on 3 hosts, which saves on SIGTERM or ignores it, and ends it by"
+        " stop.sh (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit.sh, or a kill of a supervisor, with a grace of"
+        f" {GRACE_S} s. No process of the run may be left, no job, and none may come back for {QUIET_S} s."
+    ),
+    count=40,
+    run=run,
+    figure=k_of_n_by("kind"),
+)

@@ -1,0 +1,229 @@
+"""ssh, pdsh and clush between hosts that share no storage: storage.run=node, on the test bed with the real programs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.testbed import Cluster, Host, Shape, wait_for
+from jobc.tests.testbed.fixtures import MakeCluster
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own_storage")]
+
+CLIENTS = {"ssh": ("backend=ssh",), "pdsh": ("backend=pdsh",), "clush": ("backend=pdsh", "backend.client=clush")}
+SECRET = "s3cret-canary"  # of no account
+
+PROGRAM = """
+import os, signal, sys, time
+if sys.argv[1] == os.environ["RANK"]:
+    raise RuntimeError("the disk is broken")
+if os.environ.get("TOKEN"):
+    print("token of", len(os.environ["TOKEN"]), flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("up", open("greeting.txt").read(), flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture(scope="module")
+def rack(make_cluster: MakeCluster) -> Cluster:
+    """A login host and three nodes; each has its own file system."""
+    return make_cluster(Shape(nodes=3, gpus_per_node=0, shared=False))
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing(rack: Cluster) -> Iterator[None]:
+    yield
+    for host in rack.hosts:
+        if not host.is_on:
+            host.power_on()
+        host.restore_link()
+    rack.login.run("scancel --user=root; true")
+    for node in rack.nodes:
+        for seen in node.processes("supervise.py"):
+            node.run(["kill", "-QUIT", str(seen.pid)])
+    wait_for(lambda: not rack.processes("supervise.py"), "an end of all supervisors")
+
+
+@dataclass
+class Job:
+    """One artifact, and its scripts, on the login host of a cluster without shared storage."""
+
+    rack: Cluster
+    project: Path  # as the login host sees it
+    artifact: Path
+
+    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
+        done = self.rack.login.run([str(self.artifact / script), *words], cwd=self.project, env=env, timeout_s=120)
+        return done.returncode, done.stdout + done.stderr
+
+    @property
+    def runs(self) -> Path:
+        return self.project / "runs" / "job"
+
+    @property
+    def run(self) -> Path:
+        """As every host sees it."""
+        (made,) = (file.parents[1] for file in self.rack.login.outside(self.runs).glob("*/state/run"))
+        return self.runs / made.name
+
+    def read(self, host: Host, path: str) -> str:
+        """A file of the run, of that host's own."""
+        file = host.outside(self.run) / path
+        return file.read_text(errors="replace") if file.exists() else ""
+
+
+def make(rack: Cluster, name: str, client: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
+    project = rack.shared / name
+    here = rack.login.outside(project)
+    here.mkdir(exist_ok=True)
+    (here / "program.py").write_text(PROGRAM)
+    (here / "greeting.txt").write_text("good morning")
+    base = ("name=job", "nodes=3", "hosts=node[1-3]", "storage.run=node", "lifecycle.grace=5s")
+    python = f"python.interpreter={sys.executable}"
+    compiled = compile_job(Request((*CLIENTS[client], *base, python, *words), command))
+    artifact = write_job(compiled, here / "artifacts")
+    return Job(rack, project, project / artifact.relative_to(here))
+
+
+def start(job: Job, *words: str, **env: str) -> None:
+    code, said = job("submit.sh", "--detach", *words, **env)
+    assert code == 0, said
+    for rank, node in enumerate(job.rack.nodes):
+        wait_for(lambda node=node, rank=rank: "up" in job.read(node, f"logs/rank_{rank:02}.log"), f"rank {rank}")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_run_is_sent_started_followed_and_told(rack: Cluster, client: str) -> None:
+    job = make(rack, f"done {client}", client, "launcher=spawn", command=("program.py", "-", "1"))
+    code, said = job("submit.sh")
+    assert code == 0 and "up good morning" in said and "done (exit 0)" in said, said
+    status = job("status.sh")[1]
+    assert status.count(", exit 0") == 3 and "node 02  ended on node3" in status, status
+    assert "up good morning" in job("logs.sh", "--rank", "2")[1]
+    assert not list(rack.login.outside(job.run).glob(".*"))
+    assert not [f for node in rack.nodes for f in node.outside(job.run).glob(".*")]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, client: str) -> None:
+    job = make(rack, f"stop {client}", client, "launcher=spawn", command=("program.py", "-", "300"))
+    start(job)
+    assert "live" in job("status.sh")[1]
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+    assert not rack.processes("program.py|supervise.py")
+    assert "stopped" in job("status.sh", "--all")[1]
+
+    job = make(rack, f"fails {client}", client, "launcher=spawn", command=("program.py", "2", "300"))
+    code, said = job("submit.sh")
+    assert code == 1 and "failed (exit 1: crashed)" in said and "the disk is broken" in said, said
+    assert not rack.processes("program.py|supervise.py")
+    assert "reason: node 2: rank 2" in job("status.sh")[1]
+
+
+def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -> None:
+    words = ("nodes=2", "procs=2", "task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")
+    whole = make(rack, "whole", "ssh", *words)
+    code, said = whole("submit.sh")
+    assert code == 0, said
+    wanted = re.findall(r"sha256 (\w{64})", said)
+
+    job = make(rack, "resumed", "ssh", *words)
+    code, said = job("submit.sh", "--detach")
+    assert code == 0, said
+    wait_for(lambda: "step_00000010" in job.read(rack.nodes[0], "logs/node_00.log"), "a checkpoint")
+    rack.nodes[1].run("pkill -KILL -f jobc_trainer")
+    wait_for(lambda: "failed" in job("status.sh")[1], "the end")
+    refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
+    code, said = refused("submit.sh", "--resume", job.run.name)
+    assert code == 1 and "may have checkpoints on node1, which is no host of this start" in said, said
+    moved = make(rack, "resumed", "ssh", *words, "hosts=node3,node1")
+    code, said = moved("submit.sh", "--resume", job.run.name)
+    assert code == 0 and re.search(r"checkpoints/step_\d+ of rank 2", said), said
+    assert re.findall(r"sha256 (\w{64})", said) == wanted
+    assert "done (exit 0)" in moved("status.sh")[1] and moved("logs.sh", "--rank", "3")[0] == 0
+
+
+def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
+    job = make(rack, "refused", "ssh", "launcher=spawn", command=("program.py", "-", "1"))
+    foreign = rack.nodes[1].outside(job.runs / "mine")
+    foreign.mkdir(parents=True)
+    (foreign / "thesis.txt").write_text("the only copy")
+    code, said = job("submit.sh", "--run-id", "mine")
+    assert code == 65 and "node2: FAIL" in said and "is here already, and is not of this run" in said, said
+    assert [file.name for file in foreign.iterdir()] == ["thesis.txt"]
+    assert not [host for host in rack.hosts if host is not rack.nodes[1] and host.outside(job.runs / "mine").exists()]
+
+    for place, mounts in {"read-only": "-o ro", "full": "-o size=64k"}.items():
+        rack.nodes[2].run(f"mkdir -p {job.runs.parent} && mount -t tmpfs {mounts} tmpfs {job.runs.parent}", check=True)
+        code, said = job("submit.sh", "--run-id", place)
+        rack.nodes[2].run(["umount", job.runs.parent], check=True)
+        assert code == 1 and "node3: FAIL  cannot" in said and "it is started on none" in said, said
+        assert "Read-only file system" in said or "is the disk full?" in said, said
+        assert not [host for host in rack.hosts if host.outside(job.runs / place).exists()]
+    assert not rack.processes("supervise.py")
+
+
+def test_a_secret_is_on_the_hosts_only_until_they_are_up(rack: Cluster) -> None:
+    job = make(rack, "secret", "ssh", "launcher=spawn", "secrets.TOKEN=env:TOKEN", command=("program.py", "-", "300"))
+    start(job, TOKEN=SECRET)
+    assert f"token of {len(SECRET)}" in job.read(rack.nodes[2], "logs/rank_02.log")
+    assert SECRET not in "".join(seen.command for found in rack.processes().values() for seen in found)
+    assert job("stop.sh")[0] == 0
+    for host in rack.hosts:
+        folder = host.outside(rack.shared)
+        assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
+
+
+def test_rsync_sends_what_the_last_run_did_not_have(rack: Cluster) -> None:
+    job = make(rack, "rsync", "ssh", "launcher=spawn", "code=rsync", command=("program.py", "-", "0"))
+    here = rack.login.outside(job.project)
+    (here / "sub dir").mkdir()
+    (here / "sub dir" / "big").write_text("x" * 100_000)
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    (here / "greeting.txt").write_text("good evening")
+    (here / "sub dir" / "new").write_text("x")
+    code, said = job("submit.sh", "--run-id", "b")
+    assert code == 0 and "up good evening" in said, said
+    a, b = (rack.nodes[1].outside(job.runs / run) / "code" for run in "ab")
+    assert (a / "sub dir" / "big").stat().st_ino == (b / "sub dir" / "big").stat().st_ino
+    assert (a / "greeting.txt").read_text() == "good morning" and (b / "sub dir" / "new").exists()
+    rack.nodes[1].run("mount --bind /dev/null /usr/bin/rsync", check=True)
+    code, said = job("submit.sh", "--run-id", "c")
+    rack.nodes[1].run("umount /usr/bin/rsync", check=True)
+    assert code == 65 and "node2: FAIL  there is no rsync" in said and "started on none" in said, said
+    assert not [host for host in rack.hosts if host.outside(job.runs / "c").exists()]
+
+
+def test_preflight_smoke_and_shell_leave_nothing(rack: Cluster) -> None:
+    job = make(rack, "checks", "ssh", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
+    code, said = job("preflight.sh")
+    assert "node2: ok    python" in said, said
+    code, said = job("smoke.sh")
+    assert code == 0, said
+    assert not [f for host in rack.hosts for f in host.outside(job.project).glob("runs/job/*")]
+    assert job("submit.sh")[0] == 0
+    code, said = job("shell.sh", "--node", "1", "--", "sh", "-c", "uname -n; cat greeting.txt")
+    assert code == 0 and "node2\ngood morning" in said, said
+
+
+@pytest.mark.slow
+def test_a_link_cut_for_5_s_does_no_harm_and_for_good_ends_the_others_within_35_s(rack: Cluster) -> None:
+    job = make(rack, "cut", "ssh", "launcher=spawn", command=("program.py", "-", "300"))
+    start(job)
+    rack.nodes[2].cut_link()
+    rack.nodes[0].run("sleep 5", check=True)
+    rack.nodes[2].restore_link()
+    rack.nodes[0].run("sleep 25", check=True)
+    assert len(rack.processes("program.py")) == 3 and "live" in job("status.sh")[1]
+    rack.nodes[2].cut_link()
+    wait_for(lambda: set(rack.processes("program.py")) <= {"node3"}, "an end of the others", 35)
+    wait_for(lambda: "failed (exit 69" in job("status.sh")[1], "the verdict: a host may be silent for 90 s", 150)
+    assert "node 2 (node3) does not answer" in job("status.sh")[1]

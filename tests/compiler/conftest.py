@@ -1,0 +1,30 @@
+"""`jobc`: the command line in this process, for a user with an empty home and an empty folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+
+from .diagnosed import INTERNALS, Jobc
+
+
+@pytest.fixture
+def jobc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Jobc:
+    """words -> (exit status, what stderr says), in an empty folder with a fresh HOME."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+
+    def run(*words: str) -> tuple[int, str]:
+        status = main(words)
+        printed = capsys.readouterr().err
+        assert not [name for name in INTERNALS if name in printed], printed
+        assert all(c.isprintable() or c == "\n" for c in printed), "control characters of the user's text"
+        return status, printed
+
+    return run

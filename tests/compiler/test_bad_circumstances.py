@@ -1,0 +1,204 @@
+"""Wrong circumstances (folders, disks, kills, plugins) give one clear message as well, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from jobc.compiler.cli import main
+
+from .diagnosed import Jobc, codes, write
+
+# ---- the artifact directory -----------------------------------------------------------------------------------------
+
+TARGET = Path("artifacts/job/local")
+
+
+def whole(target: Path = TARGET) -> bool:
+    """Nothing is missing or changed, and nothing temporary lies beside it."""
+    return main(["verify", str(target)]) == 0 and [p.name for p in target.parent.iterdir()] == [target.name]
+
+
+def test_a_folder_of_somebody_else_is_left_alone_even_with_force(jobc: Jobc) -> None:
+    write(f"{TARGET}/notes.txt", "mine")
+    for words in ([], ["--force"]):
+        status, printed = jobc(*words)
+        assert (status, codes(printed)) == (1, ["JC5001"])
+    assert [p.name for p in TARGET.iterdir()] == ["notes.txt"]
+
+
+def test_a_link_as_target_is_left_alone(jobc: Jobc) -> None:
+    assert jobc("--out", "elsewhere")[0] == 0
+    TARGET.parent.mkdir(parents=True)
+    TARGET.symlink_to(Path("elsewhere/job/local").absolute())
+    status, printed = jobc("seed=1")
+    assert (status, codes(printed)) == (1, ["JC5001"])
+    assert TARGET.is_symlink() and whole(Path("elsewhere/job/local"))
+
+
+def test_hand_edits_are_kept_without_force_and_replaced_with_it(jobc: Jobc) -> None:
+    jobc()
+    script = TARGET / "submit.sh"
+    lines = script.read_text().splitlines(keepends=True)
+    script.write_text("".join([*lines[:3], "echo mine\n", *lines[3:]]))
+    write(f"{TARGET}/notes.txt", "mine")
+    status, printed = jobc()
+    assert (status, codes(printed)) == (1, ["JC5002"])
+    assert "submit.sh line 4" in printed and "notes.txt" not in printed and "--force" in printed
+    assert "echo mine" in script.read_text()
+    assert jobc("--force")[0] == 0
+    assert "echo mine" not in script.read_text()
+    assert (TARGET / "notes.txt").read_text() == "mine"
+
+
+def test_files_beside_those_of_jobc_are_kept(jobc: Jobc) -> None:
+    jobc()
+    write(f"{TARGET}/lib/mine/notes.txt", "mine")
+    assert jobc("seed=1")[0] == 0
+    assert (TARGET / "lib/mine/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["artifacts", "artifacts/job", "artifacts/job/local"])
+def test_a_file_where_a_folder_should_be_is_left_alone(path: str, jobc: Jobc) -> None:
+    write(path, "mine")
+    status, printed = jobc()
+    assert status == 1 and codes(printed)[0] in ("JC5001", "JC5003")
+    assert "--out DIR" in printed and Path(path).read_text() == "mine"
+
+
+@pytest.fixture
+def mounted() -> Iterator[Callable[..., None]]:
+    """mount(8) with a clean-up."""
+    places: list[str] = []
+
+    def mount(*words: str) -> None:
+        subprocess.run(["mount", *words], check=True)
+        places.append(words[-1])
+
+    yield mount
+    for place in reversed(places):
+        subprocess.run(["umount", place], check=False)
+
+
+def can_mount() -> bool:
+    try_it = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return os.geteuid() == 0 and subprocess.run(try_it, capture_output=True, check=False).returncode == 0
+
+
+MOUNTS = can_mount()
+
+
+def test_a_read_only_place_is_left_alone(jobc: Jobc, mounted: Callable[..., None]) -> None:
+    jobc()
+    if MOUNTS:
+        mounted("--bind", "artifacts", "artifacts")
+        mounted("-o", "remount,ro,bind", "artifacts")
+    else:
+        TARGET.parent.chmod(0o555)
+    try:
+        status, printed = jobc("seed=1")
+    finally:
+        if not MOUNTS:
+            TARGET.parent.chmod(0o755)
+    assert (status, codes(printed)) == (1, ["JC5003"])
+    assert "what was there is unchanged" in printed and whole()
+
+
+@pytest.mark.parametrize("limit", ["file size", *(["disk"] if MOUNTS else [])])
+def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, mounted: Callable[..., None]) -> None:
+    if limit == "disk":
+        jobc("--out", "trial")
+        size = sum(-(-p.stat().st_size // 4096) * 4 for p in Path("trial").rglob("*") if p.is_file())
+        Path("artifacts").mkdir()
+        mounted("-t", "tmpfs", "-o", f"size={size * 3 // 2}k", "tmpfs", "artifacts")
+    jobc()
+    before = (TARGET / "spec.yaml").read_text()
+    command = 'ulimit -f 4; exec "$@"' if limit == "file size" else 'exec "$@"'
+    done = in_process_of_its_own("seed=1", shell=command)
+    assert (done.returncode, codes(done.stderr)) == (1, ["JC5003"]), done.stderr
+    assert ("No space left" if limit == "disk" else "File too large") in done.stderr
+    assert whole() and (TARGET / "spec.yaml").read_text() == before
+
+
+def in_process_of_its_own(
+    *words: str, shell: str = 'exec "$@"', before: str = "", path: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """jobc as a program. before: Python run first; path: folder of plugins."""
+    start = "from jobc.compiler.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = f"import sys; sys.path.pop(0)\n{dedent(before)}\n{start}"
+    import_path = os.pathsep.join(p for p in (path, os.environ.get("PYTHONPATH", "")) if p)
+    environment = {**os.environ, "PYTHONPATH": import_path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["bash", "-c", shell, "bash", sys.executable, "-c", program, *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+KILLED = """
+    import os, signal
+    opened = 0
+    def watch(event, arguments):
+        global opened
+        if event == "open" and "/.local." in str(arguments[0]):
+            opened += 1
+            if opened == {count}:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(watch)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_compile_killed_while_it_writes_leaves_the_old_directory_whole(count: int, jobc: Jobc) -> None:
+    jobc()
+    done = in_process_of_its_own("seed=1", before=KILLED.format(count=count))
+    assert done.returncode == -9, done.stderr
+    assert main(["verify", str(TARGET)]) == 0
+    assert len(list(TARGET.parent.iterdir())) == 2, "what the killed compile left"
+    assert jobc("seed=2")[0] == 0
+    assert whole()
+
+
+# ---- plugins --------------------------------------------------------------------------------------------------------
+
+
+def make_plugin(package: str, name: str, module: str) -> str:
+    """A package on a path of its own, found without being installed; gives the path."""
+    write(f"plugins/{package}/__init__.py", "")
+    write(f"plugins/{package}/backend.py", module)
+    write(f"plugins/{package}/conf/backend/{name}.yaml", "{}\n")
+    write(f"plugins/{package}-1.dist-info/METADATA", f"Name: {package}\nVersion: 1\n")
+    write(f"plugins/{package}-1.dist-info/entry_points.txt", f"[jobc.backends]\n{name} = {package}.backend:BACKEND\n")
+    return str(Path("plugins").absolute())
+
+
+def test_a_plugin_that_raises_on_import_does_not_harm_the_others(jobc: Jobc) -> None:
+    path = make_plugin("acme", "acme", "raise RuntimeError('no licence')")
+    assert in_process_of_its_own(path=path).returncode == 0
+    listed = in_process_of_its_own("backends", path=path)
+    assert "local  (jobc:backends/local)" in listed.stdout and "[JC4003]" in listed.stderr
+    used = in_process_of_its_own("backend=acme", path=path)
+    assert (used.returncode, codes(used.stderr)) == (1, ["JC4003"])
+    assert "no licence" in used.stderr and "Traceback" not in used.stderr
+
+
+def test_two_plugins_of_one_name_are_both_named(jobc: Jobc) -> None:
+    make_plugin("acme", "acme", "BACKEND = None")
+    path = make_plugin("other", "acme", "BACKEND = None")
+    used = in_process_of_its_own("backend=acme", path=path)
+    assert (used.returncode, codes(used.stderr)) == (1, ["JC4002"])
+    assert "package acme and package other both bring it" in used.stderr
+
+
+def test_compiling_needs_no_torch(jobc: Jobc) -> None:
+    done = in_process_of_its_own("procs=2", before="sys.modules['torch'] = None")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_home_is_no_mistake(jobc: Jobc, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(os.environ["HOME"])
+    assert jobc("check") == (0, "")

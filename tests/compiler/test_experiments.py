@@ -1,0 +1,78 @@
+"""The named experiments: each compiles for each backend, and says what is particular to its team and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.registry import PACKAGE
+
+FOLDER = PACKAGE / "conf" / "experiment"
+EXPERIMENTS = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+BACKENDS = {
+    "local": ("nodes=1",),
+    "ssh": (),
+    "pdsh": (),
+    "slurm": (),
+}
+HOSTS = {"audio_encoder": "hosts=node[1-4]", "aorta": "hosts=192.168.1.[10-11]"}  # which these teams type
+
+
+def compiled(experiment: str, backend: str, *words: str) -> Compiled:
+    hosts = [HOSTS[experiment]] if experiment in HOSTS and backend in ("ssh", "pdsh") else []
+    return compile_job(Request((f"+experiment={experiment}", f"backend={backend}", *BACKENDS[backend], *hosts, *words)))
+
+
+def text(job: Compiled, path: str) -> str:
+    return next(a.text for a in job.artifacts if a.path == path)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_each_compiles_for_each_backend_to_the_same_job(experiment: str, backend: str) -> None:
+    job, there = compiled(experiment, backend), compiled(experiment, "slurm", *BACKENDS[backend])
+    assert text(job, "train.json") == text(there, "train.json")
+    assert text(job, "node.sh") == text(there, "node.sh")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_it_is_short_and_says_nothing_that_a_default_says(experiment: str) -> None:
+    file = FOLDER / f"{experiment}.yaml"
+    assert len(file.read_text().splitlines()) <= 20
+    job = compiled(experiment, "slurm")
+    task = [f"task={choice}" for choice in ("digits", "gpt_small") if f"override /task: {choice}" in file.read_text()]
+    before = compile_job(Request(("backend=slurm", *task))).source_map.spec
+    place = f"conf/experiment/{experiment}.yaml"
+    said = {key: v.value for key, v in job.source_map.spec.items() if v.origin and v.origin.path == place}
+    assert said and not [key for key, value in said.items() if before[key].value == value]
+
+
+def test_qwen_image_changes_its_size_by_one_word() -> None:
+    two, eight = compiled("qwen_image", "ssh"), compiled("qwen_image", "ssh", "nodes=8")
+    assert text(two, "hosts.txt").split() == ["g369", "g375"]
+    assert sorted(text(eight, "hosts.txt").split()) == [f"g{number}" for number in range(369, 377)]
+    assert (two.plan.topology.world_size, eight.plan.topology.world_size) == (16, 64)
+    assert [job.plan.train["batch"]["global"] for job in (two, eight)] == [16, 64]
+
+
+def test_audio_encoder_starts_its_own_program_with_its_own_arguments() -> None:
+    words = ("python3", "train.py", "--config", "config/local3.yaml", "--distributed-backend", "nccl")
+    job = compiled("audio_encoder", "pdsh", "nodes=4")
+    assert job.plan.command == words and job.plan.topology.world_size == 16
+    assert text(job, "hosts.txt").split() == ["node1", "node2", "node3", "node4"]
+
+
+def test_slurm_ddp_asks_for_what_its_batch_script_asked_for() -> None:
+    said = text(compiled("slurm_ddp", "slurm", "backend.gpus_as=gres"), "job.sbatch")
+    for line in ("nodes=2", "gres=gpu:1", "ntasks-per-node=1", "cpus-per-task=28", "mem=200G", "nodelist=node6,node7"):
+        assert f"#SBATCH --{line}\n" in said
+
+
+def test_aorta_takes_its_list_of_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("node_ip_list.txt").write_text("192.168.1.10\n192.168.1.11\n")
+    job = compile_job(Request(("+experiment=aorta", "backend=ssh", "hosts=@node_ip_list.txt")))
+    assert text(job, "hosts.txt") == "192.168.1.10\n192.168.1.11\n"
+    assert job.plan.topology.world_size == 16 and job.plan.run.keep == 5

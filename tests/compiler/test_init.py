@@ -1,0 +1,185 @@
+"""jobc init: what it sees of Slurm and of machines, what it writes, and what it never does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import look
+from jobc.compiler.cli.look import Fact
+from jobc.compiler.cli.profile import profile
+from jobc.compiler.driver import Compiled, Request, compile_job
+
+JOBC = [sys.executable, "-m", "jobc"]
+SLURM = {
+    "sinfo": "echo 'main*|4|64|512000|gpu:a100:4(S:0-1)|2-00:00:00'; echo 'main*|2|96|1024000|gpu:h100:8|2-00:00:00';"
+    "echo 'debug|1|8|16000|(null)|30:00'; echo 'open|9|8|16000|(null)|infinite'",
+    "sbatch": "echo slurm 23.11.4",
+    "scontrol": "echo 'ClusterName             = lab'; echo 'SelectType              = select/cons_res';"
+    "echo 'AccountingStorageEnforce = associations,limits'",
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """site(*words, **programs): jobc init where exactly these programs are, with no terminal and an empty home."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "work").mkdir()
+
+    def run(*words: str, **programs: str) -> subprocess.CompletedProcess[str]:
+        for name, text in programs.items():
+            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "PYTHONPATH": _path()}
+        return subprocess.run(
+            [*JOBC, "init", *words], cwd=tmp_path / "work", env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def _path() -> str:
+    return os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+
+
+def use(tmp_path: Path, *words: str) -> Compiled:
+    return compile_job(Request(words, None, (("user", tmp_path / ".config" / "jobc"),)))
+
+
+def test_slurm_is_read_and_the_profile_compiles(site: Callable[..., object], tmp_path: Path) -> None:
+    done = site(**SLURM)
+    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
+    text = (tmp_path / ".config/jobc/cluster/lab.yaml").read_text()
+    for line in (
+        "  - override /backend: slurm",
+        "  version: 23.11          # sbatch --version",
+        "  gpus_as: gres           # scontrol show config: SelectType=select/cons_res",
+        "  requires: [queue.account] # scontrol show config: AccountingStorageEnforce",
+        "  partitions:             # sinfo",
+        "    main: {nodes: 6, gpus: 8, gpu_types: [a100, h100], cpus: 96, mem: 1024000MiB, time: 2d}",
+        "    debug: {nodes: 1, gpus: 0, cpus: 8, mem: 16000MiB, time: 30m}",
+        "    open: {nodes: 9, gpus: 0, cpus: 8, mem: 16000MiB}",
+    ):
+        assert line in text
+    job = use(tmp_path, "cluster=lab", "nodes=6", "gpus=8", "queue.account=abc")
+    assert "#SBATCH --gres=gpu:8" in next(a.text for a in job.artifacts if a.path == "job.sbatch")
+
+
+def test_what_is_given_wins_over_what_is_found(site: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = site("here", "--project", "queue.account=abc", "site.partition=debug", "env.A=b c", **SLURM)
+    assert done.returncode == 0, done.stderr
+    assert "partition: debug        # as given" in done.stdout
+    assert "  requires: [queue.account]" in done.stdout and "  account: abc            # as given" in done.stdout
+    assert '  A: "b c"                # as given' in done.stdout
+    assert "wrote jobc/cluster/here.yaml" in done.stdout
+
+
+def test_a_version_that_jobc_does_not_know_is_told_and_left_out(site: Callable[..., object], tmp_path: Path) -> None:
+    done = site(**{**SLURM, "sbatch": "echo slurm 19.05.2"})
+    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
+    assert "#   not understood: backend.version=19.05" in (tmp_path / ".config/jobc/cluster/lab.yaml").read_text()
+
+
+def test_hosts_in_a_file_stay_where_they_are(site: Callable[..., object], tmp_path: Path) -> None:
+    (tmp_path / "work" / "list").write_text("# head first\n10.0.0.1\n10.0.0.2\n")
+    done = site("lab", "hosts=@list", ssh='[[ "$*" == *"-- 10.0.0.1 nproc" ]] && echo 12')
+    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]
+    job = use(tmp_path, "cluster=lab", "nodes=2", "backend=ssh")
+    assert job.plan.resources.hosts == ("10.0.0.1", "10.0.0.2") and job.spec.site.cpus == 12
+
+
+def test_a_machine_with_gpus(site: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    nvidia = {"nvidia-smi": "echo NVIDIA H200; echo NVIDIA H200"}
+    assert "  gpus: 2                 # nvidia-smi: NVIDIA H200" in site("one", **nvidia).stdout
+    amd = {"nvidia-smi": "exit 9", "rocm-smi": "echo 'GPU[0] : Device ID: x'; echo 'GPU[1] : Device ID: x'"}
+    assert "  gpus: 2                 # rocm-smi --showid" in site("two", **amd).stdout
+
+
+def test_a_profile_is_not_overwritten_unless_forced(site: Callable[..., object], tmp_path: Path) -> None:
+    file = tmp_path / ".config/jobc/cluster/lab.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    refused = site(**SLURM)
+    assert "[JC1135]" in refused.stderr and file.read_text() == "mine"  # type: ignore[attr-defined]
+    assert site("--force").returncode == 0 and file.read_text() != "mine"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["a b"], "JC1136"),
+        (["lab", "two"], "JC1110"),
+        (["--yse"], "JC1110"),
+        (["lab", "gpsu=2"], "JC1201"),
+        (["lab", "backend=ssh"], "JC4401"),
+        (["lab", "time=90"], "JC1202"),
+        (["lab", "env=vnev"], "JC1109"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(
+    words: list[str], code: str, site: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    done = site(*words)
+    assert done.returncode == 1 and f"[{code}]" in done.stderr, done.stderr
+    assert not (tmp_path / ".config").exists()
+
+
+def test_a_look_up_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "PATIENCE_S", 0.2)
+    started = time.monotonic()
+    assert look.here("sleep", "30") is None and time.monotonic() - started < 5
+
+
+def test_strange_text_stays_text() -> None:
+    text = profile(
+        "x", [Fact("env.A", "a: b # c", ""), Fact("queue.name", "é", "by"), Fact("name", "no: n", "")], (), ()
+    )
+    assert '  A: "a: b # c"' in text and '  name: "é"' in text
+
+
+# ---- on a terminal --------------------------------------------------------------------------------------------------
+
+
+def dialogue(tmp_path: Path, keys: bytes) -> tuple[int, str]:
+    """Exit status and screen of `jobc init` on a terminal where somebody types."""
+    pid, ours = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        environment = {"PATH": "/nonexistent", "HOME": str(tmp_path), "PYTHONPATH": _path(), "TERM": "dumb"}
+        os.execve(sys.executable, [*JOBC, "init"], environment)
+    screen, typed = b"", False
+    while True:
+        try:
+            screen += os.read(ours, 4096)
+        except OSError:
+            break
+        if not typed and b"name of the site" in screen:
+            os.write(ours, keys)
+            typed = True
+    os.close(ours)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen.decode()
+
+
+def test_it_asks_on_a_terminal(tmp_path: Path) -> None:
+    answers = ["rack", "ssh", "node[1-4]", "8", "/shared/runs", "venv", "/shared/venv", "y"]
+    status, screen = dialogue(tmp_path, "".join(f"{answer}\n" for answer in answers).encode())
+    assert status == 0, screen
+    spec = use(tmp_path, "cluster=rack", "nodes=4", "gpus=8").spec
+    assert (spec.hosts, spec.storage.root, spec.python.path) == (
+        ("node1", "node2", "node3", "node4"), "/shared/runs", "/shared/venv",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", [b"rack\nssh\n\x03", b"rack\n\x04", b"rack\nlocal\n\n\n\n\nn\n"])
+def test_ctrl_c_ctrl_d_and_no_leave_nothing(tmp_path: Path, keys: bytes) -> None:
+    status, screen = dialogue(tmp_path, keys)
+    assert status == (0 if keys.endswith(b"n\n") else 130), screen
+    assert not (tmp_path / ".config").exists()

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# shell.sh: a shell, or one command, on a host of job audio_encoder, in the environment and the folder of its ranks.
+# usage: shell.sh [--run ID] [--node N] [-- COMMAND ARGUMENT…]
+#   --run ID  with that run's code; else the newest run's
+#   --node N  on its node N; else on node 0
+
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job audio_encoder runs
+
+run_id='' node=0
+while (($#)); do
+  case $1 in
+    --run) need_value "$@" && run_id=$2 && shift ;;
+    --node) need_value "$@" && node=$2 && shift ;;
+    --) shift && break ;;
+    -h | --help) show_help && exit ;;
+    *) bad_option "$1" ;;
+  esac
+  shift
+done
+
+host=$(sed -n "$((node + 1))p" "$hosts")
+[[ -n $host ]] || die 1 "there is no node $node" "0 to $((nodes - 1))"
+if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
+task "$artifact" 0 "$node" shell "$@"
+on_host "$host" "${task[@]}"

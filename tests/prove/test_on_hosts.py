@@ -1,0 +1,43 @@
+"""A short version of each campaign on the test bed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from jobc.prove import cut_link, equal_ways, lost_node, many_nodes, ports, restarts, saved_step, secrets, stopped
+
+TRIALS = [
+    (stopped, 0), (stopped, 3), (stopped, 4), (stopped, 15), (lost_node, 0), (cut_link, 0), (cut_link, 3),
+    (saved_step, 0), (saved_step, 1), (secrets, 3), (equal_ways, 0), (restarts, 2),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.usefixtures("testbed")
+@pytest.mark.parametrize(
+    ("campaign", "trial"), [pytest.param(c, n, id=f"{c.__name__.split('.')[-1]}-{n}") for c, n in TRIALS]
+)
+def test_a_trial_holds(campaign: ModuleType, trial: int, tmp_path: Path) -> None:
+    (tmp_path / "trial").mkdir()
+    assert campaign.run(trial, tmp_path / "trial")
+
+
+@pytest.mark.parametrize("trial", [0, 1])
+def test_ports(trial: int, tmp_path: Path) -> None:
+    assert ports.run(trial, tmp_path / "trial")["codes"]
+
+
+@pytest.mark.parametrize("kind", ["ssh", "slurm"])
+def test_many_nodes(kind: str, tmp_path: Path) -> None:
+    """Its time is measured by the campaign: here others use the machine."""
+    measured = many_nodes.compiled(kind, tmp_path, pairs=1, most_ratio=3)
+    assert measured["bytes_per_node"] <= many_nodes.MOST_BYTES
+
+
+def test_a_thousand_hosts_are_reached_a_few_at_a_time(tmp_path: Path) -> None:
+    assert many_nodes.fan_out(tmp_path)["most_at_once"] <= many_nodes.FANOUT

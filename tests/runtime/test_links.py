@@ -1,0 +1,108 @@
+"""The links between supervisors: marks reach run folders that are not shared, and nobody else is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer.rt.link import proof
+from jobc.trainer.rt.links import Hub, Links, Spoke
+from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[Links]]:
+    """Three nodes, each with a run folder of its own; what submit.sh takes to the others is there."""
+    folders = [RunFolder(tmp_path / str(node), 0) for node in range(3)]
+    for folder in folders:
+        (folder.path / "state").mkdir(parents=True)
+    hub = Hub(folders[0], 0)
+    for folder in folders[1:]:
+        folder.link_state.write_bytes(folders[0].link_state.read_bytes())
+    made = [hub, *(Spoke(folders[node], node, "127.0.0.1") for node in (1, 2))]
+    for links in made:
+        links.start()
+    yield made
+    for links in made:
+        links.end()
+    for links in made:
+        links.join(30)
+        assert not links.is_alive()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.02)
+
+
+def test_the_first_failure_of_a_node_reaches_all(nodes: list[Links]) -> None:
+    keys = {"node": 2, "reason": "exit status 1"}
+    write_small(nodes[2].run_folder.first_failure, "1", keys)
+    until(lambda: all(links.run_folder.first_failure.exists() for links in nodes), "the failure")
+    assert read_small(nodes[1].run_folder.first_failure) == ("1", {"node": "2", "reason": "exit status 1"})
+
+
+def test_the_stop_mark_on_one_node_reaches_all(nodes: list[Links]) -> None:
+    nodes[1].run_folder.stop_mark.parent.mkdir()
+    nodes[1].run_folder.stop_mark.touch()
+    until(lambda: all(links.run_folder.stop_mark.exists() for links in nodes), "the mark")
+
+
+def test_a_node_that_has_ended_is_not_missed_and_node_0_stays_for_the_others(nodes: list[Links]) -> None:
+    until(lambda: all(links._heard for links in nodes) and len(nodes[0]._heard) == 2, "all links")
+    nodes[0].end()
+    nodes[1].end()
+    until(lambda: not nodes[1].is_alive(), "the end of node 1")
+    time.sleep(1)
+    assert nodes[0].is_alive() and not nodes[0].lost
+    write_small(nodes[2].run_folder.first_failure, "1", {"node": 2, "reason": "later"})
+    until(nodes[0].run_folder.first_failure.exists, "what node 2 says after the end of node 0")
+    nodes[2].end()
+    until(lambda: not nodes[0].is_alive(), "the end of node 0")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"{}\n",
+        b"nonsense\n",
+        b"x" * 100_000,
+        b"[" * 50_000 + b"\n",
+        b'{"node": 1, "proof": "\xc3\xa9"}\n',
+        b'{"stop": {}}\n',
+        None,
+    ],
+)
+def test_who_does_not_know_the_token_is_not_heard(nodes: list[Links], answer: bytes | None) -> None:
+    state = read_small(nodes[0].run_folder.link_state)
+    assert state is not None and nodes[0].run_folder.link_state.stat().st_mode & 0o077 == 0
+    with socket.create_connection(("127.0.0.1", int(state[1]["port"])), timeout=10) as stranger:
+        nonce = json.loads(stranger.recv(1000))["nonce"]
+        lie = {"node": 1, "host": "x", "proof": proof("guessed", nonce), "stop": {}}
+        with contextlib.suppress(OSError):  # node 0 hangs up
+            stranger.sendall(json.dumps(lie).encode() + b"\n" if answer is None else answer)
+            time.sleep(0.5)
+            stranger.sendall(b'{"stop": {}}\n')
+        time.sleep(0.5)
+    assert not any(links.run_folder.stop_mark.exists() for links in nodes) and nodes[0].is_alive()
+
+
+@pytest.mark.slow
+def test_a_node_that_falls_silent_is_missed_after_20_s_and_not_after_10(nodes: list[Links]) -> None:
+    until(lambda: len(nodes[0]._heard) == 2, "all links")
+    nodes[2]._exchange = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
+    time.sleep(10)
+    assert not nodes[0].lost and not nodes[1].lost
+    until(lambda: 2 in nodes[0].lost, "the loss")
+    assert not nodes[1].lost
+    del nodes[2]._exchange
+    until(lambda: not nodes[0].lost, "its return")

@@ -1,0 +1,183 @@
+"""preflight: the table of what nodes say, and checks that no test bed can fake: clock, drivers, limits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer.rt import gpus, meeting
+from jobc.trainer.rt.code_digest import code_digest
+from jobc.trainer.rt.gpus import Gpu
+from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_memlock, record
+
+RT = Path(meeting.__file__).parent
+MIB = 2**20
+
+
+def table(nodes: list[str], said: dict[str, list[str]]) -> tuple[int, list[str]]:
+    """The status and the lines of table.sh for what nodes say."""
+    lines = "".join(f"{node}: {line}\n" for node, of_node in said.items() for line in of_node)
+    command = ["bash", "-euc", f'source "{RT}/table.sh"; table "$@"', "-", *nodes]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+    assert not done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def says(*found: Check | Same) -> list[str]:
+    return [*map(record, found), "end"]
+
+
+def test_equal_nodes_are_one_row_and_the_worst_is_first() -> None:
+    nodes = [f"gpu{n:02}" for n in range(1, 65)]
+    said = {
+        node: says(Check(True, "cores", "96 CPU cores"), Same("torch", "torch 2.13.0", "mend it")) for node in nodes
+    }
+    said["gpu07"] = said["gpu40"] = says(
+        Check(False, "cores", "1 CPU core", "ask for more"), Same("torch", "torch 2.12.0", "mend it")
+    )
+    del said["gpu64"]
+    code, lines = table(nodes, said)
+    assert code == 1
+    assert lines[0].split(maxsplit=2) == ["FAIL", "gpu64", "no answer"]
+    assert lines[2].split(maxsplit=2) == ["FAIL", "gpu[07,40]", "1 CPU core"]
+    assert lines[3].strip() == "hint: ask for more"
+    assert lines[4].split(maxsplit=2) == [
+        "FAIL",
+        "gpu[07,40]",
+        "torch 2.12.0, but torch 2.13.0 on gpu[01-06,08-39,41-63]",
+    ]
+    assert lines[6].split(maxsplit=2) == ["ok", "gpu[01-06,08-39,41-63]", "96 CPU cores"]
+    assert lines[7:] == ["not ready: 3 of 4 checks failed"]
+
+
+def test_of_numbers_the_least_is_shown() -> None:
+    said = {f"n{i}": says(Check(True, "space", f"{i} GiB free", "", i)) for i in (9, 10, 11)}
+    assert table(["n9", "n10", "n11"], said) == (
+        0, ["ok    n[9-11]  9 GiB free, the least: n9", "ready: 3 nodes"]
+    )  # fmt: skip
+
+
+def test_the_value_of_most_nodes_is_right() -> None:
+    values = {"a": "code 1", "b": "code 2", "c": "code 2"}
+    code, lines = table(list(values), {node: says(Same("code", value, "bring it")) for node, value in values.items()})
+    assert (code, lines[0]) == (1, "FAIL  a  code 1, but code 2 on b,c")
+    same = {node: says(Same("code", "code 1", "bring it")) for node in values}
+    assert table(list(values), same) == (0, ["ok    a,b,c  the same on all nodes: code 1", "ready: 3 nodes"])
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("root@n1: Permission denied (publickey).", "ssh-copy-id n1"),
+        ("Host key verification failed.", "ssh-keyscan n1"),
+        ("ssh: connect to host n1 port 22: No route to host", "is it up"),
+        ("bash: line 1: exec: bash: not found", "ssh n1 true"),
+    ],
+)
+def test_a_host_that_is_not_reached_says_why_and_what_to_do(line: str, hint: str) -> None:
+    code, lines = table(["n1", "n2"], {"n1": [line], "n2": says(Check(True, "cores", "2 CPU cores"))})
+    assert code == 1 and lines[0] == f"FAIL  n1  no answer: {line}" and hint in lines[1]
+
+
+def test_an_end_by_node_sh_is_told_with_its_hint() -> None:
+    said = [
+        "module: loaded cuda",
+        "error: python not found: python3.13",
+        "  hint: python.interpreter names another one",
+    ]
+    code, lines = table(["10.0.0.7", "10.0.0.8"], {"10.0.0.7": said})
+    assert code == 1
+    assert lines[:2] == [
+        "FAIL  10.0.0.7  no answer: python not found: python3.13",
+        "      hint: python.interpreter names another one",
+    ]
+
+
+def test_names_given_as_user_at_host_and_strange_lines_are_understood() -> None:
+    said = {"n1": ["", "a: b: c", *says(Check(True, "x", "fine"))], "clush": ["n1: exited with exit code 1"]}
+    assert table(["me@n1"], said) == (0, ["ok    fine", "ready: 1 node"])
+
+
+def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None:
+    meeting_of_two = meeting.attend(tmp_path, 2, 0, clock=lambda: 1000.0)
+    next(meeting_of_two)
+    seen: list[meeting.Seen] = []
+    other = threading.Thread(
+        target=lambda: (seen.append(meeting.meet(tmp_path, 1, "127.0.0.1")), meeting.leave(tmp_path, 1))
+    )
+    other.start()
+    port = int((tmp_path / "head").read_text().split("=")[1])
+    ahead = meeting.clock_difference("127.0.0.1", port, clock=lambda: 1007.5)
+    assert list(meeting_of_two) == []
+    other.join()
+    assert ahead == (-7.5, 0.0)
+    assert seen[0][:3] == (None, None, None) and seen[0].clock_s is not None
+    assert check_clock(*ahead)[:3] == (False, "clock", "clock 7.5 s ahead of node 0's")
+    assert check_clock(0.4, 0.1).good and check_clock(2.5, 1.0).good and not check_clock(2.5, 0.1).good
+
+
+def test_a_folder_that_node_0_does_not_share_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "MEET_S", 0.3)
+    storage = meeting.meet(tmp_path / "other", 1, "127.0.0.1").storage
+    assert storage is not None and "nothing of node 0 was seen" in storage and "other storage" in storage
+
+
+def test_free_gpus_count_not_those_in_use() -> None:
+    free, busy = Gpu("0", "H100", 3), Gpu("1", "H100", 40000, ("123",))
+    assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, Check)] == [True]
+    (check, same) = check_gpus([free, busy], 2)
+    assert isinstance(check, Check) and not check.good and isinstance(same, Same)
+    assert check.text == "1 free GPU of 2, wanted: 2: GPU 1 has 40000 MiB in use by process 123"
+    assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, Check)] == [True]
+    (check, same) = check_gpus([free], 2)
+    assert isinstance(check, Check) and check.text == "GPUs seen by the driver: 1, wanted: 2"
+    assert list(check_gpus(None, 2)) == []
+
+
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+  --query-compute-apps*) printf 'GPU-b, 123\\n' ;;
+  *) printf '0, NVIDIA H100, 4, GPU-a\\n1, NVIDIA H100, 70000, GPU-b\\n' ;;
+esac
+"""
+ROCM_SMI = """#!/bin/sh
+echo '{"card0": {"Card Series": "MI300X", "VRAM Total Memory (B)": "200", "VRAM Total Used Memory (B)": "10485760"},
+       "system": {"Driver version": "6.7"}}'
+"""
+
+
+@pytest.mark.parametrize(("program", "text"), [("nvidia-smi", NVIDIA_SMI), ("rocm-smi", ROCM_SMI)])
+def test_what_the_drivers_programs_say_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, text: str
+) -> None:
+    (tmp_path / program).write_text(text)
+    (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if program == "nvidia-smi":
+        assert gpus.listed({}) == [Gpu("0", "NVIDIA H100", 4), Gpu("1", "NVIDIA H100", 70000, ("123",))]
+        assert gpus.listed({"CUDA_VISIBLE_DEVICES": "1"}) == [Gpu("1", "NVIDIA H100", 70000, ("123",))]
+    else:
+        assert gpus.listed({}) == [Gpu("0", "MI300X", 10)]
+
+
+def test_memory_that_may_be_locked_must_be_enough() -> None:
+    assert check_memlock(-1).good and check_memlock(2048 * MIB).good
+    assert not check_memlock(8 * MIB).good and "8192 KiB" in check_memlock(8 * MIB).text
+
+
+def test_the_digest_of_code_knows_contents_names_and_modes_but_no_rubbish(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1")
+    first = code_digest(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_text("x")
+    assert code_digest(tmp_path) == first and first.endswith("(1 files)")
+    digests = {first}
+    for change in (lambda f: f.write_text("2"), lambda f: f.chmod(0o755), lambda f: f.rename(tmp_path / "b.py")):
+        change(tmp_path / "a.py")
+        digests.add(code_digest(tmp_path))
+    os.symlink("/nowhere", tmp_path / "dangling")
+    assert len({*digests, code_digest(tmp_path)}) == 5

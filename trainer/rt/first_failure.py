@@ -1,0 +1,34 @@
+"""exit/ATTEMPT/first: which node of an attempt failed first, and why. The earliest failure stays, whoever tells later.
+
+1
+node=2
+rank=5
+time_ns=1769860800000000000
+reason=rank 5: exit status 1
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from . import exit_codes
+from .run_folder import RunFolder, read_small, write_small
+
+
+def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
+    """Write it, unless an earlier one is known. Two nodes may write at one moment: whoever failed tells again."""
+    known = read_small(run.first_failure)
+    if known and not is_earlier(code, keys, *known):
+        return
+    with contextlib.suppress(OSError):  # a full disk
+        write_small(run.first_failure, code, keys)
+
+
+def is_earlier(code: str, keys: Mapping[str, object], known_code: str, known: Mapping[str, object]) -> bool:
+    return _order(code, keys) < _order(known_code, known)
+
+
+def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
+    """The least is the first. A rank that lost its peer failed because of another: it counts when there is no other."""
+    return code == str(exit_codes.PEER_LOST) and "rank" in keys, int(str(keys.get("time_ns", 0)))

@@ -1,0 +1,82 @@
+"""The GPUs of this node as the driver lists them, without torch: how many, which, and who uses them.
+
+Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+TIMEOUT_S = 60  # the driver starts at the first question, where it is not kept running
+BUSY_MIB = 1024  # a GPU nobody uses has some hundred MiB in use for itself
+HINT = "is the driver loaded, and what is CUDA_VISIBLE_DEVICES? gpus=0 is for the CPU"
+
+
+class Gpu(NamedTuple):
+    """One GPU. used_mib: memory in use by anybody; pids: processes that compute on it, as far as they are shown."""
+
+    id: str
+    name: str
+    used_mib: int
+    pids: tuple[str, ...] = ()
+
+    @property
+    def is_free(self) -> bool:
+        return not self.pids and self.used_mib <= BUSY_MIB
+
+    @property
+    def use(self) -> str:
+        by = f" by process {' '.join(self.pids)}" if self.pids else ""
+        return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
+
+
+def text(seen: int, wanted: int) -> str:
+    """The trainer says the same when it refuses to begin."""
+    return f"GPUs seen by torch: {seen}, wanted: {wanted}"
+
+
+def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
+    """Those that the job may use; None where there is neither nvidia-smi nor rocm-smi."""
+    for tool in (_nvidia, _rocm):
+        try:
+            found = list(tool())
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            continue
+        names = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+        visible = next((environ[name].split(",") for name in names if environ.get(name)), None)
+        if visible is not None and all(index.isdigit() for index in visible):
+            return [gpu for gpu in found if gpu.id in visible]
+        return found
+    return None
+
+
+def _nvidia() -> Iterator[Gpu]:
+    pids: dict[str, list[str]] = {}
+    for uuid, pid in _rows("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"):
+        pids.setdefault(uuid, []).append(pid)
+    fields = "--query-gpu=index,name,memory.used,uuid"
+    for index, name, used, uuid in _rows("nvidia-smi", fields, "--format=csv,noheader,nounits"):
+        yield Gpu(index, name, int(used) if used.isdigit() else 0, tuple(pids.get(uuid, ())))
+
+
+def _rocm() -> Iterator[Gpu]:
+    cards = json.loads(_ask("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
+    for card, values in cards.items():
+        if card.startswith("card"):
+            known = {key.lower(): value for key, value in values.items()}  # the case differs between versions
+            used = int(known["vram total used memory (b)"]) // 2**20
+            yield Gpu(card.removeprefix("card"), known.get("card series", "AMD GPU"), used)
+
+
+def _rows(*command: str) -> Iterator[list[str]]:
+    return (row for row in csv.reader(_ask(*command).splitlines(), skipinitialspace=True) if row)
+
+
+def _ask(*command: str) -> str:
+    environ = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S, env=environ).stdout

@@ -1,0 +1,69 @@
+"""The network interfaces of this node, as the kernel knows them: addresses, and which of them leads to a host.
+
+Needs neither the programs `ip` and `ifconfig`, which containers lack, nor a packet to be sent.
+Source rtnetlink(7), route(8)
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+RTM_GETADDR, NLMSG_DONE, REQUEST_DUMP = 22, 3, 0x301
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+RTF_UP = 1
+
+
+def address_towards(host: str) -> str:
+    """The address of this node from which the kernel would send to `host`; the host's own when that is this node.
+
+    Raises OSError when the name does not resolve or there is no route.
+    """
+    family, _, _, _, place = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as unused:
+        unused.connect(place)  # asks the routing table; a datagram socket sends nothing by that
+        return str(unused.getsockname()[0])
+
+
+def addresses() -> dict[str, str]:
+    """The name of the interface by each address of this node."""
+    request = struct.pack("=IHHIIBxxxI", 24, RTM_GETADDR, REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0)
+    names = dict(socket.if_nameindex())
+    found: dict[str, str] = {}
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
+        kernel.send(request)
+        while True:
+            for kind, body in _messages(kernel.recv(1 << 16)):
+                if kind == NLMSG_DONE:
+                    return found
+                family, index = body[0], struct.unpack_from("=I", body, 4)[0]
+                attributes = dict(_attributes(body[8:]))
+                address = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
+                if address is not None and index in names:
+                    found[socket.inet_ntop(family, address)] = names[index]
+
+
+def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
+    """The interface to everywhere, the one of the least metric; else the only one that leads anywhere (IPv4)."""
+    routes = [line.split() for line in table.read_text().splitlines()[1:]]
+    up = [route for route in routes if int(route[3], 16) & RTF_UP and route[0] != "lo"]
+    default = sorted((route for route in up if route[1] == route[7] == "00000000"), key=lambda route: int(route[6]))
+    names = [route[0] for route in default[:1]] or list({route[0] for route in up})
+    return names[0] if len(names) == 1 else None
+
+
+def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, body) of each netlink message."""
+    while len(answer) >= 16:
+        length, kind = struct.unpack_from("=IH", answer)
+        yield kind, answer[16:length]
+        answer = answer[(length + 3) & ~3 :]
+
+
+def _attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(body) >= 4:
+        length, kind = struct.unpack_from("=HH", body)
+        yield kind, body[4:length]
+        body = body[(length + 3) & ~3 :]

@@ -1,0 +1,71 @@
+"""One end of a TCP connection that carries JSON objects, one a line, both ways, and never makes its owner wait."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+MOST_BYTES = 65536  # of one line; a longer one is not of ours
+
+Message = dict[str, Any]
+
+
+class Link:
+    """One connection: a JSON object a line, both ways. node: who is there; -1 until that has been proved."""
+
+    def __init__(self, connection: socket.socket, node: int = -1) -> None:
+        connection.setblocking(False)
+        self.connection, self.node = connection, node
+        self.nonce = secrets.token_hex(16)
+        self.heard = time.monotonic()
+        self.told: set[str] = set()  # which marks
+        self.is_open = True
+        self._incoming, self._outgoing = b"", b""
+
+    def send(self, **message: Any) -> None:
+        self._outgoing += json.dumps(message).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> bool:
+        """Has everything been handed to the kernel?"""
+        try:
+            while self._outgoing and self.is_open:
+                self._outgoing = self._outgoing[self.connection.send(self._outgoing) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_open = False
+        return not self._outgoing
+
+    def receive(self) -> Iterator[Message]:
+        """What has come; notes when, and whether the other side has closed or talks nonsense."""
+        try:
+            piece = self.connection.recv(MOST_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        *lines, self._incoming = (self._incoming + piece).split(b"\n")
+        self.is_open = self.is_open and bool(piece) and len(self._incoming) < MOST_BYTES
+        if piece:
+            self.heard = time.monotonic()
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if not isinstance(message, dict):
+                self.is_open = False
+                return
+            yield message
+
+
+def proof(token: str, nonce: str) -> str:
+    """That one knows the token, without saying it."""
+    return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,278 @@
+"""The links between the supervisors of one attempt: a TCP connection from every node to node 0.
+
+They tell a node that has lost its power or its cable from one that is only quiet, in seconds, whatever the program of
+the ranks does; and they carry the marks of the run folder, the stop mark, who failed first and who was told to end, to
+nodes that do not see the folder in which they were left.
+
+In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
+Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and are not heard any more
+A node that never gets through loses nothing else: it is not missed, and the job goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import resource
+import secrets
+import selectors
+import socket
+import threading
+import time
+
+from .first_failure import is_earlier, keep_earliest
+from .link import Link, Message, proof
+from .run_folder import RunFolder, read_small, write_small
+
+BEAT_S = 2.0
+DOUBT_S = 6.0  # without a word: try another connection, for TCP itself repeats what was lost ever more slowly
+LOST_S = 20.0  # a cable that was out for 5 s or 10 s does no harm
+TICK_S = 0.3
+CONNECT_S = 3.0
+MOST_PAUSE_S = 5.0  # between two tries to connect
+GOODBYE_S = 5.0  # for the other side to have read the last words
+
+
+class Links(threading.Thread):
+    """What both sides do. A thread of its own: it may wait, and it touches nothing but its links and the marks."""
+
+    def __init__(self, run: RunFolder, node: int) -> None:
+        super().__init__(daemon=True, name="links")
+        self.run_folder, self.node = run, node
+        self.lost: dict[int, str] = {}  # node -> its host
+        self._hosts: dict[int, str] = {}  # of the nodes that were heard
+        self._heard: dict[int, float] = {}  # node -> when, monotonic seconds; those that have ended are not watched
+        self._marks: dict[str, Message] = {}
+        self._links: list[Link] = []
+        self._selector = selectors.DefaultSelector()
+        self._ending, self._closed = threading.Event(), threading.Event()
+        self._next_beat = 0.0
+
+    def end(self) -> None:
+        """This node has ended: tell, and be done when that has been heard; node 0, when all others have ended too."""
+        self._ending.set()
+
+    def close(self) -> None:
+        """At once: the other side hears nothing."""
+        self._closed.set()
+        self.join()
+
+    def run(self) -> None:
+        deadline = float("inf")
+        while not self._closed.is_set():
+            if self._ending.is_set() and deadline == float("inf"):
+                deadline = time.monotonic() + GOODBYE_S
+                self._look_at_marks()
+                self._tell_marks()
+                for link in self._links:
+                    link.send(ended=True)
+            self._exchange()
+            self._judge()
+            if deadline < float("inf") and self._may_leave(deadline):
+                break
+        for link in list(self._links):
+            self._drop(link)
+        self._selector.close()
+
+    def _exchange(self) -> None:
+        """One round: connections, what has come, what is to be said."""
+        for key, _ in self._selector.select(TICK_S):
+            if isinstance(key.data, Link):
+                for message in key.data.receive():
+                    self._on_message(key.data, message)
+            else:
+                self._accept()
+        self._look_at_marks()
+        self._tell_marks()
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + BEAT_S
+            for link in self._links:
+                if link.node >= 0:
+                    link.send()
+        for link in list(self._links):
+            link.flush()
+            if not link.is_open or time.monotonic() - link.heard > DOUBT_S:
+                self._drop(link)
+        self._connect()
+
+    def _on_message(self, link: Link, message: Message) -> None:
+        if link.node < 0:
+            self._on_greeting(link, message)
+            return
+        self._heard[link.node] = link.heard
+        if message.get("ended"):
+            self._on_end(link)
+        for kind in ("stop", "told", "first"):
+            if isinstance(mark := message.get(kind), dict):
+                if self._learn(kind, mark):
+                    self._leave_here(kind, mark)
+                if mark == self._marks[kind]:  # else the other side shall hear of ours, which is earlier
+                    link.told.add(kind)
+
+    def _learn(self, kind: str, mark: Message) -> bool:
+        """Is it news? Then everybody shall hear of it. A first failure gives way to an earlier one."""
+        known = self._marks.get(kind)
+        if known is not None and not (kind == "first" and _is_earlier(mark, known)):
+            return False
+        self._marks[kind] = mark
+        for link in self._links:
+            link.told.discard(kind)
+        return True
+
+    def _leave_here(self, kind: str, mark: Message) -> None:
+        """A mark that another node has left: for the supervisor and for people."""
+        with contextlib.suppress(OSError):  # a full disk: it is passed on all the same
+            if kind == "stop":
+                self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
+                self.run_folder.stop_mark.touch()
+            elif kind == "told":
+                write_small(self.run_folder.first_stop, keys=mark)
+            else:
+                keep_earliest(self.run_folder, mark["code"], mark["keys"])
+
+    def _look_at_marks(self) -> None:
+        """Those of this node's own run folder."""
+        if "stop" not in self._marks and self.run_folder.stop_mark.exists():
+            self._learn("stop", {})
+        if "told" not in self._marks and (told := read_small(self.run_folder.first_stop)):
+            self._learn("told", told[1])
+        if first := read_small(self.run_folder.first_failure):
+            self._learn("first", {"code": first[0], "keys": first[1]})
+
+    def _tell_marks(self) -> None:
+        for link in self._links:
+            for kind in self._marks.keys() - link.told:
+                if link.node >= 0:
+                    link.told.add(kind)
+                    link.send(**{kind: self._marks[kind]})
+
+    def _judge(self) -> None:
+        """After everything that has come was read: so a pause of this process is taken for nobody's silence."""
+        now = time.monotonic()
+        self.lost = {n: self._hosts.get(n, "") for n, heard in self._heard.items() if now - heard > LOST_S}
+
+    def _add(self, connection: socket.socket, node: int = -1) -> Link:
+        link = Link(connection, node)
+        self._links.append(link)
+        self._selector.register(connection, selectors.EVENT_READ, link)
+        return link
+
+    def _drop(self, link: Link) -> None:
+        self._links.remove(link)
+        self._selector.unregister(link.connection)
+        link.connection.close()
+
+    # ---- what the two sides do differently
+
+    def _accept(self) -> None:
+        """Somebody has connected."""
+
+    def _connect(self) -> None:
+        """Connect, if there is no connection."""
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        """The first message of the other side."""
+
+    def _on_end(self, link: Link) -> None:
+        """The other side has ended, well or not: it is not missed from now on."""
+        self._heard.pop(link.node, None)
+
+    def _may_leave(self, deadline: float) -> bool:
+        """Asked after the end of this node, until it is so. deadline: monotonic seconds."""
+        raise NotImplementedError
+
+
+def _is_earlier(mark: Message, known: Message) -> bool:
+    return is_earlier(mark["code"], mark["keys"], known["code"], known["keys"])
+
+
+class Hub(Links):
+    """The side of node 0. Listens from the moment it is made; OSError when it cannot."""
+
+    def __init__(self, run: RunFolder, node: int) -> None:
+        super().__init__(run, node)
+        self._token = secrets.token_hex(16)
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        self._listener = socket.create_server(("", 0), family=family, backlog=1024, dualstack_ipv6=both)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        port = self._listener.getsockname()[1]
+        keys = {"attempt": run.attempt, "host": os.uname().nodename, "port": port, "token": self._token}
+        write_small(run.link_state, keys=keys, private=True)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # gone again, or no file descriptors left
+            connection, _ = self._listener.accept()
+            link = self._add(connection)
+            link.send(nonce=link.nonce)
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        node = message.get("node")
+        right, given = proof(self._token, link.nonce), str(message.get("proof"))
+        if not isinstance(node, int) or not hmac.compare_digest(given.encode(errors="replace"), right.encode()):
+            link.is_open = False
+            return
+        for earlier in self._links:
+            if earlier.node == node:
+                earlier.is_open = False
+        link.node = node
+        self._hosts[node] = str(message.get("host"))
+        self._heard[node] = link.heard
+        link.send(welcome=True)
+        if self._ending.is_set():
+            link.send(ended=True)
+
+    def run(self) -> None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection a node; the ranks were started before
+        super().run()
+        self._listener.close()
+
+    def _may_leave(self, deadline: float) -> bool:
+        return not (self._heard.keys() - self.lost.keys())
+
+
+class Spoke(Links):
+    """The side of every other node. head: the address of node 0."""
+
+    def __init__(self, run: RunFolder, node: int, head: str) -> None:
+        super().__init__(run, node)
+        self._head = head
+        self._token = ""
+        self._head_has_ended = False
+        self._next_try, self._pause_s = 0.0, TICK_S
+
+    def _connect(self) -> None:
+        if self._links or self._ending.is_set() or self._head_has_ended or time.monotonic() < self._next_try:
+            return
+        self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            os.listdir(self.run_folder.link_state.parent)  # makes a network file system look again
+            state = read_small(self.run_folder.link_state)
+            if state and state[1].get("attempt") == str(self.run_folder.attempt):
+                self._token, self._hosts[0] = state[1]["token"], state[1]["host"]
+                self._add(socket.create_connection((self._head, int(state[1]["port"])), timeout=CONNECT_S))
+        self._next_try = time.monotonic() + self._pause_s
+
+    def _on_greeting(self, link: Link, message: Message) -> None:
+        if "nonce" in message:
+            answer = proof(self._token, str(message["nonce"]))
+            link.send(node=self.node, host=os.uname().nodename, proof=answer)
+        elif message.get("welcome"):
+            link.node = 0
+            self._heard[0] = link.heard
+            self._pause_s = TICK_S
+
+    def _on_end(self, link: Link) -> None:
+        super()._on_end(link)
+        self._head_has_ended = True
+
+    def _may_leave(self, deadline: float) -> bool:
+        self._next_beat = float("inf")
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                if link.flush():
+                    link.connection.shutdown(socket.SHUT_WR)  # node 0 closes when it has read everything
+        return not self._links or time.monotonic() > deadline

@@ -1,0 +1,138 @@
+"""Do the nodes of a job see one another? Node 0 listens and looks around; each other node meets it, both ways.
+
+In   a folder of the run on the storage of all nodes; JOBC_NODES, JOBC_HEAD_ADDR
+Out  Seen, on each node but node 0
+They find each other by small files: `head` (node 0's port), node_NN (an address and port), seen_NN (what node 0 found),
+done_NN. Node 0 stays until all are done, for more nodes may be waiting for their turn than can be asked at once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from . import interfaces
+from .reach import why_unreachable
+from .run_folder import read_small, write_small
+
+MEET_S = 20.0  # a file written elsewhere is seen that soon
+QUIET_S = 15.0  # node 0 waits so long for one more node; ssh gives up on a host that is gone in 10 s
+CONNECT_S = 5.0
+POLL_S = 0.2
+Clock = Callable[[], float]  # seconds since 1970
+
+
+class Seen(NamedTuple):
+    """What one node found. `None` is good, else why not; clock_s: of node 0 less its own, and how sure that is."""
+
+    storage: str | None
+    to_head: str | None
+    from_head: str | None
+    clock_s: tuple[float, float] | None
+
+
+def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
+    """On node 0: a generator that is open for the others from its first step, and ends when they are done."""
+    with _listening(port, clock) as listens_at:
+        write_small(folder / "head", keys={"port": listens_at})
+        yield
+        met: set[str] = set()
+        quiet_until = time.monotonic() + QUIET_S
+        with ThreadPoolExecutor(max_workers=32) as pool:
+            while True:
+                names = set(os.listdir(folder))
+                for name in sorted(n for n in names - met if n.startswith("node_")):
+                    met.add(name)
+                    pool.submit(_look_back, folder, name)
+                done = {name for name in names if name.startswith("done_")}
+                if len(done) == nodes - 1:
+                    return
+                if len(met) > len(done):  # someone is busy
+                    quiet_until = time.monotonic() + QUIET_S
+                if time.monotonic() > quiet_until:
+                    return
+                time.sleep(POLL_S)
+
+
+def meet(folder: Path, rank: int, head: str) -> Seen:
+    """On any other node."""
+    found = _wait_for(folder / "head")
+    if found is None:
+        guess = "node 0 has not started, or this is" if folder.is_dir() else "there is no such folder: this is"
+        why = f"nothing of node 0 was seen in {folder} within {MEET_S:.0f} s; {guess} other storage"
+        return Seen(why, None, None, None)
+    port = int(found["port"])
+    to_head = why_unreachable(head, port, CONNECT_S)
+    clock_s = None if to_head else clock_difference(head, port)
+    with _listening(0, time.time) as listens_at:
+        address = interfaces.address_towards(head)
+        write_small(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
+        seen = _wait_for(folder / f"seen_{rank:02}")
+    from_head = f"node 0 has not tried within {MEET_S:.0f} s" if seen is None else seen["why"] or None
+    return Seen(None, to_head, from_head, clock_s)
+
+
+def leave(folder: Path, rank: int) -> None:
+    """On any other node, when it is done."""
+    write_small(folder / f"done_{rank:02}", keys={"rank": rank})
+
+
+def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
+    """(clock of node 0 less mine, half the time that the question took), in seconds; None without an answer."""
+    asked = clock()
+    try:
+        with socket.create_connection((head, port), timeout=CONNECT_S) as connection:
+            said = float(connection.makefile().readline())
+    except (OSError, ValueError):
+        return None
+    answered = clock()
+    return said - (asked + answered) / 2, (answered - asked) / 2
+
+
+@contextmanager
+def _listening(port: int, clock: Clock) -> Iterator[int]:
+    """A port where each connection is told the time. port: 0 = any"""
+    dual = socket.has_dualstack_ipv6()
+    with socket.create_server(
+        ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024
+    ) as server:
+        threading.Thread(target=_serve, args=(server, clock), daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def _serve(server: socket.socket, clock: Clock) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(f"{clock()}\n".encode())
+        except OSError:
+            if server.fileno() < 0:
+                return  # closed: the check is over
+
+
+def _look_back(folder: Path, name: str) -> None:
+    """From node 0 to the address that a node wrote."""
+    found = read_small(folder / name)
+    assert found is not None, "the file was listed"
+    why = why_unreachable(found[1]["address"], int(found[1]["port"]), CONNECT_S)
+    write_small(folder / name.replace("node_", "seen_"), keys={"why": why or ""})
+
+
+def _wait_for(file: Path) -> dict[str, str] | None:
+    deadline = time.monotonic() + MEET_S
+    while time.monotonic() < deadline:
+        if file.parent.is_dir():
+            os.listdir(file.parent)  # makes a network file system look again
+        found = read_small(file)
+        if found is not None:
+            return found[1]
+        time.sleep(POLL_S)
+    return None

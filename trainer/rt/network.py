@@ -1,0 +1,240 @@
+"""What the libraries must be told of this node's network: which interface, and whether the fabric is there.
+
+Usage  python -I -S network.py --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
+In     JOBC_NODE_RANK; a variable that is set already is left as it is
+Out    `NAME=VALUE` lines to export; or exit 65 or 71, and on stdout one line what is wrong and one what to do
+Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
+    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+    __package__ = "rt"
+
+from . import exit_codes, interfaces
+from .reach import SILENT_S
+
+ROOT = Path("/")
+PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
+PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
+# How a plugin calls itself, and so what NCCL_NET must say: aws-ofi-nccl dropped the AWS in 1.13.
+PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
+                "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
+
+
+RDMA = ("infiniband", "roce", "efa", "slingshot")  # what pins memory
+
+
+class Lacking(Exception):
+    """This node has not what the job was promised. code: of exit_codes; hint: what to do."""
+
+    def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
+        super().__init__(title)
+        self.title, self.hint, self.code = title, hint, code
+
+
+def main(argv: list[str]) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="network.py", description="what NCCL and Gloo must know of this node")
+    add_arguments(parser)
+    parser.add_argument("--head", required=True, help="host of node 0")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds for its name to resolve")
+    asked = parser.parse_args(argv)
+    try:
+        wait_for_name(asked.head, asked.timeout)
+        chosen = choose_interface(asked.interface, asked.head, int(os.environ["JOBC_NODE_RANK"]) == 0)
+        variables = socket_variables(chosen)
+        if asked.gpus:
+            variables |= fabric_variables(asked.profile, chosen, os.environ)
+    except Lacking as lacking:
+        print(f"{lacking.title.replace('this node', os.uname().nodename)}\n{lacking.hint}")
+        return lacking.code
+    for name, value in variables.items():
+        if not os.environ.get(name):
+            print(f"{name}={value}")
+    return exit_codes.DONE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What preflight.py asks as well."""
+    parser.add_argument("--profile", default="auto", help="network.profile of the job")
+    parser.add_argument("--interface", default="", help="names with commas; none = what leads to node 0")
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; without one there is no NCCL")
+
+
+# ---- the interface
+
+
+def wait_for_name(head: str, timeout_s: float) -> None:
+    """Until it resolves or the time is over: where nodes are made for the job, the name appears with node 0."""
+    start, next_line_s = time.monotonic(), SILENT_S
+    while (waited_s := time.monotonic() - start) < timeout_s:
+        try:
+            socket.getaddrinfo(head, None)
+            return
+        except socket.gaierror:
+            if waited_s >= next_line_s:
+                left = f"giving up in {timeout_s - waited_s:.0f} s"
+                print(f"waiting for the head: the name {head} does not resolve; {left}", file=sys.stderr, flush=True)
+                next_line_s += SILENT_S
+            time.sleep(1)
+
+
+def choose_interface(wanted: str, head: str, is_head: bool) -> str:
+    """The names for TCP, separated by commas: those of the spec if this node has them, else the one towards `head`."""
+    if wanted:
+        there = interfaces.addresses()
+        for name in wanted.split(","):
+            if name not in there.values():
+                local = ("127.", "::1", "fe80:")
+                known = ", ".join(f"{name} ({at})" for at, name in there.items() if not at.startswith(local))
+                hint = f"it has {known or 'none'}; without network.interface each node finds its own"
+                raise Lacking(f"network.interface={name}: this node has no such interface with an address", hint)
+        return wanted
+    if head == "localhost" or head.startswith("127.") or head == "::1":
+        return "lo"  # all nodes on one machine, as whoever gives this address means it
+    try:
+        address = interfaces.address_towards(head)
+    except OSError as error:
+        hint = "is the name in DNS or /etc/hosts of this node, and is there a route?"
+        raise Lacking(f"this node finds no way to node 0, {head}: {error.strerror}", hint,
+                      exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
+    found = interfaces.addresses().get(address)
+    if found == "lo" and is_head:
+        found = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
+    if found is None or found == "lo":
+        hint = f"mend the entry of {head} in /etc/hosts, or name the interface: network.interface=eth0"
+        raise Lacking(f"{head}, the name of node 0, is {address} on this node: no other node is reached there", hint,
+                      exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
+    return found
+
+
+def socket_variables(names: str) -> dict[str, str]:
+    """NCCL takes prefixes (eth1 is eth10 too) unless they begin with =, Gloo takes plain names only."""
+    return {"NCCL_SOCKET_IFNAME": f"={names}", "GLOO_SOCKET_IFNAME": names}
+
+
+# ---- the fabric
+
+
+def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
+    """Raises Lacking when this node has not the fabric of the profile; else what NCCL must know to use just that.
+
+    root: where sys, dev and usr are
+    """
+    if profile == "infiniband":
+        return _rdma(profile, "InfiniBand", root)
+    if profile == "roce":
+        return _rdma(profile, "Ethernet", root)
+    if profile == "efa":
+        if not [port for port in rdma_ports(root) if port.driver == "efa"]:
+            hint = "an instance type with EFA, and its interface of type efa; or network=ethernet"
+            raise Lacking(_no(profile, "no EFA adapter"), hint)
+        _need_verbs(profile, root)
+        return _plugin(profile, environ, root)
+    if profile == "slingshot":
+        if not list(root.glob("dev/cxi*")):
+            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind them into it; or network=ethernet")
+        return _plugin(profile, environ, root)
+    if profile == "tcpx":
+        return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
+    return {}
+
+
+class Port(NamedTuple):
+    """One port of an RDMA adapter. link: InfiniBand, Ethernet or Unspecified; state: such as `4: ACTIVE`."""
+
+    device: str
+    number: str
+    link: str
+    state: str
+    driver: str
+
+    @property
+    def is_active(self) -> bool:
+        return "ACTIVE" in self.state
+
+
+def rdma_ports(root: Path = ROOT) -> list[Port]:
+    """All of this node, from sysfs (Documentation/ABI/stable/sysfs-class-infiniband of Linux)."""
+    found = []
+    for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
+        device = folder.parents[1]
+        link, state = ((folder / name).read_text().strip() for name in ("link_layer", "state"))
+        driver = (device / "device/driver").resolve().name
+        found.append(Port(device.name, folder.name, link, state, driver))
+    return found
+
+
+def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
+    ports = rdma_ports(root)
+    usable = [port for port in ports if port.link == link and port.is_active]
+    if not usable:
+        seen = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
+        hint = "`ibstat` shows the links; or network=ethernet, which is slower by far"
+        raise Lacking(_no(profile, f"no active {link} port ({seen})"), hint)
+    _need_verbs(profile, root)
+    if len(usable) == len([port for port in ports if port.is_active]):
+        return {}  # NCCL takes every active port
+    # NCCL gives up when adapters of both kinds are active ("use only one link type", net_ib/connect.cc of 2.28)
+    return {"NCCL_IB_HCA": "=" + ",".join(f"{port.device}:{port.number}" for port in usable)}
+
+
+def _need_verbs(profile: str, root: Path) -> None:
+    devices = list(root.glob("dev/infiniband/uverbs*"))
+    if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
+        hint = "in a container: bind /dev/infiniband into it; else load the module ib_uverbs"
+        raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that may be opened"), hint)
+
+
+def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
+    """NCCL_NET as the plugin calls itself: with it a plugin that is not loaded ends the job, without it TCP is used."""
+    for file in _plugin_files(environ, root):
+        content = file.read_bytes()
+        for name in PLUGIN_NAMES[profile]:
+            if f"\0{name}\0".encode() in content:
+                by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
+                return {"NCCL_NET": name, **by_name}
+    hint = "put its folder in front: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or the module that does so"
+    what = f"no plugin of NCCL for {PLUGIN_NAMES[profile][-1]} where libraries are looked for"
+    raise Lacking(_no(profile, what), hint)
+
+
+def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
+    """libnccl-net.so and its like, where the dynamic linker looks (ld.so(8))."""
+    folders = [Path(folder) for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for file in sorted(root.glob("etc/ld.so.conf.d/*.conf")):
+        lines = file.read_text(errors="replace").splitlines()
+        folders += [root / line.strip().lstrip("/") for line in lines if line.startswith("/")]
+    folders += [folder for part in PLUGIN_FOLDERS for folder in (root / part, *root.glob(f"{part}/*-linux-gnu"))]
+    return (folder / name for folder in folders for name in PLUGIN_FILES if (folder / name).is_file())
+
+
+def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
+    """The cards of the GPUs are all of Google's but the one that leads to the other nodes."""
+    cards = [
+        card.name
+        for card in sorted(root.glob("sys/class/net/*"), key=lambda card: str((card / "device").resolve()))
+        if (card / "device/driver").resolve().name == "gve" and card.name != control
+    ]
+    if not cards:
+        raise Lacking(_no("tcpx", f"no gVNIC beside {control}"), "a3-highgpu-8g with its four networks for GPUs")
+    return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
+
+
+def _no(profile: str, what: str) -> str:
+    return f"network={profile}, but this node has {what}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

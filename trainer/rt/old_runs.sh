@@ -1,0 +1,138 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# old_runs.sh: part of run.sh, used by clean.sh. Which runs of a job may go, and removing them.
+
+# may_still_run RUN: why it may not be removed yet, in words; nothing when every node of it has ended.
+may_still_run() {
+  local file last started=''
+  if is_live "$1"; then
+    echo 'it is live'
+    return
+  fi
+  last=$(last_attempt "$1")
+  while IFS= read -r file; do
+    if [[ $(key "$file" attempt) == "$last" ]]; then started=yes; fi
+    if [[ $(node_status "$file") == dead && $(key "$file" host) != "$(uname -n)" ]]; then
+      echo "node ${file##*_} on $(key "$file" host) has left no word that it ended, and may be running there"
+      return
+    fi
+  done < <(node_files "$1")
+  if [[ -z $started && ! -e $1/control/STOP ]]; then echo "attempt $last of it is being started, or never was"; fi
+}
+
+# find_old_runs KEEP: sets `old`, the finished runs of this job but the KEEP newest, and `spared`, lines that say which
+# of the others stay and why. Whatever jobc did not make, or not completely, is in neither.
+find_old_runs() {
+  local found reason keep=$1 needed='' finished=()
+  old=() spared=()
+  while IFS= read -r -d '' found; do
+    if ((keep > 0)); then
+      keep=$((keep - 1))
+      needed+=$(key "$found/state/run" init_from)$'\n'
+      continue
+    fi
+    if [[ $(key "$found/state/run" job) != "$job_name" ]]; then continue; fi
+    reason=$(may_still_run "$found")
+    if [[ $found == "$own_run" ]]; then reason='this script lies in it'; fi
+    if [[ -n $reason ]]; then
+      needed+=$(key "$found/state/run" init_from)$'\n'
+      spared+=("run ${found##*/} stays: $reason")
+    else
+      finished+=("$found")
+    fi
+  done < <(list_runs)
+  for found in "${finished[@]}"; do
+    if grep -qxF -- "$found" <<<"$needed"; then
+      spared+=("run ${found##*/} stays: another one began with its checkpoint")
+    else
+      old+=("$found")
+    fi
+  done
+}
+
+# list_removals THIN: sets `removals`, the folders that go: all of `old`, or with THIN checkpoints in them; and what a
+# clean.sh that was killed has left. Says what goes and what stays.
+list_removals() {
+  local found part
+  removals=()
+  if ((${#spared[@]})); then printf '%s\n' "${spared[@]}"; fi
+  for found in "${old[@]}"; do
+    part=("$found")
+    if [[ -n $1 ]]; then mapfile -t part < <(old_checkpoints "$found"); fi
+    if ((${#part[@]} == 0)); then continue; fi
+    removals+=("${part[@]}")
+    printf '%-22s  %6s old  %6s  %s' "${found##*/}" "$(age "$(key "$found/state/run" created)")" "$(size "${part[@]}")" "$(run_status "$found")"
+    if [[ -n $1 ]]; then printf ': %s' "${part[*]##*/}"; fi
+    echo
+  done
+  mapfile -t -O "${#removals[@]}" removals < <(find "$runs" -mindepth 1 -maxdepth 1 -type d -name '.*.removed' 2>/dev/null)
+  if ((${#removals[@]})); then echo "together $(size "${removals[@]}")"; fi
+}
+
+# remove_them: `removals`, but not those of a run that somebody has started again since they were listed.
+remove_them() {
+  local folder found code=0
+  for folder in "${removals[@]}"; do
+    found=${folder%/checkpoints/step_*}
+    if is_run "$found" && [[ -n $(may_still_run "$found") ]]; then
+      echo "run ${found##*/} stays: it has been started again"
+    elif erase "$folder"; then
+      echo "removed ${folder#"$runs/"}"
+      if [[ $folder == "$found" ]]; then forget_secrets "$found"; fi
+    else
+      printf 'error: cannot remove %q\n' "$folder" >&2
+      code=1
+    fi
+  done
+  return "$code"
+}
+
+# old_checkpoints RUN: the trainer's checkpoints there but the last sound one and the best, one a line. None when none is sound.
+old_checkpoints() {
+  local folder last='' best others=()
+  best=$(readlink -- "$1/checkpoints/best" || true)
+  while IFS= read -r folder; do
+    if [[ -z $last ]] && is_sound "$folder"; then
+      last=$folder
+    elif [[ ${folder##*/} != "$best" ]]; then
+      others+=("$folder")
+    fi
+  done < <(find "$1/checkpoints" -mindepth 1 -maxdepth 1 -type d -name 'step_*' 2>/dev/null | sort -rV)
+  if [[ -n $last && ${#others[@]} -gt 0 ]]; then printf '%s\n' "${others[@]}"; fi
+}
+
+# is_sound CHECKPOINT: its files are those of its manifest, which checkpoint_store.py writes with one key a line.
+is_sound() {
+  local sums
+  sums=$(awk -F '"' '/^    "/ { name = $2 } $2 == "sha256" { print $4 "  " name }' "$1/MANIFEST.json" 2>/dev/null) || return 1
+  [[ -n $sums ]] && (cd -- "$1" && sha256sum --check --status --strict <<<"$sums" 2>/dev/null)
+}
+
+# erase FOLDER: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic
+# link and goes to no other file system.
+erase() {
+  local hidden=$1
+  [[ -d $1 && ! -L $1 ]] || return 1
+  if [[ ${1##*/} != .*.removed ]]; then
+    hidden=${1%/*}/.${1##*/}.removed
+    mv -T -- "$1" "$hidden" || return 1
+  fi
+  chmod -R u+w -- "$hidden" 2>/dev/null || true # the copies of code and artifact in a run are read-only
+  rm -rf --one-file-system -- "$hidden"
+}
+
+# age SECONDS: how long ago that was, in its largest unit.
+age() {
+  local ago=$(($(date +%s) - $1))
+  if ((ago >= 86400)); then
+    echo "$((ago / 86400)) d"
+  elif ((ago >= 3600)); then
+    echo "$((ago / 3600)) h"
+  else
+    echo "$((ago / 60)) min"
+  fi
+}
+
+# size FOLDER…: of all together, as people read it.
+size() {
+  du -shcx -- "$@" 2>/dev/null | tail -n 1 | cut -f 1
+}

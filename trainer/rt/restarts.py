@@ -1,0 +1,49 @@
+"""Restarts in place: after a crash the nodes of an attempt start their ranks again, together, without the scheduler.
+
+The nodes agree through exit/ATTEMPT/restart_N/: each that could go on leaves node_NN there when nothing of it runs any
+more; when all have, node 0 leaves `go`. So a rank never meets one of before the crash, and every launcher starts
+afresh: torchrun's own --max-restarts keeps its store, where new ranks find the addresses of dead ones (torch 2.13).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+from . import exit_codes
+from .run_folder import RunFolder
+
+CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
+PAUSE_S = 0.2
+MORE_S = 30.0  # beyond the grace: for the others to notice that a node failed, and to end what is left there
+
+
+class Restarts:
+    """most: how often, at most. pause(seconds): waits; False = asked to stop meanwhile."""
+
+    def __init__(self, run: RunFolder, node: int, nodes: int, most: int, pause: Callable[[float], bool]) -> None:
+        self.run, self.node, self.nodes, self.most, self.pause = run, node, nodes, most, pause
+        self.made = 0
+
+    def agree(self, timeout_s: float) -> bool:
+        """Whether all nodes start again now. False: one has ended for good or does not come, or the run was stopped."""
+        folder = self.run.restart(self.made + 1)
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"node_{self.node:02}").touch()
+            deadline = time.monotonic() + timeout_s + MORE_S
+            while time.monotonic() < deadline and not self._is_over() and self.pause(PAUSE_S):
+                os.utime(self.run.node_state(self.node))  # still there
+                names = os.listdir(folder)
+                if "go" in names:
+                    self.made += 1
+                    return True
+                if self.node == 0 and len(names) == self.nodes:
+                    self.run.first_failure.unlink(missing_ok=True)
+                    (folder / "go").touch()
+        return False
+
+    def _is_over(self) -> bool:
+        return self.run.stop_mark.exists() or any(self.run.node_exit(0).parent.glob("node_*"))
