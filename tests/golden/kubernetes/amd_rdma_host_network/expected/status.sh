@@ -28,10 +28,9 @@ if [[ -n $all ]]; then
 fi
 
 choose_run "$run_id"
+fetch_news "$run"
 echo "run $(basename -- "$run") of job $job_name, attempt $(last_attempt "$run"): $(run_status "$run")"
-while IFS= read -r file; do
-  echo "  $(describe_node "$file")"
-done < <(node_files "$run")
-last_step "$run"
-describe_end "$run"
+describe_reason "$run"
+describe_nodes "$run" 2
+describe_next "$run"
 printf '  logs in %q\n' "$run/logs"

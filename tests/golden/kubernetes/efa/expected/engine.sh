@@ -4,7 +4,7 @@
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=efa-bffeda3e # of the job.batch, its ConfigMap and its Service
+object=efa-48ea33a7 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2
@@ -220,28 +220,52 @@ run_reason() {
   key "$(job_file "$1")" reason
 }
 
-# node_files RUN, describe_node LINE: the pods.
-node_files() {
-  local file code
-  if observe "$1" || [[ -n $file ]]; then
-    use_cluster "$1"
-    pods '' 2>/dev/null || true
+# describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
+describe_nodes() {
+  local file code line pod
+  observe "$1" || [[ -n $file ]] || return 0
+  use_cluster "$1"
+  while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
+  pod=$(running_pods '' 0 | tail -n 1)
+  if [[ -n $pod ]]; then
+    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | sed -n '$s/^/  /p' || true
   fi
 }
-describe_node() {
+
+# describe_pod LINE: one of pods().
+describe_pod() {
   local index name phase host code waits
   IFS='|' read -r index name phase host code waits <<<"$1"
-  printf 'node %s  pod %s %s%s%s' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}"
-  if [[ -n $waits ]]; then printf ': %s' "$waits"; fi
+  printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
 }
 
-# last_step RUN: from the metrics on the storage, while a pod is there to read them.
-last_step() {
-  local pod
-  use_cluster "$1" 2>/dev/null || return 0
-  pod=$(running_pods '' 0 | tail -n 1)
-  if [[ -z $pod ]]; then return; fi
-  k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | sed -n '$s/^/  /p' || true
+# describe_reason RUN, describe_next RUN: why it has failed, and what goes on with it.
+describe_reason() {
+  local file code
+  if observe "$1" || [[ $code == @(0|130|) ]]; then return; fi
+  printf '  reason: %s\n' "$(run_reason "$1")"
+}
+describe_next() {
+  local file code
+  if observe "$1" || [[ $code != @(1|69|75) ]]; then return; fi
+  printf '  go on with: %q --resume %q\n' "$artifact/submit.sh" "$(basename -- "$1")"
+}
+
+# may_still_run RUN: why clean.sh may not remove it yet, in words.
+may_still_run() {
+  if is_live "$1"; then echo "$kind $object is live in $(where_it_is)"; fi
+}
+
+# erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
+erase() {
+  local id
+  id=$(basename -- "$1")
+  if [[ -n $(job_file "$1") ]]; then
+    use_cluster "$1"
+    if [[ -z ${has_pod:-} ]]; then lone_pod && has_pod=yes; fi
+    k exec "$object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
+  fi
+  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
 
 # storage_of RUN: its folder in the pods.
@@ -333,7 +357,7 @@ trial() {
   create_objects "-$1" "$1" "$id" ''
   while look "-$1" && ! has_ended; do
     if ((SECONDS >= until)); then
-      pods "-$1" | while IFS= read -r line; do echo "  $(describe_node "$line")"; done
+      pods "-$1" | while IFS= read -r line; do describe_pod "$line"; done
       die 1 "the pods have not ended after $((start_timeout_s + 300)) s"
     fi
     sleep 1

@@ -32,7 +32,7 @@ source "$artifact/lib/jobc_trainer/rt/run.sh"
 
 job_name=efa
 nodes=2
-export JOBC_NODE_LIST='efa-bffeda3e-[0-1]'
+export JOBC_NODE_LIST='efa-48ea33a7-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == smoke ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.smoke/$JOBC_RUN_ID; fi
