@@ -35,20 +35,12 @@ nodes=2
 export JOBC_NODE_LIST='efa-48ea33a7-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
-if [[ $payload == smoke ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.smoke/$JOBC_RUN_ID; fi
+if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
 if [[ -n $JOBC_FORK_OF ]]; then JOBC_FORK_OF=$JOBC_RUN_ROOT/$job_name/$JOBC_FORK_OF; fi
 project=$image_folder
 
-# ---- other payloads
+# ---- a shell
 
-if [[ $payload == preflight ]]; then
-  try "create the folder $JOBC_RUN_ROOT" mkdir -p -- "$JOBC_RUN_ROOT"
-  if [[ $PWD == / ]]; then cd -- "$JOBC_RUN_ROOT"; fi
-  code=0
-  JOBC_RUN_DIR='' bash "$artifact/node.sh" "$JOBC_NODE_RANK" preflight 2>&1 || code=$?
-  echo "jobc: exit of the payload: $code"
-  exit
-fi
 if [[ $payload == shell ]]; then
   if [[ -d $JOBC_RUN_DIR/artifact ]]; then
     artifact=$JOBC_RUN_DIR/artifact/$(last_attempt "$JOBC_RUN_DIR")
@@ -70,15 +62,15 @@ done
 init_from=$(key "$run/state/run" init_from)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 
-if [[ $payload == smoke ]]; then
+# A check says its code and ends well, so that no pod is deleted with its output; the run folder goes when all are good.
+if [[ $payload == @(smoke|preflight) ]]; then
   code=0
-  bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" smoke || code=$?
-  if ((code == 0 && JOBC_NODE_RANK == 0)); then
-    for ((tries = 30; tries > 0; tries--)); do
-      if (($(find "$run/exit/$attempt" -name 'node_*' | wc -l) == nodes)); then rm -rf -- "$run" && break; fi
-      sleep 1
-    done
-  fi
+  bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" "$payload" 2>&1 || code=$?
+  if ((code == 0)); then touch -- "$run/state/.good_$JOBC_NODE_RANK"; fi
+  for ((tries = 30; JOBC_NODE_RANK == 0 && tries > 0; tries--)); do
+    if (($(find "$run/state" -name '.good_*' | wc -l) == nodes)); then rm -rf -- "$run" && break; fi
+    sleep 1
+  done
   echo "jobc: exit of the payload: $code"
   exit
 fi

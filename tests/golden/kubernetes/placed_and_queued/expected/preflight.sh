@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# preflight.sh: will the cluster take job Placed.Job, and are the nodes that it would get ready? Starts no training.
+# preflight.sh: will the cluster take job Placed.Job, and are the nodes that it would get alike and ready? Starts no training.
 # usage: preflight.sh [--queue-only]
 #   --queue-only  only ask the cluster whether it would take the job; start no pods
 #   exit 0 = ready, 1 = some check failed
@@ -25,4 +25,6 @@ else
   exit 1
 fi
 if [[ -n $only ]]; then exit; fi
-trial preflight
+source "$artifact/lib/jobc_trainer/rt/table.sh"
+mapfile -t ranks < <(seq 0 1)
+trial preflight | { grep -v '^[0-9]*: jobc: ' || true; } | table "${ranks[@]}"

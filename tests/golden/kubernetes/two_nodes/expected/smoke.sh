@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # smoke.sh: can the pods that job two would get talk to each other? A real collective, in seconds.
 # usage: smoke.sh
-#   exit 0 = yes; its run folder, .smoke/ in the folder of all runs, is kept only when it fails
+#   exit 0 = yes; its run folder, below .checks/ in the folder of all runs, is kept only when it fails
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
