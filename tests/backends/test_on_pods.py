@@ -94,7 +94,7 @@ class Job:
         label = "jobc/job"
         job = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
         assert job is not None
-        found = [pod for pod in self.runner.pods(phase) if pod["metadata"]["labels"].get(label) == job[1]]
+        found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == job[1]]
         return [pod["metadata"]["name"] for pod in found]
 
 
@@ -226,3 +226,26 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None: 
     code, said = job("smoke.sh")
     assert code == 0 and "all-reduce" in said, said
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
+
+
+def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 0")
+    for _ in range(2):
+        assert job("submit.sh", "--wait", "--replace")[0] == 0
+    newest = max(job.storage.glob("runs/*/*"))
+    code, said = job("clean.sh", "--keep", "1", "--yes")
+    assert code == 0 and "removed" in said, said
+    assert list(job.storage.glob("runs/*/*")) == [newest]
+    assert job("status.sh", "--all")[1].split()[0] == newest.name
+
+
+def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 200")
+    ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK in $PWD"; exit 3')
+    code, said = job("shell.sh", *ask)
+    assert code == 3 and "node 0 in /shared" in said, said
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    code, said = job("shell.sh", "--node", "1", *ask)
+    assert code == 3 and "node 1 in /shared" in said, said
+    assert job("stop.sh", "--now")[0] == 0

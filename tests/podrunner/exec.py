@@ -39,7 +39,7 @@ def serve_exec(handler: BaseHTTPRequestHandler, pod: Running, query: dict[str, l
         ]
         for thread in copies:
             thread.start()
-        threading.Thread(target=_feed, args=(handler, process), daemon=True).start()
+        threading.Thread(target=_feed, args=(handler, lock, process), daemon=True).start()
         for thread in copies:
             thread.join()
         code = process.wait()
@@ -74,12 +74,17 @@ def _send(handler: BaseHTTPRequestHandler, lock: threading.Lock, channel: int, d
         handler.wfile.flush()
 
 
-def _feed(handler: BaseHTTPRequestHandler, process: subprocess.Popen[bytes]) -> None:
+def _feed(handler: BaseHTTPRequestHandler, lock: threading.Lock, process: subprocess.Popen[bytes]) -> None:
     """Messages of the client to the command's standard input, until it closes either."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
-        while (message := _receive(handler.rfile)) is not None:
-            if message[:1] == bytes([CLOSE]):
+        while (received := _receive(handler.rfile)) is not None:
+            is_ping, message = received
+            if is_ping:  # kubectl asks now and then, and leaves when nobody answers
+                with lock:
+                    handler.wfile.write(b"\x8a" + bytes([len(message)]) + message)
+                    handler.wfile.flush()
+            elif message[:1] == bytes([CLOSE]):
                 process.stdin.close()
             elif message[:1] == bytes([STDIN]):
                 process.stdin.write(message[1:])
@@ -87,8 +92,8 @@ def _feed(handler: BaseHTTPRequestHandler, process: subprocess.Popen[bytes]) -> 
         process.kill()  # the client has gone
 
 
-def _receive(stream: IO[bytes]) -> bytes | None:
-    """One message of a client, which masks it; None at the end."""
+def _receive(stream: IO[bytes]) -> tuple[bool, bytes] | None:
+    """Whether it is a ping, and one message of a client, which masks it; None at the end."""
     head = stream.read(2)
     if len(head) < 2 or head[0] & 0x0F == 8:
         return None
@@ -97,4 +102,4 @@ def _receive(stream: IO[bytes]) -> bytes | None:
         length = int.from_bytes(stream.read(2 if length == 126 else 8), "big")
     mask = stream.read(4)
     data = stream.read(length)
-    return bytes(byte ^ mask[i % 4] for i, byte in enumerate(data))
+    return head[0] & 0x0F == 9, bytes(byte ^ mask[i % 4] for i, byte in enumerate(data))

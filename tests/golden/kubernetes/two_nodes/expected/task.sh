@@ -46,7 +46,8 @@ if [[ $payload == shell ]]; then
     artifact=$JOBC_RUN_DIR/artifact/$(last_attempt "$JOBC_RUN_DIR")
   else
     JOBC_RUN_DIR=''
-    if [[ $PWD == / ]]; then cd -- "$JOBC_RUN_ROOT"; fi
+    export JOBC_HEAD_ADDR=127.0.0.1 # there is no node 0 to ask
+    if [[ $PWD == / ]]; then mkdir -p -- "$JOBC_RUN_ROOT" && cd -- "$JOBC_RUN_ROOT"; fi
   fi
   exec bash "$artifact/node.sh" "$JOBC_NODE_RANK" shell "${@:2}"
 fi
