@@ -49,7 +49,8 @@ prepare_attempt() {
   if [[ -d $copy ]]; then return; fi
   rm -rf -- "$unfinished_copy"
   mkdir -p -- "$unfinished_copy"
-  cp -R -- "$artifact/." "$unfinished_copy" && mv -T -- "$unfinished_copy" "$copy" || die 1 "cannot copy the artifact to $copy"
+  try "copy the artifact to $unfinished_copy" cp -R -- "$artifact/." "$unfinished_copy"
+  try "move it to $copy" mv -T -- "$unfinished_copy" "$copy"
 }
 
 # begin_next_attempt NODE SUBMISSION MOST_REQUEUES: this node has been in `attempt` before.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clean.sh: remove old runs of job set. Lists them first, with age.
+# clean.sh: remove old runs of job all_again. Lists them first, with age.
 # usage: clean.sh [--keep N] [--yes]
 #   --keep N            the N newest runs stay, else keep_runs of the spec. So does each one that may still be running
 #   --yes               do it; else this asks at a terminal, and only lists elsewhere
@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 keep_runs=0 # 0: not chosen
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
-# engine.sh: what is Kubernetes' own in job set: takes the place of functions of run.sh of the same name.
+# engine.sh: what is Kubernetes' own in job all_again: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. On this machine a run is a record: the artifact that was sent, the object that was made of it in
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=set-9d672105 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=all-again-cb0b9a83 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# logs.sh: what a run of job set printed.
+# logs.sh: what a run of job all_again printed.
 # usage: logs.sh [--run ID] [--node N | --rank N] [--follow]
 #   --run ID  that run; else the newest
 #   --node N  the console of node N, instead of that of node 0
@@ -9,7 +9,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 run_id='' node='' rank='' follow=''
 while (($#)); do

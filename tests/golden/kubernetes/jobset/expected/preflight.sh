@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# preflight.sh: will the cluster take job set, and are the nodes that it would get alike and ready? Starts no training.
+# preflight.sh: will the cluster take job all_again, and are the nodes that it would get alike and ready? Starts no training.
 # usage: preflight.sh [--queue-only]
 #   --queue-only  only ask the cluster whether it would take the job; start no pods
 #   exit 0 = ready, 1 = some check failed
@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 only=''
 case ${1:-} in

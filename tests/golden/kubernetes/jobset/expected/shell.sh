@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# shell.sh: a shell, or one command, in a pod of a run of job set, in the environment of its ranks.
+# shell.sh: a shell, or one command, in a pod of a run of job all_again, in the environment of its ranks.
 # usage: shell.sh [--run ID] [--node N] [-- COMMAND ARGUMENT…]
 #   --run ID  beside that run; else beside the live one, or in a pod of its own, without GPUs, when none is live
 #   --node N  on its node N; else on node 0
@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 run_id='' node=0
 while (($#)); do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# status.sh: how a run of job set is doing: nodes, exit code in words, last step and loss, logs.
+# status.sh: how a run of job all_again is doing: nodes, exit code in words, last step and loss, logs.
 # usage: status.sh [--run ID] [--all]
 #   --run ID  that run; else the newest
 #   --all     one line for each run
@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 run_id='' all=''
 while (($#)); do

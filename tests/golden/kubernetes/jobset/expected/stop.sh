@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# stop.sh: end a run of job set for good: it saves, ends with 0, and nobody starts it again.
+# stop.sh: end a run of job all_again for good: it saves, ends with 0, and nobody starts it again.
 # usage: stop.sh [--run ID] [--now]
 #   --run ID  that run; else the one that is live
 #   --now     kill it at once: what came after its last checkpoint is lost
@@ -7,7 +7,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 grace_s=60
 

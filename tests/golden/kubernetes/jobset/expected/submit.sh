@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# submit.sh: send job set to a Kubernetes cluster, as a new run or as the next attempt of one.
+# submit.sh: send job all_again to a Kubernetes cluster, as a new run or as the next attempt of one.
 # usage: submit.sh [--wait] [--replace] [--resume ID | --fork ID] [--run-id ID]
 #   --wait       wait for its end; the exit code is the job's
 #   --replace    first remove what an ended run of this same job left in the cluster: its pods and their logs
@@ -11,7 +11,7 @@
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
-this_job set runs
+this_job all_again runs
 
 how='' replace='' resume='' fork='' run_id=''
 while (($#)); do

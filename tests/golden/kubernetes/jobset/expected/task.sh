@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# task.sh: one pod of job set: finds its attempt of the run on the shared storage, then becomes node.sh.
+# task.sh: one pod of job all_again: finds its attempt of the run on the shared storage, then becomes node.sh.
 # usage: task.sh [train|smoke|preflight|shell] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
 #   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
 
@@ -30,9 +30,9 @@ source "$artifact/lib/jobc_trainer/rt/run.sh"
 
 # ---- what the pod knows, in jobc's words
 
-job_name=set
+job_name=all_again
 nodes=4
-export JOBC_NODE_LIST='set-9d672105-node-0-[0-3]'
+export JOBC_NODE_LIST='all-again-cb0b9a83-node-0-[0-3]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
