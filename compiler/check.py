@@ -141,7 +141,7 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
             "JC2009",
             f"container={spec.container.kind} needs an image",
             because,
-            "container=none",
+            "image=pytorch/pytorch:2.9.0" if spec.container.kind == "pod" else "container=none",
             key="image",
         )
 

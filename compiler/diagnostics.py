@@ -60,15 +60,14 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known words most like `word`, best first; empty when none is close."""
     import difflib  # here, because most compiles need no suggestion
 
-    candidates = sorted(set(known))
-    leaves = [key.rsplit(".", 1)[-1] for key in candidates]
-    leaf = word.rsplit(".", 1)[-1]
-    by_leaf = [key for key, end in zip(candidates, leaves, strict=True) if end == leaf]
-    close = by_leaf + difflib.get_close_matches(word, candidates, n=limit, cutoff=0.6)
-    if not close:  # `step` for loop.steps
-        ends = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.8)
-        close = [key for key, end in zip(candidates, leaves, strict=True) if end in ends]
-    return list(dict.fromkeys(close))[:limit]
+    def likeness(key: str) -> float:
+        """Of the whole key, or a little less for its last part: `step` is more like loop.steps than like site."""
+        ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
+        whole = difflib.SequenceMatcher(None, key, word).ratio()
+        return max(whole + 0.1 if whole >= 0.6 else 0, ends if ends >= 0.8 else 0)
+
+    scores = {key: likeness(key) for key in known}
+    return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]
 
 
 def alternatives(values: Iterable[str]) -> str:

@@ -146,7 +146,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         *check.check_training(plan, partial(_blamed, composed, values)),
         *(unread(composed, spec.command, table, values, request.strict) if spec.command else ()),
         *capabilities.check_scopes(plan, backend),
-        *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
+        *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]
     with _of_plugin(chosen, "check"):
         found += backend.check(plan, options)
@@ -280,18 +280,21 @@ def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Re
     return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
 
 
-def _able(name: str) -> Any:
-    """demand -> names of the other backends that honour it; a plugin that cannot be imported is passed over."""
+def _able(backend: Backend) -> Callable[[Demand], list[str]]:
+    """Names of the other backends that honour a demand, first those most like this one.
+
+    A plugin that cannot be imported is passed over.
+    """
 
     def able(demand: Demand) -> list[str]:
         found = []
         for other in find_plugins().values():
             try:
-                if other.name != name and not capabilities.refused(other.load(), demand):
-                    found.append(other.name)
+                if other.name != backend.name and not capabilities.refused(other.load(), demand):
+                    found.append((-len(other.load().honours.items() & backend.honours.items()), other.name))
             except CompileError:
                 continue
-        return found
+        return [name for _, name in sorted(found)]
 
     return able
 

@@ -81,8 +81,8 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             "setup",
             Setup,
             kind=lambda s: s.python.kind,
-            outside=lambda s: module_lines(s) if s.container.kind != "none" else (),
-            lines=lambda s: (*(module_lines(s) if s.container.kind == "none" else ()), *activation(s)),
+            modules=module_lines,
+            lines=activation,
             python=lambda s: s.python.interpreter,
         ),
         container=low.make(

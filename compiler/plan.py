@@ -97,13 +97,13 @@ class Secret:
 class Setup:
     """The Python environment of the ranks.
 
-    outside: complete bash lines run on the node before its container is entered; () without one
-    lines:   the same, where the ranks start: in the container, if there is one
+    modules: complete bash lines that load environment modules: on the node, before its container is entered
+    lines:   those that activate it, where the ranks start: in the container, if there is one
     python:  the interpreter
     """
 
     kind: str = _must("none")
-    outside: tuple[str, ...] = _given()
+    modules: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
     python: Word = _given()
 

@@ -34,7 +34,7 @@ class RuntimeVar(Enum):
     ATTEMPT = "0 for the first start of a run, one more for each requeue or resume"
     NODE_RANK = "0 to nodes - 1"
     HEAD_ADDR = "host name or address of node 0"
-    HEAD_PORT = "TCP port of the rendezvous on node 0; 0 lets the only node choose"
+    HEAD_PORT = "TCP port of the rendezvous on node 0; 0 lets node 0 choose"
 
     @property
     def variable(self) -> str:

@@ -42,7 +42,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_NODE_RANK", "backend", "index", "this node among the nodes of the job"),
     Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job, as people read them: node[1-4]"),
     Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
-    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node.sh chooses, one node only"),
+    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses and tells the others"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),

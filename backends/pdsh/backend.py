@@ -1,6 +1,6 @@
 """pdsh: one command starts all nodes, and a supervisor on each that does not need the connection. Or clush.
 
-Emits  hosts.txt, task.sh, engine.sh and the verbs
+Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
 Launch ./submit.sh
 Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
 """
@@ -21,11 +21,12 @@ from .._shared import hosts
 
 @dataclass(frozen=True)
 class PdshOptions:
-    """client: the program; fanout: connections at once; connect_timeout: seconds."""
+    """client: the program; fanout: connections at once; connect_timeout: seconds; host_keys: known | new."""
 
     client: Literal["pdsh", "clush"]
     fanout: Count
     connect_timeout: Duration
+    host_keys: Literal["known", "new"]
 
 
 class PdshBackend:

@@ -1,4 +1,4 @@
-"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4307."""
+"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4306."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def check(plan: LaunchPlan) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "JC4331", f"image {image} is not an absolute path", because, "image=/shared/NAME.sqsh", key="image"
         )
-    if plan.setup.outside:
+    if plan.setup.modules:
         because = (
             "Slurm makes the container before anything of the job runs on the node, and there are no modules inside"
         )

@@ -1,6 +1,6 @@
 """ssh: one connection per host starts its node, and a supervisor there that does not need the connection.
 
-Emits  hosts.txt, task.sh, engine.sh and the verbs
+Emits  hosts.txt, task.sh, client.sh, engine.sh and the verbs
 Launch ./submit.sh
 Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 """

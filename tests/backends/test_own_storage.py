@@ -205,7 +205,7 @@ def test_rsync_sends_what_the_last_run_did_not_have(rack: Cluster) -> None:
 def test_preflight_smoke_and_shell_leave_nothing(rack: Cluster) -> None:
     job = make(rack, "checks", "ssh", "nodes=2", "launcher=spawn", command=("program.py", "-", "0"))
     code, said = job("preflight.sh")
-    assert "node2: ok    python" in said, said
+    assert "ok    node[1-2]  python 3" in said, said
     code, said = job("smoke.sh")
     assert code == 0, said
     assert not [f for host in rack.hosts for f in host.outside(job.project).glob("runs/job/*")]

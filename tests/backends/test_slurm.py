@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +94,10 @@ def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Pat
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
     start(job, SRUN)
-    (seen, *_) = cluster.nodes[1].processes(victim)
+    port = re.findall(r"^port=(\d+)", read(job.run / "state/link"), re.MULTILINE)[0]
+    linked = f"ss --no-header --tcp state established 'sport = :{port}'"
+    wait_for(lambda: len(cluster.nodes[0].run(linked).stdout.splitlines()) == 2, "links to two nodes")
+    (seen, *_) = cluster.nodes[1].processes(rf"^\S+ -I -S \S+/{victim} ")  # others have it among their arguments
     cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
     wait_for(lambda: not cluster.processes("program.py|supervise.py|spawn.py"), "an end of all", 100)
     cluster.wait_idle()
@@ -117,6 +122,31 @@ def test_an_allocation_without_room_for_the_tasks_is_refused(cluster: Cluster, t
     code, _, said = in_allocation(job, "--ntasks=8", "--here")  # seven on one node, one on the other
     assert code == 65 and "this job needs 2(x2)" in said, said
     assert "failed (exit 65" in job("status.sh")[1]
+
+
+def test_a_run_in_an_allocation_is_its_own_step_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """Of an allocation that has been requeued itself: it ends, goes on and ends, and what else is in there stays."""
+    words = ("nodes=2", "procs=2", "cpus=4", "lifecycle.max_requeues=0")
+    job = make(cluster, tmp_path / "job", SPAWN, *words, command=("program.py", "-", "300"))
+    live = f"until squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/status.sh) == *live* ]]; do sleep 0.2; done"
+    ranks = 'until (($(grep -c "^up$" runs/job/one/logs/rank_03.log) == attempts)); do sleep 0.2; done'
+    inside = f"""
+        export SLURM_RESTART_COUNT=1
+        srun --overlap --nodes=1 --ntasks=1 sleep 300 &
+        for attempts in 1 2; do
+            if ((attempts == 1)); then words='--run-id one'; else words='--resume one'; fi
+            {job.artifact}/submit.sh --here $words &
+            {live}; {ranks} 2>/dev/null
+            {job.artifact}/stop.sh
+            wait $!; echo "here: $?"
+            {job.artifact}/status.sh
+        done
+        squeue --steps --noheader --jobs=$SLURM_JOB_ID --format='own: %j'
+        scancel $SLURM_JOB_ID"""
+    command = ["timeout", "60", "salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "bash", "-c", inside]
+    said = job.cluster.login.run(command, cwd=job.project, timeout_s=70).stdout
+    assert said.count("here: 0") == 2 and said.count(": stopped by stop.sh or Ctrl-C (exit 0)") == 4, said
+    assert "attempt 1: stopped" in said and "own: sleep" in said, said
 
 
 def in_allocation(job: Job, tasks: str, options: str) -> tuple[int, str, str]:
@@ -147,6 +177,16 @@ def test_the_notice_of_the_limit_requeues_at_most_so_often(cluster: Cluster, tmp
     assert "stopped early (exit 75)" in job("status.sh")[1]
     assert read(job.run / "logs" / f"slurm-{number}.log").count("exit 75: stopped early") >= 2  # one log, appended
     assert done(job)[-1][0] == 1
+
+
+def test_the_limit_of_the_partition_gives_notice_too(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    main = "PartitionName=main Nodes=ALL Default=YES DefaultTime=1 MaxTime=1"
+    cluster = make_cluster(Shape(nodes=2, partitions=(main,)))
+    job = steps(cluster, tmp_path / "job", SPAWN)
+    assert "TimeLimit=00:01:00" in state(cluster, submitted(job))
+    wait_for(lambda: done(job)[-1][0] == 1, "the second attempt", 100)
+    goes_on(job, 2)
+    assert job("stop.sh")[0] == 0
 
 
 def test_a_job_started_by_sbatch_itself_goes_on_in_its_run(cluster: Cluster, tmp_path: Path) -> None:
@@ -216,6 +256,68 @@ def test_a_job_waits_for_another_and_says_so(cluster: Cluster, tmp_path: Path) -
     assert "the jobs in queue.after have not ended" in job("status.sh")[1]
     wait_for(lambda: "it will never start" in job("status.sh")[1], "the end of the first job")
     assert job("stop.sh")[0] == 0
+
+
+# ---- when Slurm does not answer -------------------------------------------------------------------------------------
+
+SILENT = """#!/bin/bash
+if [[ ! -e {down} ]]; then exec /usr/bin/squeue "$@"; fi
+echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2
+exit 1
+"""
+
+
+def path_with_silence(folder: Path) -> tuple[str, Path]:
+    """A PATH, and the file that silences the controller for squeue while it exists."""
+    down, squeue = folder / "down", folder / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(SILENT.format(down=down))
+    squeue.chmod(0o755)
+    return f"{squeue.parent}:/usr/local/bin:/usr/bin:/bin", down
+
+
+def held(cluster: Cluster, project: Path) -> Job:
+    """Queued, with a secret, and not started before somebody releases it."""
+    words = ("nodes=2", "backend.directives=[--hold]", "secrets.T=env:T")
+    job = make(cluster, project, SPAWN, *words, command=("program.py", "-", "1"))
+    code, said = job("submit.sh", T="abc")
+    assert code == 0, said
+    return job
+
+
+def test_a_silent_controller_is_no_end_of_a_run(cluster: Cluster, tmp_path: Path) -> None:
+    job = held(cluster, tmp_path / "job")
+    path, down = path_with_silence(tmp_path)
+    down.touch()
+    why = "Slurm does not answer: Unable to contact slurm controller (connect failure)"
+    code, said = job("clean.sh", "--keep", "0", "--yes", PATH=path)
+    assert code == 0 and f"run {job.run.name} stays: {why}" in said, said
+    for script, *words in (["submit.sh", "--resume", job.run.name], ["stop.sh"], ["logs.sh", "--follow"]):
+        code, said = job(script, *words, PATH=path, T="abc")
+        assert code == 1 and said.startswith(f"error: {why}\n"), said
+    assert f"attempt 0: not known, for {why}" in job("status.sh", PATH=path)[1]
+    assert not (job.run / "control" / "STOP").exists() and len(cluster.jobs()) == 1
+    assert list(cluster.login.home.glob(".jobc/secrets/*"))
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh before it had started" in said, said
+    assert not list(cluster.login.home.glob(".jobc/secrets/*"))
+
+
+def test_who_follows_waits_until_the_controller_is_back(cluster: Cluster, tmp_path: Path) -> None:
+    job = held(cluster, tmp_path / "job")
+    path, down = path_with_silence(tmp_path)
+    log = tmp_path / "log"
+    command = f"PATH={path} {job.artifact}/logs.sh --follow >{log} 2>&1; echo ended $? >>{log}"
+    follower = cluster.login.popen(command)
+    time.sleep(2)
+    down.touch()
+    wait_for(lambda: "asking again" in read(log), "a question without an answer")
+    time.sleep(1)
+    assert "ended" not in read(log)
+    down.unlink()
+    assert job("stop.sh")[0] == 0
+    wait_for(lambda: "ended 0" in read(log), "the end")
+    follower.wait(10)
 
 
 # ---- what Slurm refuses ---------------------------------------------------------------------------------------------
@@ -300,21 +402,28 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
     cluster.login.run(["scancel", "--batch", "--signal=USR2", f"{array}_3"], check=True)
     wait_for(lambda: "1 " in read(last / "steps_1").splitlines()[-1][:2], "its second attempt")
     assert all(read(run / "steps_1").splitlines()[-1].startswith("0 ") for run in runs if run != last)
+    ended = tmp_path / "ended"
+    follower = cluster.login.popen(f"{last}/artifact/1/logs.sh --follow >/dev/null 2>&1; echo $? >{ended}")
+    time.sleep(3)
+    assert not ended.exists()
     code, said = job("stop.sh")
     assert code == 0 and said.count("stopped by stop.sh") == 4, said
+    follower.wait(20)
+    assert read(ended) == "0\n"
     assert not cluster.jobs() and not cluster.processes("steps.py|supervise.py")
 
 
 def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_path: Path) -> None:
-    words = ("launcher=spawn", "env.S=0,1,2", "backend.array_limit=1")
+    words = ("launcher=spawn", "env.S=0,1,2", "backend.array_limit=1", "secrets.T=env:T")
     job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
-    assert job("submit.sh")[0] == 0
+    assert job("submit.sh", T="abc")[0] == 0
     wait_for(lambda: bool(cluster.processes("program.py")), "the first point")
     assert "other points of the sweep come first" in job("status.sh")[1]
     code, said = job("stop.sh")
     assert code == 0 and said.count("stopped by stop.sh") == 3, said
     assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1
     assert not cluster.jobs()
+    assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 
 
 def test_a_sweep_that_slurm_refuses_leaves_nothing(cluster: Cluster, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ HINTS_THAT_COMPILE = [
     ["env.OMP_NUM_THREADS=4"],
     ["secrets.T=env:T", "env.T=x"],
     ["container=docker"],
-    ["launcher=spawn", "lifecycle.max_restarts=1"],
+    ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
     ["env=venv", "python.path=null"],
     ["nodes=2"],
     ["launcher=srun"],

@@ -159,12 +159,12 @@ def test_every_key_of_text_keeps_it(text: str, tmp_path: Path) -> None:
     lines = [f"{key}: {text}" for key in ("image", "gpu_type")]
     lines += [
         f"labels: {{x: '{text}'}}",
-        f"network:\n  interface: {text}",
+        f"container:\n  workdir: {text}",
         f"queue:\n  name: {text}\n  priority: {text}",
     ]
     (tmp_path / "cluster").mkdir()
     (tmp_path / "cluster" / "mine.yaml").write_text("\n".join(["# @package _global_", *lines]), encoding="utf-8")
-    keys = ("image", "gpu_type", "labels.x", "network.interface", "queue.name", "queue.priority")
+    keys = ("image", "gpu_type", "labels.x", "container.workdir", "queue.name", "queue.priority")
     for spec, diagnostics in (
         convert_job(("cluster=mine",), tmp_path),
         convert_job(tuple(f"{k}={text}" for k in keys)),

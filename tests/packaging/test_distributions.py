@@ -43,7 +43,7 @@ def test_wheel_holds_every_file_of_the_packages_and_compiled_templates_beside(ch
     compiled = {name for name in held if "/__compiled__/" in name}
     assert held - compiled == package_files(checkout)
     assert {name.split("/__compiled__/")[0] for name in compiled} == {
-        str(Path(name).parent) for name in held if name.endswith(".j2")
+        f"{name.split('/templates/')[0]}/templates" for name in held if name.endswith(".j2")
     }
 
 

@@ -52,7 +52,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "uses_trainer": False,
         "env": {},
         "secrets": {},
-        "setup": {"kind": "none", "lines": (), "python": sys.executable},
+        "setup": {"kind": "none", "modules": (), "lines": (), "python": sys.executable},
         "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20},
         "run": {"root": "runs", "keep": 0, "data": None, "storage": "shared"},
         "resources": {"shm_bytes": None},

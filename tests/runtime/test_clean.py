@@ -47,7 +47,7 @@ def test_it_lists_and_removes_nothing_until_told(finished):
     code, output = finished.run("clean.sh", "--keep", "2")
     assert code == 0 and names(finished) == [*FOUR], output
     assert re.match(
-        r"b +0 min old +\d+K  done \(exit 0\)\na +0 min old +\d+K  done \(exit 0\)\ntogether \d+K\n", output
+        r"b +0 min old +\d+K  done \(exit 0\)\na +0 min old +\d+K  done \(exit 0\)\ntogether [\d.]+[KM]\n", output
     )
     assert output.endswith("nothing was removed; --yes removes it\n")
     code, output = finished.run("clean.sh", "--keep", "2", "--yes")

@@ -22,7 +22,7 @@ def nodes(tmp_path: Path) -> Iterator[list[Links]]:
     folders = [RunFolder(tmp_path / str(node), 0) for node in range(3)]
     for folder in folders:
         (folder.path / "state").mkdir(parents=True)
-    hub = Hub(folders[0], 0)
+    hub = Hub(folders[0], 0, 3)
     for folder in folders[1:]:
         folder.link_state.write_bytes(folders[0].link_state.read_bytes())
     made = [hub, *(Spoke(folders[node], node, "127.0.0.1") for node in (1, 2))]

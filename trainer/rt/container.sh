@@ -79,7 +79,7 @@ start_ticks() {
 
 # reason TEXT, remedy TEXT: the line in which a runtime says what is wrong, and what to do about it.
 reason() {
-  grep -m 1 -E 'rror|FATAL' <<<"$1" || head -n 1 <<<"$1"
+  grep -m 1 -E 'rror|FATAL' <<<"$1" || grep -m 1 . <<<"$1"
 }
 remedy() {
   case $1 in

@@ -6,7 +6,7 @@ nodes that do not see the folder in which they were left.
 
 In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
 Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and are not heard any more
-A node that never gets through loses nothing else: it is not missed, and the job goes on.
+A node that never gets through loses nothing else: it is not missed here, and the job goes on.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between two tries to connect
 GOODBYE_S = 5.0  # for the other side to have read the last words
+JOIN_S = 30.0  # a node that fails at once waits so long for the others to start, and to hear of it
 
 
 class Links(threading.Thread):
@@ -41,7 +42,8 @@ class Links(threading.Thread):
         super().__init__(daemon=True, name="links")
         self.run_folder, self.node = run, node
         self.lost: dict[int, str] = {}  # node -> its host
-        self._hosts: dict[int, str] = {}  # of the nodes that were heard
+        self.met: set[int] = set()  # nodes that were heard once
+        self._hosts: dict[int, str] = {}  # of those
         self._heard: dict[int, float] = {}  # node -> when, monotonic seconds; those that have ended are not watched
         self._marks: dict[str, Message] = {}
         self._links: list[Link] = []
@@ -190,8 +192,9 @@ def _is_earlier(mark: Message, known: Message) -> bool:
 class Hub(Links):
     """The side of node 0. Listens from the moment it is made; OSError when it cannot."""
 
-    def __init__(self, run: RunFolder, node: int) -> None:
+    def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
         super().__init__(run, node)
+        self._nodes = nodes
         self._token = secrets.token_hex(16)
         both = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if both else socket.AF_INET
@@ -218,6 +221,7 @@ class Hub(Links):
             if earlier.node == node:
                 earlier.is_open = False
         link.node = node
+        self.met.add(node)
         self._hosts[node] = str(message.get("host"))
         self._heard[node] = link.heard
         link.send(welcome=True)
@@ -231,6 +235,8 @@ class Hub(Links):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
+        if self._marks and len(self.met) < self._nodes - 1 and time.monotonic() < deadline + JOIN_S:
+            return False
         return not (self._heard.keys() - self.lost.keys())
 
 
@@ -245,7 +251,8 @@ class Spoke(Links):
         self._next_try, self._pause_s = 0.0, TICK_S
 
     def _connect(self) -> None:
-        if self._links or self._ending.is_set() or self._head_has_ended or time.monotonic() < self._next_try:
+        is_done = self._head_has_ended or (self._ending.is_set() and not self._marks)
+        if self._links or is_done or time.monotonic() < self._next_try:
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
@@ -262,14 +269,21 @@ class Spoke(Links):
             link.send(node=self.node, host=os.uname().nodename, proof=answer)
         elif message.get("welcome"):
             link.node = 0
+            self.met.add(0)
             self._heard[0] = link.heard
             self._pause_s = TICK_S
+            self._tell_marks()
+            if self._ending.is_set():
+                link.send(ended=True)
 
     def _on_end(self, link: Link) -> None:
         super()._on_end(link)
         self._head_has_ended = True
 
     def _may_leave(self, deadline: float) -> bool:
+        told = any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
+        if self._marks and not (told or self._head_has_ended) and time.monotonic() < deadline + JOIN_S:
+            return False
         self._next_beat = float("inf")
         for link in self._links:
             with contextlib.suppress(OSError):

@@ -19,7 +19,16 @@ take_back() {
 
 # keep_run: from here on the folder is a run, which stays when this script ends. For one that queues the job and returns.
 keep_run() {
+  note_resume
   unfinished=''
+}
+
+# note_resume: what to type to go on with `run`, for status.sh and for the last words of a run.
+note_resume() {
+  local id=${run##*/}
+  if [[ -n ${JOBC_RUN_ROOT:-}$moved ]]; then id=$run; fi
+  { printf 'command=%q --resume %q\n' "$artifact/submit.sh" "$id" >"$run/state/resume"; } 2>/dev/null ||
+    die 1 "cannot write $run/state/resume" 'is the disk full?'
 }
 
 # create_run [ID]: a new run folder in `run`, for attempt 0.
@@ -49,7 +58,7 @@ create_run() {
 # create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
   local folder=${1:-${TMPDIR:-/tmp}}
-  run=$(mktemp -d "$folder/jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder" 'check permissions and free space, or set JOBC_RUN_ROOT to another folder'
+  run=$(mktemp -d "$folder/.jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder" 'check permissions and free space, or set JOBC_RUN_ROOT to another folder'
   unfinished=$run
   attempt=0
   copy_artifact
@@ -57,7 +66,7 @@ create_temporary_run() {
 }
 
 keep_temporary_run() {
-  keep_run
+  unfinished=''
 }
 
 # copy_artifact: this artifact, read-only, as that of the attempt.
@@ -142,10 +151,6 @@ check_start() {
 # start_run DETACH: becomes the node script of `run`; with DETACH in the background, and waits until it is up.
 start_run() {
   local node file=$run/state/node_00 copy=$run/artifact/$attempt
-  local id=$JOBC_RUN_ID
-  if [[ -n ${JOBC_RUN_ROOT:-}$moved ]]; then id=$runs/$id; fi
-  { printf 'command=%q --resume %q\n' "$artifact/submit.sh" "$id" >"$run/state/resume"; } 2>/dev/null ||
-    die 1 "cannot write $run/state/resume" 'is the disk full?'
   printf 'run %s in %q\n' "$JOBC_RUN_ID" "$run"
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
   keep_run

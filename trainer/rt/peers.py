@@ -3,7 +3,8 @@
 A node that fails says so in exit/ATTEMPT/first, where the earliest failure stays; the first that is told to end says so
 in exit/ATTEMPT/stop; a person leaves the stop mark; and all others end. These are files of the run folder, which
 links.py takes to nodes that do not see it; a node whose power or cable is gone is missed by node 0, and node 0 by all
-others, because the links tell it. A lost peer has a name: whichever host does not answer on the network.
+others, because the links tell it. One that was lost before it was linked is missed by its silence, where the run folder
+is shared. A lost peer has a name: whichever host does not answer on the network.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .links import Hub, Links, Spoke
 from .run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 5.0  # between two touches of this node's state file, by which other machines see that it lives
+SILENT_S = 60.0  # a beat arrives late: attributes are cached for up to 60 s on a network file system (nfs(5))
 ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
 
 
@@ -30,8 +32,10 @@ class Peers:
         self.others = [other for other in range(nodes) if other != node]
         self.links: Links | None = None
         if self.others:
-            self.links = Hub(run, node) if node == 0 else Spoke(run, node, head)
+            self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)
+        self.watched = range(1, nodes) if node == 0 else (0,)
         self.next_beat = 0.0
+        self.silent = ""
 
     def start(self) -> None:
         """After the last fork of this process: the links are a thread."""
@@ -44,6 +48,7 @@ class Peers:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
                 os.utime(self.run.node_state(self.node))
+                self.silent = self._silent()
 
     def trouble(self) -> str:
         """Why this node should end too, or ""."""
@@ -61,6 +66,23 @@ class Peers:
             reason = f"node {node} ({host}) does not answer: its power, its link or its supervisor is gone"
             self.tell(exit_codes.PEER_LOST, reason)
             return reason
+        if self.silent:
+            self.tell(exit_codes.PEER_LOST, self.silent)
+        return self.silent
+
+    def _silent(self) -> str:
+        """Of the watched nodes without a link, one that has stopped beating. Compares file times with one another, for
+        clocks of two machines may differ."""
+        now = self.run.node_state(self.node).stat().st_mtime
+        for node in self.watched:
+            if self.links and node in self.links.met:
+                continue  # the link tells, and sooner
+            state = read_small(self.run.node_state(node))
+            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
+                continue  # not there yet: the ranks' meeting has its own deadline
+            silent_s = now - self.run.node_state(node).stat().st_mtime
+            if silent_s > SILENT_S:
+                return f"node {node} ({state[1].get('host')}) has been silent for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:

@@ -137,7 +137,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
-    yield from check_command(asked.command)
+    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script comes with the run
     if asked.code:
         yield Same(
             "code", f"code {code_digest(asked.code)}", f"bring {asked.code} to the same state: code=snapshot does"
@@ -194,7 +194,7 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
                 yield Check(True, "fabric", f"network={asked.profile}")
     except network.Lacking as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
-    if asked.profile in network.RDMA and asked.gpus:
+    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it by itself
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
 
 

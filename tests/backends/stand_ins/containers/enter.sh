@@ -12,6 +12,8 @@ mount -t tmpfs tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" overlay /mnt/root
 for place in proc sys dev; do mount --rbind "/$place" "/mnt/root/$place"; done
+# both bind the names of hosts: docs/user/bind_paths_and_mounts of Apptainer 1.4, conf/mounts/20-config.fstab of enroot 3.5
+mkdir -p /mnt/root/etc && touch /mnt/root/etc/hosts && mount --bind /etc/hosts /mnt/root/etc/hosts
 while [[ $1 != -- ]]; do
     target=/mnt/root$2
     if [[ $1 == tmpfs ]]; then

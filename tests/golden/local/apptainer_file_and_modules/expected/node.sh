@@ -147,7 +147,7 @@ if [[ $payload == preflight ]]; then
     --procs="$procs"
     --gpus="$gpus"
     --port="$JOBC_HEAD_PORT"
-    --run-root="${JOBC_RUN_ROOT:-$project}"
+    --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"
     --interface="$interface"
   )

@@ -84,16 +84,18 @@ start_run() {
   printf 'run %s in %q\n' "$(basename -- "$run")" "$run"
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
   keep_run
+  interrupted=''
+  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
   all_nodes start >&2 || code=$?
   if ((code)); then
     forget_secrets "$run"
     mark_stopped "$run"
     signal_nodes QUIT "$run"
+    if [[ -n $interrupted ]]; then exit 130; fi
     die "$((code == 65 || code == 71 ? code : 1))" "not all of the $nodes nodes could be started, so none goes on" 'preflight.sh checks each host'
   fi
   forget_secrets "$run" # every node that is up has read them
   if [[ -n $1 ]]; then return; fi
-  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
   trap 'exit 129' HUP TERM # the run goes on
   follow
 }
@@ -101,9 +103,8 @@ start_run() {
 # follow: prints what the nodes print until all have ended; the exit code of the run.
 follow() {
   local code
-  interrupted=''
   follow_logs "$run" "$nodes" 'node_*.log'
-  code=$(worst_exit "$run" "$attempt")
+  code=$(run_code "$run")
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi
   exit "$code"

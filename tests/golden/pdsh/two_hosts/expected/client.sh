@@ -9,6 +9,7 @@ ssh_command=(
   -o ConnectTimeout=10
   -o ServerAliveInterval=5
   -o ServerAliveCountMax=3
+  -o StrictHostKeyChecking=yes
 )
 
 # on_hosts FILE WORD…: the command on every host in FILE, with the host's name for a word `%h`. Prints `HOST: line`; the

@@ -16,6 +16,7 @@ esac
 
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the nodes see it
+echo "waiting for 2 nodes of Slurm; Ctrl-C ends it" >&2
 code=0
 on_nodes --label -- smoke || code=$?
 forget_secrets "$run"

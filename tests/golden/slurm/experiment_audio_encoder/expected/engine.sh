@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # engine.sh: what is Slurm's own in job audio_encoder: takes the place of functions of run.sh of the same name.
-# Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end.
+# Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end;
+# here=yes when the job is somebody's allocation (--here), of which only the step in RUN/state/step_ATTEMPT is the run's.
 
 nodes=2
 live_every_s=5 # between two questions to the controller
@@ -10,7 +11,7 @@ live_every_s=5 # between two questions to the controller
 # record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
 record_job() {
   local file=$run/state/job_$2
-  printf '%s\n' "job_id=$1" "exit=${3:-}" "reason=${4:-}" >"$file.$$" && mv -- "$file.$$" "$file"
+  printf '%s\n' "job_id=$1" "exit=${3:-}" "reason=${4:-}" "here=${here:-}" >"$file.$$" && mv -- "$file.$$" "$file"
 }
 
 # job_file RUN: that of its newest attempt.
@@ -18,53 +19,86 @@ job_file() {
   find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
 }
 
-declare -gA seen=() # by job id, what look_at_array has seen: one question for a whole sweep
+declare -gA states=() # by job id, what look_at_array has heard: one question for a whole sweep
 
-# job_state RUN: `STATE REASON` as squeue says it, or nothing when Slurm does not have the job any more.
+# job_state RUN: `STATE REASON` as squeue says it, or nothing when Slurm does not have the job any more, or has it for others.
+# False when Slurm does not answer, and then it says why.
 job_state() {
   local file id
   file=$(job_file "$1")
   [[ -n $file ]] || return 0
+  if [[ -n $(key "$file" here) && -n $(key "$file" exit) ]]; then return; fi # the allocation goes on without it
   id=$(key "$file" job_id)
-  if [[ -n ${seen[$id]:-} ]]; then printf '%s' "${seen[$id]}"; else ask_squeue "$id" '%T %r'; fi
+  if [[ -n ${states[$id]:-} ]]; then printf '%s' "${states[$id]}"; else ask_squeue "$id" '%T %r'; fi
 }
 
 # ask_squeue JOB FORMAT [OPTION]: what it says of a job, over or not; nothing when Slurm does not have it any more.
+# False when Slurm does not answer, and then it says why.
 ask_squeue() {
   local said
   if said=$(squeue --noheader --jobs="$1" --states=all --format="$2" "${@:3}" 2>&1); then
     printf '%s' "$said"
   elif [[ $said != *[Ii]'nvalid job id'* ]]; then
-    die 1 "cannot ask Slurm about job $1: ${said##*: }" 'sinfo shows whether the controller answers'
+    printf '%s' "${said##*: }"
+    return 1
   fi
 }
 
+answers='' # yes: Slurm has answered this script; silent: it does not any more
+
+# hear FUNCTION ARGUMENT…: sets `said`, what this one of the above says. When Slurm does not answer, a first question ends
+# the script, and a later one is false, so that who waits goes on waiting: slurmctld comes back after a restart.
+hear() {
+  if said=$("$@"); then
+    answers=yes
+    return
+  fi
+  [[ -n $answers ]] || die 1 "Slurm does not answer: $said" 'sinfo shows whether the controller is up'
+  if [[ $answers == yes ]]; then echo "Slurm does not answer: $said; asking again" >&2; fi
+  answers=silent
+  return 1
+}
+
+# is_live RUN: Slurm has it, or does not say.
 is_live() {
-  case $(job_state "$1") in
-    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) return 1 ;;
+  local said
+  if hear job_state "$1" && is_over "$said"; then return 1; fi
+}
+
+# is_over STATE
+is_over() {
+  case $1 in
+    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) ;;
+    *) return 1 ;;
   esac
 }
 
 # may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
 may_still_run() {
-  local file
+  local file said
   file=$(job_file "$1")
   if [[ $file != */job_$(last_attempt "$1") ]]; then
     echo "attempt $(last_attempt "$1") of it has not been queued yet"
-  elif is_live "$1"; then
+  elif ! said=$(job_state "$1"); then
+    echo "Slurm does not answer: $said"
+  elif ! is_over "$said"; then
     echo "Slurm has its job $(key "$file" job_id)"
   fi
 }
 
 # run_status RUN: in words.
 run_status() {
-  local file state reason code
+  local file said state reason code
   file=$(job_file "$1")
   if [[ -z $file ]]; then
     echo 'not submitted'
     return
   fi
-  read -r state reason <<<"$(job_state "$1")" || true
+  if ! said=$(job_state "$1"); then
+    echo "not known, for Slurm does not answer: $said"
+    return
+  fi
+  read -r state reason <<<"$said" || true
   case $state in
     PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
     RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING)
@@ -131,22 +165,39 @@ pending() {
   esac
 }
 
-# signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue.
+# signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue. An
+# allocation that the run was started in stays.
 signal_nodes() {
-  local id
-  id=$(key "$(job_file "$2")" job_id)
-  case $1:$(job_state "$2") in
-    KILL:* | *:PENDING*) scancel "$id" ;;
-    *) scancel --signal="$1" "$id" 2>/dev/null || true ;;
-  esac
+  local file said
+  file=$(job_file "$2")
+  hear job_state "$2" || return 0
+  if [[ -z $(key "$file" here) && $1:$said == @(KILL:*|*:PENDING*) ]]; then
+    scancel "$(key "$file" job_id)"
+    forget_secrets "$2" # job.sbatch may not have come to it
+  else
+    signal_steps "$1" "$2"
+  fi
+}
+
+# signal_steps NAME RUN: to the steps of its job; with --here to its own one alone, which exists a moment after the start.
+signal_steps() {
+  local file target
+  file=$(job_file "$2")
+  target=$(key "$file" job_id)
+  if [[ -n $(key "$file" here) ]]; then
+    target=$(cat -- "$2/state/step_${file##*_}" 2>/dev/null) || return 0
+  fi
+  scancel --signal="$1" "$target" 2>/dev/null || true
 }
 
 # ---- in the job
 
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
-# grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit.
+# grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit, and
+# in somebody's allocation.
 starts_again() {
   local shown
+  if [[ -n $here ]]; then return; fi
   shown=$(scontrol show job "$job_id") || return 0
   if [[ $shown =~ Restarts=([0-9]+) ]] && ((BASH_REMATCH[1] > restarts)); then
     echo queued
@@ -211,6 +262,7 @@ job_number() {
 
 # note_job JOB: the job of this attempt of `run`, unless it runs already and has said so itself.
 note_job() {
+  answers=yes # it has just taken the job
   (set -C && printf '%s\n' "job_id=$1" >"$run/state/job_$attempt") 2>/dev/null || true
 }
 
@@ -279,7 +331,6 @@ on_nodes() {
   clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
 }
 
-
 # ---- all points of a sweep, whose run folder has links to the artifacts in theirs: points/0, points/1, …
 
 # elements SWEEP: their numbers, one a line.
@@ -294,19 +345,20 @@ point_run() {
   printf '%s' "${copy%/artifact/*}"
 }
 
-# look_at_array SWEEP: asks Slurm once; job_state knows the answers.
+# look_at_array SWEEP: asks Slurm once; job_state knows the answers. False when Slurm does not answer.
 look_at_array() {
-  local id state
-  seen=()
+  local said id state
+  hear ask_squeue "$(key "$(job_file "$1")" job_id)" '%i %T %r' --array || return
+  states=()
   while read -r id state; do
-    seen[$id]=$state
-  done < <(ask_squeue "$(key "$(job_file "$1")" job_id)" '%i %T %r' --array)
+    if [[ -n $id ]]; then states[$id]=$state; fi
+  done <<<"$said"
 }
 
 # all_ended SWEEP
 all_ended() {
   local element
-  look_at_array "$1"
+  look_at_array "$1" || return
   while IFS= read -r element; do
     if is_live "$(point_run "$1" "$element")"; then return 1; fi
   done < <(elements "$1")
@@ -315,7 +367,7 @@ all_ended() {
 # describe_points SWEEP: a line for each; false when one has ended otherwise than well.
 describe_points() {
   local element point code bad=0
-  look_at_array "$1"
+  look_at_array "$1" || true # then each is not known
   while IFS= read -r element; do
     point=$(point_run "$1" "$element")
     printf '%s  %s\n' "$point" "$(run_status "$point")"

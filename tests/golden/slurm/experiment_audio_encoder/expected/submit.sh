@@ -61,7 +61,7 @@ fi
 if [[ $how == here ]]; then
   keep_run
   cd -- "$run"
-  exec bash "$copy/job.sbatch" "$run" "$attempt"
+  exec bash "$copy/job.sbatch" "$run" "$attempt" here
 fi
 said=$(clean sbatch --parsable --chdir="$run" --output="$run/logs/slurm-%j.log" "$copy/job.sbatch" "$run" "$attempt" 2>&1) ||
   refuse "$said"

@@ -29,6 +29,7 @@ try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the nodes must see it
 source "$artifact/lib/jobc_trainer/rt/table.sh"
 mapfile -t ranks < <(seq 0 0)
+echo "waiting for 1 node of Slurm; Ctrl-C ends it" >&2
 code=0
 on_nodes --label -- preflight 2>&1 | table "${ranks[@]}" || code=1
 forget_secrets "$run"

@@ -6,6 +6,9 @@ set -euo pipefail
 : "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
+if [[ $3 == train && $SLURM_PROCID == 0 ]]; then # for stop.sh of a run in somebody's allocation (--here)
+  { echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$1/state/step_$2"; } 2>/dev/null || true
+fi
 unset JOBC_INIT_FROM
 export JOBC_TIME_LIMIT_S=0 # Slurm keeps the time
 export JOBC_JOB_ID=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}

@@ -16,6 +16,9 @@ if [[ $3 == train && $SLURM_STEP_TASKS_PER_NODE != '2(x2)' ]]; then
   exit 65
 fi
 
+if [[ $3 == train && $SLURM_PROCID == 0 ]]; then # for stop.sh of a run in somebody's allocation (--here)
+  { echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$1/state/step_$2"; } 2>/dev/null || true
+fi
 unset JOBC_INIT_FROM
 export JOBC_TIME_LIMIT_S=0 # Slurm keeps the time
 export JOBC_JOB_ID=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}

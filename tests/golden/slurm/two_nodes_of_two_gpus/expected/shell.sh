@@ -24,7 +24,9 @@ done
 pty=()
 if [[ -t 0 && -t 1 ]]; then pty=(--pty); fi
 if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
-if [[ -n $run ]] && [[ $(job_state "$run") == RUNNING* ]]; then
+said=''
+if [[ -n $run ]]; then hear job_state "$run"; fi
+if [[ $said == RUNNING* ]]; then
   read -r id hosts <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
   host=$(scontrol show hostnames "$hosts" | sed -n "$((node + 1))p")
   [[ -n $host ]] || die 1 "run $(basename -- "$run") has no node $node" "its nodes: $hosts"

@@ -207,9 +207,18 @@ is_mirror() {
   [[ -e $1/state/mirror ]]
 }
 
+# all_have_ended RUN: every node has told so here, its last word: the exit code comes a little earlier.
+all_have_ended() {
+  local node state
+  for ((node = 0; node < nodes; node++)); do
+    printf -v state '%s/state/node_%02d' "$1" "$node"
+    [[ -f $state && -n $(key "$state" ended) ]] || return 1
+  done
+}
+
 # is_live RUN: node 0 outlives the others, so they are asked only when it has ended or does not answer.
 is_live() {
-  if is_mirror "$1" && (($(num_ended "$1") < nodes)); then
+  if is_mirror "$1" && ! all_have_ended "$1"; then
     news_of "$1" <(head -n 1 -- "$(hosts_of "$1")")
     if [[ -f $1/state/node_00 ]] && [[ $(node_status "$1/state/node_00") == @(up|elsewhere) ]]; then return; fi
     news_of "$1" <(tail -n +2 -- "$(hosts_of "$1")")

@@ -14,6 +14,7 @@ while (($#)); do
   case $1 in
     --run) need_value "$@" && run_id=$2 && shift ;;
     --node) need_value "$@" && node=$2 && shift ;;
+    [0-9]*) node=$1 ;;
     --) shift && break ;;
     -h | --help) show_help && exit ;;
     *) bad_option "$1" ;;
@@ -21,6 +22,7 @@ while (($#)); do
   shift
 done
 
+[[ $node =~ ^[0-9]+$ ]] || die 2 "no number of a node: $node" "0 to $((nodes - 1))"
 host=$(sed -n "$((node + 1))p" "$hosts")
 [[ -n $host ]] || die 1 "there is no node $node" "0 to $((nodes - 1))"
 if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi

@@ -42,6 +42,7 @@ if [[ -n $follow ]] && is_live "$run"; then
   follow_logs "$run" "$nodes" "$logs"
   exit
 fi
+fetch_logs "$run" "$logs"
 [[ -n $(log_sizes "$run" "$logs") ]] || die 1 "no $logs in $run/logs" 'status.sh shows whether the run has started'
 if ((nodes > 1)); then print_failure "$run"; fi
 print_logs "$run" "$nodes" <<<"$(log_sizes "$run" "$logs")"

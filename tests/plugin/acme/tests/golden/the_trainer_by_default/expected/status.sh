@@ -28,6 +28,7 @@ if [[ -n $all ]]; then
 fi
 
 choose_run "$run_id"
+fetch_news "$run"
 echo "run $(basename -- "$run") of job $job_name, attempt $(last_attempt "$run"): $(run_status "$run")"
 describe_reason "$run"
 describe_nodes "$run" 1

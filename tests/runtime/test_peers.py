@@ -1,0 +1,44 @@
+"""What a supervisor makes of the others' files in a run folder that all of them see."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer.rt import exit_codes
+from jobc.trainer.rt.peers import SILENT_S, Peers
+from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "linked", "more", "missed"),
+    [
+        (SILENT_S + 5, False, {}, True),
+        (SILENT_S - 5, False, {}, False),
+        (SILENT_S + 5, True, {}, False),  # the link tells, and sooner
+        (SILENT_S + 5, False, {"ended": 1}, False),
+        (SILENT_S + 5, False, {"attempt": 0}, False),  # left by an earlier attempt: that node is not there yet
+    ],
+)
+def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
+    tmp_path: Path, behind_s: float, linked: bool, more: dict[str, object], missed: bool
+) -> None:
+    (tmp_path / "state").mkdir()
+    run = RunFolder(tmp_path, 1)
+    for node in range(3):
+        write_small(run.node_state(node), keys={"host": f"n{node}", "attempt": 1, **(more if node == 0 else {})})
+    now = time.time()
+    os.utime(run.node_state(0), (now - behind_s, now - behind_s))
+    peers = Peers(run, 1, 3, "127.0.0.1")
+    assert peers.links
+    if linked:
+        peers.links.met.add(0)
+    peers.beat()
+    trouble = peers.trouble()
+    assert trouble.startswith("node 0 (n0) has been silent for ") == missed, trouble
+    if missed:
+        code, keys = read_small(run.first_failure) or ("", {})
+        assert code == str(exit_codes.PEER_LOST) and keys["reason"] == trouble
