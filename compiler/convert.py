@@ -14,8 +14,8 @@ from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .diagnostics import Diagnostic, alternatives, nearest
-from .text import Origin, is_null
-from .values import PLAIN, Refused, ValueType
+from .text import Origin, Text, is_null
+from .values import PLAIN, Refused, ValueType, read_untyped
 
 T = TypeVar("T")
 Shown = Any  # str, None, or a list of them
@@ -140,6 +140,8 @@ class _Conversion:
         self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
+        if hint is Any:
+            return self.untyped(raw, key)
         options = options_of(hint)
         if is_null(raw):
             if type(None) in options:
@@ -199,6 +201,14 @@ class _Conversion:
                 inner = {**_nulls(value_type), **inner}
             out[str(name)] = self.value(inner, value_type, at)
         return types.MappingProxyType(out)
+
+    def untyped(self, raw: Any, key: str) -> Any:
+        """A tree whose keys and types are another program's: mappings, tuples and values.read_untyped."""
+        if isinstance(raw, Mapping):
+            return types.MappingProxyType({str(k): self.untyped(v, join(key, str(k))) for k, v in raw.items()})
+        value = _untyped(raw)
+        self.leaves[key] = (value, _plain(value))
+        return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if not isinstance(raw, list):
@@ -271,6 +281,21 @@ class _Conversion:
         if leaf:
             self.leaves[key] = (value, shown)
         return value
+
+
+def _untyped(raw: Any) -> Any:
+    if isinstance(raw, Mapping):
+        return types.MappingProxyType({str(key): _untyped(inner) for key, inner in raw.items()})
+    if isinstance(raw, list):
+        return tuple(_untyped(item) for item in raw)
+    return None if is_null(raw) else read_untyped(raw, isinstance(raw, Text) and raw.quoted)
+
+
+def _plain(value: Any) -> Shown:
+    """An untyped value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _nulls(into: Any) -> dict[str, None]:

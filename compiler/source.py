@@ -260,7 +260,7 @@ class _Reader:
                     "write shell text as \\${HOME}",
                 )
                 return None
-        return Text(node.value, self.origin(node))
+        return Text(node.value, self.origin(node), quoted=quoted)
 
     def mapping(self, node: yaml.MappingNode, top: bool = False) -> dict[str, Any]:
         out: dict[str, Any] = {}

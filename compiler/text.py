@@ -39,16 +39,19 @@ class Text(str):
 
     A `str`, so that OmegaConf resolves interpolations in it; never copied, so that the origin survives every merge.
     null: the scalar was a bare `null`, `~` or nothing, so it stands for "no value" and not for text.
+    quoted: it stood in quotes, or was a block; only a tree without types of its own asks (values.read_untyped)
     """
 
-    __slots__ = ("null", "origin")
+    __slots__ = ("null", "origin", "quoted")
     origin: Origin
     null: bool
+    quoted: bool
 
-    def __new__(cls, text: str, origin: Origin, null: bool = False) -> Text:
+    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> Text:
         made = super().__new__(cls, text)
         made.origin = origin
         made.null = null
+        made.quoted = quoted
         return made
 
     def __copy__(self) -> Text:
@@ -57,8 +60,8 @@ class Text(str):
     def __deepcopy__(self, memo: dict[int, Any]) -> Text:
         return self
 
-    def __reduce__(self) -> tuple[type[Text], tuple[str, Origin, bool]]:
-        return (Text, (str(self), self.origin, self.null))
+    def __reduce__(self) -> tuple[type[Text], tuple[str, Origin, bool, bool]]:
+        return (Text, (str(self), self.origin, self.null, self.quoted))
 
 
 def is_null(value: Any) -> bool:

@@ -69,6 +69,20 @@ def read_bool(text: str) -> bool:
     raise Refused("a switch is true or false", "true")
 
 
+def read_untyped(text: str, quoted: bool = False) -> Any:
+    """A scalar of a tree that has no types of its own, such as backend.extra: by the core schema of YAML 1.2.
+
+    So `true`, `8` and `1e-3` are what they look like, and `on`, `0755` and `1_000` are text; quotes make text of all.
+    """
+    if not quoted and text in ("true", "false"):
+        return text == "true"
+    if not quoted and re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
+        return int(text)
+    if not quoted and re.fullmatch(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?", text):
+        return float(text)
+    return str(text)
+
+
 def _count(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         value = read_int(text, "1")

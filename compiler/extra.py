@@ -1,0 +1,91 @@
+"""The escape hatch of every backend: `backend.extra`, merged last into the tree that becomes the engine's file.
+
+In   a document for Render.yaml, the tree that the user gave, the paths that the plan depends on
+Out  the document with it merged in, whose lines lead back to `backend.extra`; a JC4600 for what would break the plan
+
+The rule: a mapping is merged key by key; into a list of items that have a `name`, by that name, a new one at the end;
+everything else takes the place of what is there; null takes it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .diagnostics import Diagnostic
+from .lower import thaw
+from .render import Omit
+
+Path = tuple[str, ...]
+KEY = "backend.extra"
+
+
+def refuse_extra(extra: Mapping[str, Any], protected: Mapping[Path, str], prefix: Path = ()) -> Iterator[Diagnostic]:
+    """JC4600 for each entry at, above or below a path that the plan says.
+
+    protected: path -> the spec keys that say it, for people: ("num_processes",): "nodes and procs"; `*` is any key
+    prefix:    where in the document `extra` is merged
+    """
+    for at in _leaves(extra, ()):
+        owner = next((words for path, words in protected.items() if _touches((*prefix, *at), path)), None)
+        if owner is not None:
+            key = ".".join((KEY, *at))
+            because = f"jobc says it, from {owner}, and the scripts rely on it"
+            hint = f"leave out {key}, and set {owner}"
+            yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
+
+
+def merge_extra(document: Any, extra: Mapping[str, Any]) -> Any:
+    """The document, for Render.yaml, with the tree merged in. extra: `options.extra`, from which values are read."""
+    return _merge(document, extra, ())
+
+
+def set_value(path: Path) -> Callable[[Any], Any]:
+    """A leaf for Render.yaml that reads `options.extra` at a path, so that `jobc why` finds the key."""
+
+    def read(views: Any) -> Any:
+        here = views.options.extra
+        for key in path:
+            here = here[key]
+        return thaw(here)
+
+    return read
+
+
+def _merge(base: Any, extra: Any, at: Path) -> Any:
+    if extra is None:
+        return Omit
+    if not isinstance(extra, Mapping) or not extra:
+        return set_value(at)
+    if callable(base):  # a leaf that may turn out to be a mapping
+        return lambda views: _merge(base(views), extra, at)
+    if _is_named(base):
+        return _merge_named(base, extra, at)
+    known = base if isinstance(base, Mapping) else {}
+    return {**known, **{key: _merge(known.get(key), value, (*at, key)) for key, value in extra.items()}}
+
+
+def _is_named(base: Any) -> bool:
+    items = isinstance(base, Sequence) and not isinstance(base, str) and base
+    return bool(items) and all(isinstance(item, Mapping) and "name" in item for item in base)
+
+
+def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], at: Path) -> list[Any]:
+    """Items of a list by their `name`, which for this must be text in the document and no function."""
+    items = {item["name"]: item for item in base}
+    for name, value in extra.items():
+        items[name] = _merge(items.get(name, {"name": name}), value, (*at, name))
+    return [item for item in items.values() if item is not Omit]
+
+
+def _leaves(tree: Any, at: Path) -> Iterator[Path]:
+    if isinstance(tree, Mapping) and tree:
+        for key, inner in tree.items():
+            yield from _leaves(inner, (*at, key))
+    else:
+        yield at
+
+
+def _touches(one: Path, other: Path) -> bool:
+    """Whether one path is the other, or lies above or below it."""
+    return all("*" in (a, b) or a == b for a, b in zip(one, other, strict=False)) and bool(one)

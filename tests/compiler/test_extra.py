@@ -1,0 +1,85 @@
+"""backend.extra: how a tree is read, how it is merged, what is refused, and that `jobc why` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import yaml
+
+from jobc.compiler.convert import convert
+from jobc.compiler.extra import merge_extra, refuse_extra
+from jobc.compiler.render import Render
+from jobc.compiler.source import read_tree
+
+PROTECTED = {("count",): "nodes", ("spec", "*", "image"): "image"}
+
+
+@dataclass(frozen=True)
+class Options:
+    extra: Mapping[str, Any]
+
+
+def options(text: str) -> Options:
+    read = convert(read_tree(text, "input", "x.yaml"), Options, lambda key: None, "backend")
+    assert not read.diagnostics and read.value is not None
+    return read.value
+
+
+def merged(base: Any, text: str) -> Any:
+    given = options(text)
+    render = Render((), (), {"options": given, "plan": MappingProxyType({"name": "hello"})})
+    return render.yaml([merge_extra(base, given.extra)], "job.yaml")
+
+
+def test_scalars_are_read_as_yaml_1_2_reads_them() -> None:
+    given = options('extra: {a: 8, b: "8", c: true, d: on, e: 0755, f: 1e-3, g: null, h: [1, {i: no}], j: 12:30}')
+    assert dict(given.extra) == {
+        "a": 8, "b": "8", "c": True, "d": "on", "e": "0755", "f": 0.001, "g": None, "h": (1, {"i": "no"}), "j": "12:30",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "extra", "expected"),
+    [
+        ({"a": 1}, "{a: 2}", {"a": 2}),
+        ({"a": 1}, "{b: {c: [3]}}", {"a": 1, "b": {"c": [3]}}),
+        ({"a": {"b": 1, "c": 2}}, "{a: {b: null}}", {"a": {"c": 2}}),
+        ({"a": [1, 2]}, "{a: [3]}", {"a": [3]}),
+        ({"a": lambda v: {"b": 1}}, "{a: {c: 2}}", {"a": {"b": 1, "c": 2}}),
+        ({"a": [{"name": "x", "b": 1}]}, "{a: {x: {b: 2}}}", {"a": [{"name": "x", "b": 2}]}),
+        ({"a": [{"name": "x"}]}, "{a: {y: {c: 3}}}", {"a": [{"name": "x"}, {"name": "y", "c": 3}]}),
+        ({"a": [{"name": "x"}, {"name": "y"}]}, "{a: {x: null}}", {"a": [{"name": "y"}]}),
+        ({"a": 1}, "{a: {}}", {"a": {}}),
+    ],
+)  # fmt: skip
+def test_the_merge_rule(base: Any, extra: str, expected: Any) -> None:
+    assert yaml.safe_load(merged(base, f"extra: {extra}").text) == expected
+
+
+def test_a_merged_line_leads_back_to_its_key_and_no_other() -> None:
+    made = merged({"name": lambda v: v.plan["name"], "a": {"b": 1}}, "extra: {a: {c: 2}, d: [1, 2]}")
+    keys = {line: span.keys for span in made.lines for line in range(span.first, span.last + 1)}
+    found = {row.strip(): keys[number] for number, row in enumerate(made.text.splitlines(), 1)}
+    assert found["name: hello"] == ("name",) and found["b: 1"] == ()
+    assert found["c: 2"] == ("options.extra.a.c",) and found["- 1"] == ("options.extra.d",)
+
+
+@pytest.mark.parametrize(
+    ("extra", "keys"),
+    [
+        ("{count: 1}", ["backend.extra.count"]),
+        ("{spec: {x: {image: y}}}", ["backend.extra.spec.x.image"]),
+        ("{spec: null}", ["backend.extra.spec"]),
+        ("{spec: {x: [1]}}", ["backend.extra.spec.x"]),
+        ("{count: {deep: 1}, other: 1}", ["backend.extra.count.deep"]),
+        ("{spec: {x: {pull: always}}}", []),
+    ],
+)
+def test_what_the_plan_says_is_refused(extra: str, keys: list[str]) -> None:
+    found = list(refuse_extra(options(f"extra: {extra}").extra, PROTECTED))
+    assert [diagnostic.key for diagnostic in found] == keys
+    assert {diagnostic.code for diagnostic in found} <= {"JC4600"}
