@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
+from . import extra
 from .names import DNS_NAME, LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
 from .pod import ARTIFACT, FILES, RDMA_PROFILES, is_resource
@@ -38,6 +39,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from size(plan)
     yield from network(plan, options)
     yield from deadline(plan, options)
+    yield from extra.check(plan, options)
 
 
 def flavor(options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -11,6 +11,7 @@ from typing import Any
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Omit
 from ...trainer.rt import exit_codes
+from . import extra
 from .options import KubernetesOptions
 from .pod import CONTAINER, JOB_LABEL, _given, labels, pod_template
 
@@ -28,10 +29,12 @@ COMPANIONS = {
 def documents(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
     """What job.yaml holds, for kubectl in this order."""
     if options.flavor == "jobset":
-        return [job_set(plan, options, name)]
-    if options.flavor == "trainjob":
-        return [training_runtime(plan, options, name), train_job(plan, name)]
-    return [service(plan, name), job(plan, options, name)]
+        made = [job_set(plan, options, name)]
+    elif options.flavor == "trainjob":
+        made = [training_runtime(plan, options, name), train_job(plan, name)]
+    else:
+        made = [service(plan, name), job(plan, options, name)]
+    return list(extra.merged({document["kind"]: document for document in made}, options).values())
 
 
 def metadata(plan: LaunchPlan, name: str, queued: bool = True) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ...compiler.values import CountOrZero, Duration, Path
 
@@ -13,6 +14,7 @@ class KubernetesOptions:
     """flavor: which kind of object starts the pods; context, namespace: where, as kubectl knows them; records: folder
     of the submitting machine. start_timeout, deadline: seconds. The rest is of the pod, in Kubernetes' own words.
 
+    extra: what is merged last into the documents of job.yaml (extra.py).
     pytorchjob is known only to be refused with its reason (JC4509).
     """
 
@@ -37,3 +39,4 @@ class KubernetesOptions:
     host_network: bool
     run_as_user: CountOrZero | None
     run_as_group: CountOrZero | None
+    extra: Mapping[str, Any]

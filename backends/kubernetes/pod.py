@@ -12,6 +12,7 @@ from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
+from . import extra
 from .names import pod_host
 from .options import KubernetesOptions
 
@@ -33,7 +34,9 @@ UID_FIELD = {
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     """metadata and spec of a pod template. name: of the Job, its Service and its ConfigMap"""
-    return {"metadata": {"labels": labels(plan, name)}, "spec": pod_spec(plan, options, name)}
+    made = {"metadata": {"labels": labels(plan, name)}, "spec": pod_spec(plan, options, name)}
+    template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
+    return template
 
 
 def labels(plan: LaunchPlan, name: str) -> dict[str, Any]:
@@ -65,8 +68,9 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     """One pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it."""
-    spec = pod_spec(plan, options, name)
-    alone = {**spec["containers"][0], "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
+    spec = pod_template(plan, options, name)["spec"]
+    own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
+    alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
     known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
     alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
     alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
