@@ -122,6 +122,8 @@ def _undo(key: str) -> str:
 def _instead(key: str, word: str) -> str:
     """What to type for a word that the backend knows: `env=venv`, `secrets.TOKEN=env:TOKEN`."""
     section, _, name = key.rpartition(".")
+    if section == "secrets" and word == "k8s":
+        return f"{key}=k8s:my-secret/{name}"
     return f"{key}={word}:{name}" if section == "secrets" else f"{_group(key)}={word}"
 
 

@@ -13,6 +13,7 @@ from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
 from .lower import inventory, procs, thaw, world_size
 from .plan import LaunchPlan
+from .private import PRIVATE_RULES
 from .site import SITE_RULES
 from .spec import JobSpec
 
@@ -153,6 +154,20 @@ def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2033", f"image: {spec.image!r} is no image", because, "image=NAME:TAG", key="image")
 
 
+def code_of_a_commit(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC4514"""
+    if spec.code.kind != "git" or spec.command is None:
+        return
+    for key, value, form, example in (
+        ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
+        ("commit", spec.code.commit, r"[0-9a-f]{40}([0-9a-f]{24})?", "0123456789abcdef0123456789abcdef01234567"),
+    ):
+        if value is None or not re.fullmatch(form, value):
+            title = f"code=git needs code.{key}" if value is None else f"code.{key}: {value!r} is no {key}"
+            because = "a run has the code of one commit, which `git rev-parse HEAD` prints; a branch moves"
+            yield Diagnostic("JC4514", title, because, f"code.{key}={example}", key=f"code.{key}")
+
+
 def python_of_the_image(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2030"""
     if spec.python.kind == "image" and spec.container.kind == "none":
@@ -290,5 +305,7 @@ RULES: tuple[Rule, ...] = (
     python_needs_path,
     command_has_words,
     caches_can_serve,
+    code_of_a_commit,
+    *PRIVATE_RULES,
     *SITE_RULES,
 )

@@ -169,7 +169,7 @@ class _Conversion:
     def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
             return self.dataclass(raw, options[0], key)
-        kinds = {get_args(hints(option)["kind"])[0]: option for option in options}
+        kinds = {kind: option for option in options for kind in get_args(hints(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key below {key}, such as {key}.kind={sorted(kinds)[0]}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)

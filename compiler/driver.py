@@ -311,7 +311,14 @@ def _origins(composed: Composed, command: tuple[str, ...] | None) -> Callable[[s
 
 
 def _placed(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
-    return [d if d.origin or not d.key else replace(d, origin=origin_of(d.key)) for d in diagnostics]
+    return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
+
+
+def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
+    origin = origin_of(diagnostic.key)
+    if diagnostic.private and origin is not None and origin.root == COMMAND_LINE:
+        return replace(origin, path=f"{diagnostic.key}=…")
+    return origin
 
 
 def _stop_on(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

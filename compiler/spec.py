@@ -63,14 +63,29 @@ class BatchSpec:
 class CodeSpec:
     """How the user's own code reaches the job.
 
-    kind:     snapshot | shared | none | rsync | git | image
+    kind:     snapshot | shared | none | rsync | image
     root:     folder
     max_size: of what is copied
     """
 
-    kind: Literal["snapshot", "shared", "none", "rsync", "git", "image"]
+    kind: Literal["snapshot", "shared", "none", "rsync", "image"]
     root: Path
     max_size: Bytes
+
+
+@dataclass(frozen=True)
+class GitCodeSpec:
+    """Code of a repository, at a commit.
+
+    root:       folder inside it
+    repository: URL, or a path that the nodes see
+    commit:     40 hex digits
+    """
+
+    kind: Literal["git"]
+    root: Path
+    repository: str | None
+    commit: str | None
 
 
 @dataclass(frozen=True)
@@ -292,7 +307,7 @@ class JobSpec:
     metrics: MetricsConfig
     parallel: DdpConfig
     process_group: ProcessGroupConfig
-    code: CodeSpec
+    code: CodeSpec | GitCodeSpec
     python: PythonSpec
     container: ContainerSpec
     mounts: tuple[MountSpec, ...]

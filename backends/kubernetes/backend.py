@@ -45,7 +45,7 @@ class KubernetesBackend:
         "container.image": ANY,
         "container.workdir": ANY,
         "run.storage": ("shared",),
-        "code.kind": ("image", "shared", "none"),
+        "code.kind": ("image", "git", "shared", "none"),
         "secret_kinds": ("k8s", "file"),
         "mounts": ANY,
         "labels": ANY,

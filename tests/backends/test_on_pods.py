@@ -134,6 +134,27 @@ def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -
     assert found and found == re.findall(r"sha256 (\w{64})", done.stdout)
 
 
+def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    repository = tmp_path / "storage" / "repository"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src" / "program.py").write_text('import os\nprint("from", os.getcwd(), flush=True)\n')
+    git = ["git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    (repository / "src" / "program.py").write_text("raise SystemExit('not this one')\n")
+    words = ("code=git", "code.repository=/shared/repository", "code.root=src")
+    job = make(*words, f"code.commit={head}", program="0")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    code_folder = f"/shared/{job.run.relative_to(job.storage)}/code/src"
+    assert f"from {code_folder}" in (job.run / "logs" / "rank_03.log").read_text()
+    other = make(*words, f"code.commit={'0' * 40}", "name=other", program="0")
+    code, said = other("submit.sh", "--wait")
+    assert code == 65, said
+    assert "is not in /shared/repository" in other("logs.sh", "--follow", "--node", "0")[1]
+
+
 def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) -> None:  # type: ignore[no-untyped-def]
     job = make(program="65 60 0")
     code, said = job("submit.sh", "--wait")
@@ -231,7 +252,8 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None: 
 def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
     job = make(program="0 0")
     for _ in range(2):
-        assert job("submit.sh", "--wait", "--replace")[0] == 0
+        code, said = job("submit.sh", "--wait", "--replace")
+        assert code == 0, said
     newest = max(job.storage.glob("runs/*/*"))
     code, said = job("clean.sh", "--keep", "1", "--yes")
     assert code == 0 and "removed" in said, said

@@ -8,7 +8,8 @@
 # their supervisors watch: they end with 69 or 75, the engine starts them as well, and all meet again.
 
 # join_run NODE NODES SUBMISSION MOST_REQUEUES TIMEOUT_S: sets `attempt`, and returns when all nodes have come.
-# In: JOBC_RUN_DIR, which node 0 makes, and `artifact`, which it copies there; JOBC_FORK_OF, the run folder to begin with.
+# In: JOBC_RUN_DIR, which node 0 makes, and `artifact`, which it copies there; JOBC_FORK_OF, the run folder to begin with;
+#   code_repository and code_commit, when node 0 brings the code from there
 # SUBMISSION: the engine's id of what was submitted, which stays when it starts nodes again
 # Ends the script with 0 when stop.sh was called, 69 when another node was started again, 71 when some did not come.
 join_run() {
@@ -46,6 +47,7 @@ newest_attempt() {
 prepare_attempt() {
   local copy=$run/artifact/$attempt unfinished_copy=$run/artifact/.$attempt
   if [[ ! -f $run/state/run ]]; then describe_run "${JOBC_FORK_OF:-}"; fi
+  if [[ -n ${code_commit:-} ]]; then checkout_code "$code_repository" "$code_commit"; fi
   if [[ -d $copy ]]; then return; fi
   rm -rf -- "$unfinished_copy"
   mkdir -p -- "$unfinished_copy"
