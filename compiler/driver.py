@@ -136,7 +136,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     chosen, backend, spec, options, values, host_files = _typed(composed, request)
     origin_of = _origins(composed, request.command)
-    checked = [*check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
+    spec, own_container = capabilities.container_of_engine(spec, backend)
+    checked = [*own_container, *check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
     if request.strict:
         checked = [replace(d, severity=Severity.ERROR) for d in checked]
     notes = _stop_on(_placed(checked, origin_of))
