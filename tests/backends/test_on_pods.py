@@ -73,7 +73,7 @@ class Job:
         path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
         command = [str(self.artifact / script), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=170, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         return done.returncode, done.stdout + done.stderr
 
     @property
@@ -122,12 +122,14 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[object]:
         wait_for(lambda job=job: not job.pods(), "no pods")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     train = ("task=digits", "loop.epochs=1", "launcher=torchrun")
-    job = make(*train, "code=image")
+    job = make(*train, "code=image", "nodes=4")
     code, said = job("submit.sh", "--wait")
     assert code == 0, said
-    local = compile_job(Request(("backend=local", "procs=4", *train)))
+    local = compile_job(Request(("backend=local", "procs=8", *train)))
     script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", (job.run / "logs" / "node_00.log").read_text())
