@@ -40,7 +40,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         expect(job.weights() == expected, "the weights differ from those of an undisturbed run", kind=kind)
         expect({attempt for attempt, _ in job.steps()} == {0}, "it was started again", kind=kind)
         return {"kind": kind, "after_step": done}
-    job.wait(lambda: text(job.run / "exit" / "0" / "first") != "", "the first node to give up")
+    job.wait(lambda: text(job.run / "exit" / "0" / "node_00") != "", "the other node to give up")
     ended_s = round(time.monotonic() - cut, 1)
     victim.restore_link()
     job.wait(job.is_over, "the end of the job")

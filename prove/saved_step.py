@@ -8,14 +8,20 @@ from typing import Any
 
 from jobc.tests.testbed import Shape
 from jobc.trainer import checkpoint_store
+from jobc.trainer.metrics import read
 
 from .bed import BedJob, cluster, keys
 from .campaign import Campaign, expect, k_of_n_by
 
-KINDS = ("SIGTERM with ssh", "time limit with slurm", "SIGTERM with slurm", "time limit with slurm")
+KINDS = (
+    "SIGTERM with ssh", "SIGTERM with slurm", "time limit with ssh", "time limit with slurm",
+    "preemption with slurm", "preemption with slurm",
+)  # fmt: skip
+# Slurm's own limit is in minutes; without GraceTime Slurm kills a preempted job after KillWait, 30 s
+LIMITS = {"time limit with ssh": "time=40s", "time limit with slurm": "time=1m"}
 SHAPE = Shape(nodes=2, gpus_per_node=0)
 DELAY_MS = 20  # of a packet, so that a step takes a while and the machine has time for both hosts
-GRACE_S = 10  # more than twice a save and a step, which is checked
+GRACE_S = 10
 OVERRIDES = (
     "nodes=2", "procs=1", "task=digits", "loop.epochs=null", "loop.steps=100000", "checkpoint.every_steps=100000",
     "validation.every_steps=100000", "validation.max_samples=64", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
@@ -30,7 +36,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     chance = random.Random(number)
     bed = cluster(SHAPE, folder)
     hosts = ["hosts=node[1-2]"] if way == "ssh" else []
-    job = BedJob.make(bed, folder, way, *OVERRIDES, *hosts, *(["time=2m"] if cause == "time limit" else []))
+    job = BedJob.make(bed, folder, way, *OVERRIDES, *hosts, *([LIMITS[kind]] if kind in LIMITS else []))
     bed.nodes[1].delay(DELAY_MS)
     job.start()
     after = chance.randint(1, 20)
@@ -39,6 +45,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         node = chance.choice((0, 1))
         host = next(host for host in bed.nodes if host.hostname == job.host(node))
         host.run(["kill", "-TERM", keys(job.run / f"state/node_{node:02}")["pid"]], check=True)
+    elif cause == "preemption":
+        bed.login.run("srun --partition=urgent --nodes=2 --exclusive sleep 1", check=True)
+    if way == "ssh" or cause == "SIGTERM":
         job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end")
         job.wait(job.is_over, "the end of the job")
         job.start("--resume", job.run.name)
@@ -47,22 +56,40 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     done, resumed = ([step for attempt, step in job.steps() if attempt == a] for a in (0, 1))
     codes = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in (0, 1)]
     job("stop.sh", check=True)
-    measured = {"kind": kind, "last_step": done[-1], "saved": saved, "resumed_with": resumed[0], "codes": codes}
+    step_and_save_s = slowest_step_and_save(job)
+    measured = {
+        "kind": kind,
+        "step_and_save_s": round(step_and_save_s, 2),
+        "last_step": done[-1],
+        "saved": saved,
+        "resumed_with": resumed[0],
+        "codes": codes,
+    }
     expect(resumed[0] == done[-1] + 1, f"step {done[-1]} was the last, step {resumed[0]} came next", **measured)
     expect(saved[-1:] == done[-1:], f"step {done[-1]} was the last, checkpoints are of {saved}", **measured)
     expect(codes == ["75", "75"], f"the nodes ended with {codes}", **measured)
+    expect(2 * step_and_save_s <= GRACE_S, f"a step and a save took {step_and_save_s:.1f} s", **measured)
     return measured
+
+
+def slowest_step_and_save(job: BedJob) -> float:
+    """Seconds of the slowest step of the first attempt, and from its last step until its checkpoint was there."""
+    lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line and line["attempt"] == 0]
+    folder = job.run / "checkpoints" / checkpoint_store.folder_name(int(str(lines[-1]["step"])))
+    saved_at = max(file.stat().st_mtime for file in folder.iterdir())
+    return max(float(str(line["step_s"])) for line in lines) + saved_at - float(str(lines[-1]["time"]))
 
 
 CAMPAIGN = Campaign(
     name="saved_step",
-    claim="After SIGTERM and after the time limit, the resumed step follows the last one that was done: none is lost.",
+    claim="After SIGTERM, the time limit and preemption the first resumed step follows the last that was done.",
     trial=(
         f"trains a classifier on 2 hosts that are {DELAY_MS} ms apart, and never saves by itself. After a step drawn by"
-        " the trial's number, one node's supervisor gets SIGTERM, or Slurm's signal ahead of the time limit comes. All"
-        " ranks must save the same step and end with 75; Slurm's next attempt, or `submit.sh --resume`, goes on."
+        " the trial's number, one node's supervisor gets SIGTERM, or the job's time is over, or a job of another"
+        " partition takes its nodes. All ranks must save the same step and end with 75; Slurm's next attempt, or"
+        f" `submit.sh --resume`, goes on. The grace, {GRACE_S} s, must be at least twice the slowest step and save."
     ),
-    count=40,
+    count=60,
     run=run,
     figure=k_of_n_by("kind"),
 )

@@ -85,16 +85,6 @@ def read(file: Path) -> str:
     return file.read_text(errors="replace") if file.exists() else ""
 
 
-def test_every_way_ends_with_the_same_weights(cluster: Cluster, tmp_path: Path) -> None:
-    found = {}
-    for way in WAYS:
-        job = make(cluster, tmp_path / way, way, "nodes=2", "procs=2", "task=digits", "loop.epochs=1")
-        code, said = submit(job, way)
-        assert code == 0, said
-        found[way] = re.findall(r"sha256 (\w{64})", read(job.run / "logs" / "node_00.log"))
-    assert len(set(map(tuple, found.values()))) == 1 and found["ssh"], found
-
-
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
     words = ("nodes=3", "procs=2")
     job = make(cluster, tmp_path / "my project", way, *words, command=("program.py", "4", "60"))

@@ -11,7 +11,7 @@ from jobc.prove import cut_link, equal_ways, lost_node, many_nodes, ports, resta
 
 TRIALS = [
     (stopped, 0), (stopped, 3), (stopped, 4), (stopped, 15), (lost_node, 0), (cut_link, 0), (cut_link, 3),
-    (saved_step, 0), (saved_step, 1), (secrets, 3), (equal_ways, 0), (restarts, 2),
+    (saved_step, 0), (saved_step, 1), (secrets, 3), (restarts, 2),
 ]  # fmt: skip
 
 
@@ -25,6 +25,15 @@ TRIALS = [
 def test_a_trial_holds(campaign: ModuleType, trial: int, tmp_path: Path) -> None:
     (tmp_path / "trial").mkdir()
     assert campaign.run(trial, tmp_path / "trial")
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.usefixtures("testbed")
+def test_every_way_ends_with_the_same_weights(tmp_path: Path) -> None:
+    (tmp_path / "trial").mkdir()
+    assert equal_ways.run(0, tmp_path / "trial", nodes=2)
 
 
 @pytest.mark.parametrize("trial", [0, 1])

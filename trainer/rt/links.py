@@ -28,6 +28,7 @@ from .run_folder import RunFolder, read_small, write_small
 BEAT_S = 2.0
 DOUBT_S = 6.0  # without a word: try another connection, for TCP itself repeats what was lost ever more slowly
 LOST_S = 20.0  # a cable that was out for 5 s or 10 s does no harm
+HEAD_LOST_S = 23.0  # who is cut off misses node 0, which misses it: node 0, which hears the others, has the first word
 TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between two tries to connect
@@ -37,6 +38,8 @@ JOIN_S = 30.0  # a node that fails at once waits so long for the others to start
 
 class Links(threading.Thread):
     """What both sides do. A thread of its own: it may wait, and it touches nothing but its links and the marks."""
+
+    lost_s = LOST_S
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -152,7 +155,7 @@ class Links(threading.Thread):
     def _judge(self) -> None:
         """After everything that has come was read: so a pause of this process is taken for nobody's silence."""
         now = time.monotonic()
-        self.lost = {n: self._hosts.get(n, "") for n, heard in self._heard.items() if now - heard > LOST_S}
+        self.lost = {n: self._hosts.get(n, "") for n, heard in self._heard.items() if now - heard > self.lost_s}
 
     def _add(self, connection: socket.socket, node: int = -1) -> Link:
         link = Link(connection, node)
@@ -242,6 +245,8 @@ class Hub(Links):
 
 class Spoke(Links):
     """The side of every other node. head: the address of node 0."""
+
+    lost_s = HEAD_LOST_S
 
     def __init__(self, run: RunFolder, node: int, head: str) -> None:
         super().__init__(run, node)

@@ -55,6 +55,7 @@ class AcmeBackend:
         "launcher": ("torchrun", "spawn"),
         "setup.kind": ("none", "venv", "conda", "uv", "modules"),
         "code.kind": ("snapshot", "shared", "none"),
+        "run.storage": ("shared",),
         "secret_kinds": ("file",),  # acme starts a job without the variables of the submitting shell
         "resources.cpus": ANY,
         "lifecycle.time_limit_s": ANY,

@@ -33,7 +33,7 @@ class TestAcme(BackendSuite):
         labels = self.text("labels.acme.yaml", "labels.version=1.10", "labels.on=yes")
         assert 'labels:\n  version: "1.10"\n  "on": "yes"\n' in labels
 
-    @pytest.mark.parametrize("word", ["launcher=mpirun", "env=image", "secrets.TOKEN=env:TOKEN"])
+    @pytest.mark.parametrize("word", ["launcher=mpirun", "storage.run=node", "secrets.TOKEN=env:TOKEN"])
     def test_the_hint_for_a_word_that_acme_does_not_know_compiles(self, word: str) -> None:
         with pytest.raises(CompileError) as refused:
             self.compile(word)
@@ -66,7 +66,7 @@ class TestAcme(BackendSuite):
             (("backend.placement=near", "backend.queue.most_nodes=none"), ["JC1202", "JC1202"]),
             (("image=x", "container=docker"), ["JC4101", "JC4101"]),
             (("secrets.TOKEN=env:TOKEN",), ["JC4101"]),
-            (("launcher=mpirun", "env=image"), ["JC4101", "JC4101"]),
+            (("launcher=mpirun", "storage.run=node"), ["JC4101", "JC4101"]),
         ],
     )
     def test_what_acme_cannot_do_is_refused(self, words: tuple[str, ...], codes: list[str]) -> None:

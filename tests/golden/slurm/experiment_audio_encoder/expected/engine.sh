@@ -192,6 +192,22 @@ signal_steps() {
 
 # ---- in the job
 
+# end_left_behind SRUN SECONDS: srun waits for every task, and for that of a lost node in vain until Slurm has given the node
+# up. So srun is ended when a failure has stood for so long that all nodes that live have ended. (srun --wait counts from the
+# end of any task, also from one that is well while rank 0 still saves.)
+end_left_behind() {
+  local since=''
+  while kill -0 "$1" 2>/dev/null; do
+    if [[ ! -e $run/exit/$attempt/first ]]; then # or not any more: the ranks start again in place
+      since=''
+    elif ((SECONDS - ${since:=$SECONDS} > $2)); then
+      kill -TERM "$1" 2>/dev/null || true
+      return
+    fi
+    sleep 2
+  done
+}
+
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
 # grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit, and
 # in somebody's allocation.
