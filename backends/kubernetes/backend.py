@@ -54,7 +54,7 @@ class KubernetesBackend:
         "resources.mem_bytes": ANY,
         "resources.shm_bytes": ANY,
         "resources.hosts": ANY,
-        "network.profile": ("auto", "ethernet", *pod.RDMA_PROFILES),
+        "network.profile": ("auto", "ethernet", "tcpx", *pod.RDMA_PROFILES),
         "network.interface": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.keep_s": ANY,

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
-from . import extra
+from . import extra, tcpx
 from .names import DNS_NAME, LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
 from .pod import ARTIFACT, FILES, RDMA_PROFILES, is_resource
@@ -38,6 +38,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from secrets(plan)
     yield from size(plan)
     yield from network(plan, options)
+    yield from tcpx_nodes(plan, options)
     yield from deadline(plan, options)
     yield from extra.check(plan, options)
 
@@ -162,6 +163,25 @@ def network(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic
         example = "vpc.amazonaws.com/efa:32" if plan.network.profile == "efa" else "rdma/hca_shared_devices_a:1"
         hint = f"{key}={example}; `kubectl describe node` shows the name"
         yield Diagnostic("JC4510", "no resource gives the pods their network devices", because, hint, key=key)
+
+
+def tcpx_nodes(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4518"""
+    if plan.network.profile != "tcpx":
+        return
+    if len(options.gke_networks) != tcpx.NETWORKS:
+        title = f"network=tcpx needs {tcpx.NETWORKS} networks of the cluster, not {len(options.gke_networks)}"
+        because = "each card of the GPUs has its own; `kubectl get networks.networking.gke.io` lists them"
+        hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
+        yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
+    if plan.topology.gpus != tcpx.GPUS:
+        because = "the cards are those of a3-highgpu-8g, of which a pod takes all GPUs"
+        hint = f"gpus={tcpx.GPUS}, or network=auto"
+        yield Diagnostic("JC4518", f"network=tcpx with {plan.topology.gpus} GPUs on a node", because, hint, key="gpus")
+    if options.host_network:
+        because = "GKE gives a pod the networks of the cards, which one on the host network has not"
+        hint = "backend.host_network=false"
+        yield Diagnostic("JC4518", "network=tcpx on the host network", because, hint, key="backend.host_network")
 
 
 def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

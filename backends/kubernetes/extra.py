@@ -123,6 +123,8 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
     volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    if plan.network.profile == "tcpx":
+        own({"initContainers": "network"}, POD, "spec")
     volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
     own(volumes, POD, "spec", "volumes")
     own(volumes, *container, "volumeMounts")

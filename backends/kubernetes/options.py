@@ -36,6 +36,8 @@ class KubernetesOptions:
     gpu_resource: Literal["nvidia.com/gpu", "amd.com/gpu"]
     gpu_label: str
     network_resource: str | None
+    gke_networks: tuple[str, ...]
+    tcpx_daemon: str
     host_network: bool
     run_as_user: CountOrZero | None
     run_as_group: CountOrZero | None

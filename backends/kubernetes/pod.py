@@ -12,7 +12,7 @@ from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
-from . import extra
+from . import extra, tcpx
 from .names import pod_host
 from .options import KubernetesOptions
 
@@ -34,7 +34,8 @@ UID_FIELD = {
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     """metadata and spec of a pod template. name: of the Job, its Service and its ConfigMap"""
-    made = {"metadata": {"labels": labels(plan, name)}, "spec": pod_spec(plan, options, name)}
+    own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
+    made = {"metadata": {"labels": labels(plan, name), **own}, "spec": pod_spec(plan, options, name)}
     template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
     return template
 
@@ -61,6 +62,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         "affinity": affinity(plan, options, name) or Omit,
         "topologySpreadConstraints": _given(lambda v: spread(v.options.topology_spread, name)),
         "securityContext": _given(security_context),
+        "initContainers": [tcpx.daemon()] if plan.network.profile == "tcpx" else Omit,
         "containers": [container(plan, options, name)],
         "volumes": volumes(plan, name),
     }
@@ -74,7 +76,7 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
     known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
     alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
     alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
-    left_out = ("subdomain", "affinity", "topologySpreadConstraints", "nodeSelector")
+    left_out = ("subdomain", "affinity", "topologySpreadConstraints", "nodeSelector", "initContainers")
     spec = {key: value for key, value in spec.items() if key not in left_out}
     return {
         "apiVersion": "v1",
@@ -103,6 +105,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[s
             {"name": "files", "mountPath": FILES, "readOnly": True},
             {"name": "artifact", "mountPath": ARTIFACT},
             {"name": "shm", "mountPath": "/dev/shm"},
+            *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
         ],
     }
@@ -122,6 +125,7 @@ def environment(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list
         {"name": "JOBC_HEAD_PORT", "value": lambda v: str(v.plan.rendezvous.port)},
         {"name": "JOBC_TIME_LIMIT_S", "value": lambda v: str(v.plan.lifecycle.time_limit_s)},
         {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(v.plan.run.root)},
+        *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
 
@@ -223,6 +227,7 @@ def volumes(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
         {"name": "files", "configMap": {"name": name}},
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _given(shm_limit)}},
+        *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 
