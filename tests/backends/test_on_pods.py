@@ -77,6 +77,13 @@ class Job:
         return done.returncode, done.stdout + done.stderr
 
     @property
+    def name(self) -> str:
+        """Of its object."""
+        found = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
+        assert found is not None
+        return found[1]
+
+    @property
     def run(self) -> Path:
         """On the storage."""
         (run,) = self.storage.glob("runs/*/*")
@@ -92,9 +99,7 @@ class Job:
     def pods(self, phase: str = "") -> list[str]:
         """Their names."""
         label = "jobc/job"
-        job = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
-        assert job is not None
-        found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == job[1]]
+        found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == self.name]
         return [pod["metadata"]["name"] for pod in found]
 
 
@@ -167,8 +172,19 @@ def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) ->
     assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what the deleted pod said"
 
 
-def test_a_lost_peer_starts_all_nodes_again_together(make) -> None:  # type: ignore[no-untyped-def]
-    job = make(program="69 3 0")
+@pytest.mark.parametrize("seen", [1, 71])
+def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+    job = make(program=f"{seen} 60 0")
+    code, said = job("submit.sh", "--wait")
+    assert code == seen, said
+    made = job.runner.store.get("jobs", job.name)
+    (failed,) = (each for each in made["status"]["conditions"] if each["type"] == "Failed")
+    assert failed["reason"] == "PodFailurePolicy" and f"exit code {seen} matching FailJob" in failed["message"]
+
+
+@pytest.mark.parametrize("seen", [69, 75])
+def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+    job = make(program=f"{seen} 3 0")
     code, said = job("submit.sh", "--wait")
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
@@ -205,6 +221,21 @@ def test_stop_ends_all_with_0_and_a_resume_goes_on(make) -> None:  # type: ignor
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
     assert not (job.run / "control" / "STOP").exists()
+    assert job("stop.sh", "--now")[0] == 0
+
+
+def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 200")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
+    command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert not job.pods()
+    assert "deleted by hand" in job("status.sh")[1]
+    code, said = job("submit.sh", "--resume", job.run.name)
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
     assert job("stop.sh", "--now")[0] == 0
 
 
