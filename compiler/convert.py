@@ -10,7 +10,8 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .diagnostics import Diagnostic, alternatives, nearest
@@ -60,7 +61,8 @@ def type_at(into: type, key: str) -> Any:
         if dataclasses.is_dataclass(here):
             here = hints(here).get(part)  # type: ignore[arg-type]
         elif variants := _variants(here):
-            here = next((hints(v)[part] for v in variants if part in hints(v)), None)
+            found = [hints(v)[part] for v in variants if part in hints(v)]
+            here = reduce(or_, found) if found else None  # such as `kind`, whose words are in several
         elif get_origin(here) is not None and _is_mapping(here):
             here = get_args(here)[1]
         else:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever i
 from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type  # noqa: E402
 from jobc.compiler.diagnostics import CompileError  # noqa: E402
 from jobc.compiler.driver import Request, compile_job  # noqa: E402
-from jobc.compiler.spec import CodeSpec, GitCodeSpec, JobSpec, PythonSpec, StorageSpec  # noqa: E402
+from jobc.compiler.spec import JobSpec, PythonSpec, StorageSpec  # noqa: E402
 from jobc.compiler.words import RuntimeVar  # noqa: E402
 from jobc.trainer import env  # noqa: E402
 
@@ -314,7 +314,7 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
 
 def placement_page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
-    codes = [kind for option in (CodeSpec, GitCodeSpec) for kind in choices(hints(option)["kind"])]
+    codes = choices(type_at(JobSpec, "code.kind"))
     storages = choices(hints(StorageSpec)["run"])
     places = []
     for storage, code in itertools.product(storages, codes):

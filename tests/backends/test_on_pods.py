@@ -262,6 +262,9 @@ def test_kubectl_create_by_hand_makes_its_own_run(make) -> None:  # type: ignore
     subprocess.run([KUBECTL, "create", "-k", job.artifact], env=environment, check=True, capture_output=True)
     wait_for(lambda: len(job.pods("Succeeded")) == 2, "the end")
     assert job.run.name.startswith("kubernetes-")
+    subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said  # the ConfigMap and the Service were still there
 
 
 def test_a_pod_that_comes_late_is_waited_for(make) -> None:  # type: ignore[no-untyped-def]

@@ -53,8 +53,8 @@ if [[ -n $uid ]]; then
   has_ended || die 1 "$kind $object is live in $(where_it_is), started by ${owner:-somebody}" 'stop.sh ends it; another name= or another spec makes another object'
   [[ -n $replace || (-n $before && $(key "$before" uid) == "$uid") ]] ||
     die 1 "$kind $object has ended in $(where_it_is), started by ${owner:-somebody}" 'submit.sh --replace removes it, with the logs of its pods; those on the storage stay'
-  delete_objects ''
 fi
+delete_objects '' # as well what a job.batch that was deleted by hand has left
 create_objects '' train "$(basename -- "$run")" "${init_from:-}"
 record_job "$attempt"
 keep_run
