@@ -186,7 +186,7 @@ class _Conversion:
             join(key, "kind"),
             f"{key}.kind: {kind!r} is none of {one_of}",
             "the kind decides which other keys there are",
-            f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
+            _sweep_hint(str(kind), join(key, "kind")) or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
         )
         return None
 
