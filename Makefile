@@ -17,7 +17,7 @@ demo: venv-demo ## compile a small job and train it on 2 processes of this machi
 test: venv-dev ## every test; ARGS="-k name" for some
 	@$(IN_VENV) python tests/testbed/install.py && python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
-prove: venv-dev ## the counted campaigns of docs/proof, ten minutes; ARGS="same_seed --fresh" for some
+prove: venv-dev ## the counted campaigns of docs/proof, some hours; ARGS="same_seed --fresh" for one
 	@$(IN_VENV) python -m prove $(ARGS)
 
 check: lint types layers test ## lint, types, layers, tests: what CI runs

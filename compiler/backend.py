@@ -54,6 +54,13 @@ class Backend(Protocol):
         """
 
 
+@runtime_checkable
+class DescribedBackend(Backend, Protocol):
+    """A backend that says what its own files are. files: path -> a few words, for the README of the artifact."""
+
+    files: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Point:
     """One job of a sweep, compiled. place: its folder below the output folder; files: path -> text."""

@@ -21,18 +21,19 @@ from .. import __version__
 from . import capabilities, check, directory, neutral, sourcemap
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
-from .compose import Composed, Folder, compose, hydra_ready, read_inputs
-from .convert import Converted, convert, spec_keys
+from .compose import Folder, compose, hydra_ready, read_inputs
+from .convert import spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
-from .host_file import HostFiles, read_host_files, too_few_slots
+from .host_file import too_few_slots
 from .lower import lower, procs
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
-from .sourcemap import SourceMap, SpecValue
+from .sourcemap import SourceMap
 from .spec import OPEN_KEYS, JobSpec
 from .text import COMMAND_LINE, Origin
+from .typed import blamed, origins, typed
 from .unread import unread
 
 
@@ -134,8 +135,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    chosen, backend, spec, options, values, host_files = _typed(composed, request)
-    origin_of = _origins(composed, request.command)
+    chosen, backend, spec, options, values, host_files = typed(composed, request.command, dict(request.config_dirs))
+    origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(spec, backend)
     checked = [*own_container, *check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
     if request.strict:
@@ -144,7 +145,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     plan, table = lower(spec)
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
-        *check.check_training(plan, partial(_blamed, composed, values)),
+        *check.check_training(plan, partial(blamed, composed, values)),
         *(unread(composed, spec.command, table, values, request.strict) if spec.command else ()),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend), request.strict),
@@ -190,63 +191,6 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
     source_map = sourcemap.build(files, first.source_map.table, first.source_map.spec)
     return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
-
-
-def _typed(
-    composed: Composed, request: Request
-) -> tuple[Plugin, Backend, JobSpec, Any, dict[str, SpecValue], HostFiles]:
-    """The composed tree as typed values; all type errors of spec, options and host files together."""
-    command = request.command
-    chosen = plugin(composed.choices.get("backend", ""))
-    backend = chosen.load()
-    tree = dict(composed.tree)
-    options_tree = tree.pop("backend", None) or {}
-    if command is not None:
-        tree["command"] = list(command)
-        if typed := next((o for o in composed.overrides if o.key == "command"), None):
-            because, hint = "the words after ` -- ` are the command as well", f"leave out {typed.typed}"
-            title = "the command is given twice"
-            raise CompileError([Diagnostic("JC2015", title, because, hint, typed.origin, "command")])
-
-    origin_of = _origins(composed, command)
-    tree, host_files = read_host_files(tree, origin_of, dict(request.config_dirs))
-    spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
-    options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
-    diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
-    diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
-    if diagnostics or spec.value is None:
-        raise CompileError(diagnostics)
-    values = {
-        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
-        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
-    }
-    values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
-    return chosen, backend, spec.value, options.value, values, host_files
-
-
-def _blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
-    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
-    chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
-    return chosen or (key in values and not values[key].is_default)
-
-
-def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
-    group = diagnostic.key
-    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
-        because = f"that file sets it for another backend than {composed.choices['backend']}"
-        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
-    if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
-        hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
-        return replace(diagnostic, hint=hint)
-    if diagnostic.code != "JC1201" or group not in composed.choices:
-        return diagnostic
-    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
-    return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
-
-
-def _in_preset(origin: Origin | None) -> bool:
-    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
@@ -298,17 +242,6 @@ def _able(backend: Backend) -> Callable[[Demand], list[str]]:
         return [name for _, name in sorted(found)]
 
     return able
-
-
-def _origins(composed: Composed, command: tuple[str, ...] | None) -> Callable[[str], Origin | None]:
-    """key -> where it was written; the words after ` -- ` stand above every config file."""
-
-    def origin_of(key: str) -> Origin | None:
-        if command is not None and (key == "command" or key.startswith("command.")):
-            return Origin(COMMAND_LINE, "-- …")
-        return composed.origin_of(key)
-
-    return origin_of
 
 
 def _placed(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:

@@ -48,10 +48,11 @@ def _compiled(case: Path) -> Compiled | SweepFolder:
 
 def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
     """path -> artifact, as goldens hold them: no lib/, no .jobc/, and jobc's own files only with `neutral`."""
+    sweep = isinstance(compiled, SweepFolder)  # all of its files are the backend's
     return {
         a.path: a
         for a in compiled.artifacts
-        if not a.path.startswith(("lib/", ".jobc/")) and (neutral or a.path not in NEUTRAL)
+        if not a.path.startswith(("lib/", ".jobc/")) and (neutral or sweep or a.path not in NEUTRAL)
     }
 
 

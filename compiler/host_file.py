@@ -7,7 +7,6 @@ One entry a line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import re
@@ -68,9 +67,8 @@ def read_host_files(
             continue
         typed = str(held[name])
         hosts = _read(typed[1:], origin_of(key), folders, files, key)
-        if section:
-            held = out[section] = copy.copy(dict(held))
-        held[name] = fold_hostlist(tuple(host.name for host in hosts)) or None  # type: ignore[index]
+        folded = fold_hostlist(tuple(host.name for host in hosts)) or None
+        out[section or name] = {**held, name: folded} if section else folded
         files.typed[key], files.hosts[key] = typed, hosts
     return out, files
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..trainer import config
 from .artifact import Artifact, LineRange
-from .backend import VERBS, Backend
+from .backend import VERBS, Backend, DescribedBackend
 from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
@@ -45,8 +45,14 @@ def neutral_files(
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}
-    own = [path for path in emitted if path not in VERBS]
+    own = _own_files(backend, emitted)
     yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own)
+
+
+def _own_files(backend: Backend, emitted: Iterable[str]) -> list[tuple[str, str]]:
+    """(path, what it is) of the files that only this backend has."""
+    said = backend.files if isinstance(backend, DescribedBackend) else {}
+    return [(path, said.get(path, "the backend's own")) for path in emitted if path not in VERBS]
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:

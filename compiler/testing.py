@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 from .artifact import Artifact
-from .backend import ANY, VERBS
+from .backend import ANY, VERBS, DescribedBackend
 from .convert import choices, spec_keys, type_at
 from .diagnostics import CompileError
 from .driver import Compiled, Request, compile_job, write_job
@@ -183,6 +183,13 @@ class BackendSuite:
         for verb in (*VERBS, "node.sh"):
             assert files[verb].executable, f"{verb} cannot be executed"
             assert files[verb].text.startswith("#!"), f"{verb} has no interpreter line"
+
+    def test_the_readme_says_what_every_file_is(self) -> None:
+        """A backend that describes its own files leaves none out."""
+        compiled = self.compile()
+        readme = next(a.text for a in compiled.artifacts if a.path == "README.md")
+        told = [line for line in readme.splitlines() if line.endswith("| the backend's own |")]
+        assert not (told and isinstance(compiled.backend, DescribedBackend)), told
 
     def test_every_runtime_variable_is_spelt(self) -> None:
         assert set(plugin(self.backend).load().spellings) == set(RuntimeVar)

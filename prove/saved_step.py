@@ -18,7 +18,7 @@ KINDS = (
     "preemption with slurm", "preemption with slurm",
 )  # fmt: skip
 # Slurm's own limit is in minutes; without GraceTime Slurm kills a preempted job after KillWait, 30 s
-LIMITS = {"time limit with ssh": "time=40s", "time limit with slurm": "time=1m"}
+LIMITS = {"time limit with ssh": "time=40s", "time limit with slurm": "time=2m"}
 SHAPE = Shape(nodes=2, gpus_per_node=0)
 DELAY_MS = 20  # of a packet, so that a step takes a while and the machine has time for both hosts
 GRACE_S = 10

@@ -240,7 +240,7 @@ def codes_page() -> str:
 # ---- scripts -------------------------------------------------------------------------------------------------------
 
 FUNCTIONS = {  # what a verb of a backend may call; each says in the comment above it what it does
-    "Every script": ("this_job", "show_help", "bad_option", "need_value", "die", "try", "key"),
+    "Every script": ("this_job", "show_help", "bad_option", "need_value", "check_node", "die", "try", "key"),
     "A new run": (
         "create_run",
         "under_project",

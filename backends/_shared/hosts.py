@@ -38,6 +38,13 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "queue.exclude": ANY,  # left out of either
     "lifecycle.time_limit_s": ANY,
 }
+FILES: Mapping[str, str] = {
+    "hosts.txt": "the hosts, one a line; the first is node 0",
+    "client.sh": "how this machine runs a command on them",
+    "engine.sh": "how the nodes are started, followed and stopped with it",
+    "copies.sh": "brings runs to the hosts, and news of them back",
+    "task.sh": "what is run on each host; it becomes `node.sh`",
+}
 
 
 def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -35,6 +35,7 @@ class PdshBackend:
     launch = "./submit.sh"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
+    files = hosts.FILES
 
     def check(self, plan: LaunchPlan, options: PdshOptions) -> Iterator[Diagnostic]:
         yield from hosts.check(self.name, plan)

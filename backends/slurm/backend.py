@@ -50,6 +50,11 @@ class SlurmBackend:
         "lifecycle.max_requeues": ANY,
         "queue.*": ANY,
     }
+    files: ClassVar[Mapping[str, str]] = {
+        "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
+        "task.sh": "what srun starts on each node; it becomes `node.sh`",
+        "engine.sh": "how the scripts ask Slurm, and tell it",
+    }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         yield from checks.check(plan, options)

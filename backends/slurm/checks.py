@@ -1,4 +1,4 @@
-"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4306."""
+"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4306, and JC4340."""
 
 from __future__ import annotations
 
@@ -51,6 +51,22 @@ OURS = {
     "--tres-per-task": "gpus and cpus",
     "--wrap": "the words after --",
 }
+# Options that sbatch does not have from 22.05 to 25.11: the first version with it, or the first without. Source:
+# src/common/slurm_opt.c of the releases XX.YY.0 (github.com/SchedMD/slurm).
+SINCE = {
+    "--container-id": "23.02",
+    "--extra": "23.02",
+    "--tres-bind": "23.11",
+    "--resv-ports": "24.05",
+    "--segment": "24.05",
+    "--stepmgr": "24.05",
+    "--oom-kill-step": "24.11",
+    "--external": "25.05",
+    "--consolidate-segments": "25.11",
+    "--resources": "25.11",
+    "--spread-segments": "25.11",
+}
+GONE = {"--power": "24.05"}
 EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
 
 
@@ -58,6 +74,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     yield from _version(options.version)
     yield from _one_word(plan, options)
     yield from _said_twice(options)
+    yield from _of_another_version(options)
     yield from _equal_shares(plan)
     yield from _time_to_save(plan)
     if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
@@ -86,6 +103,20 @@ def _said_twice(options: SlurmOptions) -> Iterator[Diagnostic]:
             because = "only the long form of an option can be told from those that jobc says itself"
         title, key = f"backend.directives has {directive}", f"backend.directives.{i}"
         yield Diagnostic("JC4306", title, because, hint, key=key)
+
+
+def _of_another_version(options: SlurmOptions) -> Iterator[Diagnostic]:
+    """JC4340: sbatch ends at an option that it does not know, and nothing of the job is queued."""
+    site, names = options.version, [directive.partition("=")[0] for directive in options.directives]
+    wrong = [name for name in names if not SINCE.get(name, site) <= site < GONE.get(name, "99.99")]
+    fine = [json.dumps(d) for d, name in zip(options.directives, names, strict=True) if name not in wrong]
+    for name in wrong:
+        new = site < SINCE.get(name, site)
+        because = f"sbatch has it since Slurm {SINCE[name]}" if new else f"sbatch had it before Slurm {GONE[name]}"
+        hint = f"'backend.directives=[{','.join(fine)}]'"
+        hint += f", or backend.version={SINCE[name]} if that is the site's" if new else ""
+        title, key = f"Slurm {site} has no option {name}", f"backend.directives.{names.index(name)}"
+        yield Diagnostic("JC4340", title, because, hint, key=key)
 
 
 def _equal_shares(plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -39,6 +39,7 @@ class SshBackend:
     launch = "./submit.sh"
     spellings = hosts.SPELLINGS
     honours: ClassVar = hosts.HONOURS
+    files = hosts.FILES
 
     def check(self, plan: LaunchPlan, options: SshOptions) -> Iterator[Diagnostic]:
         yield from hosts.check(self.name, plan)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..registry import PACKAGE, find_plugins
 
-OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--)  +(\S.*)")
+OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--|[A-Z]+)  +(\S.*)")  # a word in capitals is an argument
 
 
 def options_in(script: str) -> dict[str, str]:

@@ -4,55 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.backends.jobs import WAYS, Job, make, read, start
 from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
 
-WAYS = {
-    "ssh": ("backend=ssh", "hosts=node[1-4]"),
-    "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
-    "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
-    "slurm": ("backend=slurm",),
-    "srun": ("backend=slurm", "launcher=srun"),
-}
 SECRET = "s3cret-canary"  # of no account
-
-PROGRAM = """
-import os, signal, sys, time
-if sys.argv[1] == os.environ["RANK"]:
-    raise RuntimeError("the disk is broken")
-if os.environ.get("TOKEN"):
-    print("token of", len(os.environ["TOKEN"]), flush=True)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-print("up", flush=True)
-time.sleep(float(sys.argv[2]))
-"""
-
-
-@dataclass
-class Job:
-    """One artifact in a project folder that all hosts see, and its scripts, run on the login host."""
-
-    cluster: Cluster
-    project: Path
-    artifact: Path
-
-    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
-        command = [str(self.artifact / script), *words]
-        done = self.cluster.login.run(command, cwd=self.project, env=env, timeout_s=120)
-        return done.returncode, done.stdout + done.stderr
-
-    @property
-    def run(self) -> Path:
-        (run,) = (file.parents[1] for file in self.project.glob("runs/*/*/state/run"))
-        return run
 
 
 @pytest.fixture(params=WAYS)
@@ -60,34 +21,13 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
-    project.mkdir(exist_ok=True)
-    (project / "program.py").write_text(PROGRAM)
-    base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
-    if command and way != "srun":
-        base.append("launcher=spawn")  # faster to start than torchrun
-    compiled = compile_job(Request((*WAYS[way], *base, *words), command))
-    return Job(cluster, project, write_job(compiled, project / "artifacts"))
-
-
 def submit(job: Job, way: str, **env: str) -> tuple[int, str]:
     return job("submit.sh", *(["--wait"] if "backend=slurm" in WAYS[way] else []), **env)
 
 
-def start(job: Job, way: str, **env: str) -> None:
-    code, said = job("submit.sh", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
-    assert code == 0, said
-    ranks = [f"logs/rank_{rank:02}.log" for rank in range(6)]
-    wait_for(lambda: all("up" in read(job.run / path) for path in ranks), "six ranks")
-
-
-def read(file: Path) -> str:
-    return file.read_text(errors="replace") if file.exists() else ""
-
-
 def test_a_rank_that_fails_ends_all_nodes_and_is_shown(cluster: Cluster, tmp_path: Path, way: str) -> None:
     words = ("nodes=3", "procs=2")
-    job = make(cluster, tmp_path / "my project", way, *words, command=("program.py", "4", "60"))
+    job = make(cluster, tmp_path / "my, project", way, *words, command=("program.py", "4", "60"))
     code, said = submit(job, way)
     assert code == 1, said
     assert "failed (exit 1: crashed)" in said

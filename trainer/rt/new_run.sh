@@ -65,7 +65,9 @@ create_temporary_run() {
   describe_run ''
 }
 
+# keep_temporary_run: for the one who looks into it; other machines have it no more.
 keep_temporary_run() {
+  take_back
   unfinished=''
 }
 

@@ -19,29 +19,38 @@ may_still_run() {
   if [[ -z $started && ! -e $1/control/STOP ]]; then echo "attempt $last of it is being started, or never was"; fi
 }
 
+# folders_of RUN: those that go and stay with it, one a line.
+folders_of() {
+  printf '%s\n' "$1"
+}
+
+# in_words RUN: how it ended.
+in_words() {
+  run_status "$1"
+}
+
 # find_old_runs KEEP: sets `old`, the finished runs of this job but the KEEP newest, and `spared`, lines that say which
 # of the others stay and why. Whatever jobc did not make, or not completely, is in neither.
 find_old_runs() {
-  local found reason keep=$1 needed='' finished=()
+  local found part reason keep=$1 finished=()
   old=() spared=()
   while IFS= read -r -d '' found; do
     if ((keep > 0)); then
       keep=$((keep - 1))
-      needed+=$(key "$found/state/run" init_from)$'\n'
       continue
     fi
     if [[ $(key "$found/state/run" job) != "$job_name" ]]; then continue; fi
-    reason=$(may_still_run "$found")
+    reason=''
+    while IFS= read -r part; do reason=${reason:-$(may_still_run "$part")}; done < <(folders_of "$found")
     if [[ $found == "$own_run" ]]; then reason='this script lies in it'; fi
     if [[ -n $reason ]]; then
-      needed+=$(key "$found/state/run" init_from)$'\n'
       spared+=("run ${found##*/} stays: $reason")
     else
       finished+=("$found")
     fi
   done < <(list_runs)
   for found in "${finished[@]}"; do
-    if grep -qxF -- "$found" <<<"$needed"; then
+    if is_needed "$found"; then
       spared+=("run ${found##*/} stays: another one began with its checkpoint")
     else
       old+=("$found")
@@ -49,18 +58,28 @@ find_old_runs() {
   done
 }
 
+# is_needed RUN: a run began with its checkpoint, and is not among those in `finished`.
+is_needed() {
+  local part forks
+  while IFS= read -r part; do
+    forks=$(grep -lsxF -- "init_from=$part" "${part%/*}"/*/state/run | grep -vxF -f <(printf '%s/state/run\n' "${finished[@]}")) || true
+    if [[ -n $forks ]]; then return; fi
+  done < <(folders_of "$1")
+  return 1
+}
+
 # list_removals THIN: sets `removals`, the folders that go: all of `old`, or with THIN checkpoints in them; and what a
 # clean.sh that was killed has left. Says what goes and what stays.
 list_removals() {
-  local found part
+  local found folder part
   removals=()
   if ((${#spared[@]})); then printf '%s\n' "${spared[@]}"; fi
   for found in "${old[@]}"; do
-    part=("$found")
-    if [[ -n $1 ]]; then mapfile -t part < <(old_checkpoints "$found"); fi
+    mapfile -t part < <(folders_of "$found")
+    if [[ -n $1 ]]; then mapfile -t part < <(for folder in "${part[@]}"; do old_checkpoints "$folder"; done); fi
     if ((${#part[@]} == 0)); then continue; fi
     removals+=("${part[@]}")
-    printf '%-22s  %6s old  %6s  %s' "${found##*/}" "$(age "$(key "$found/state/run" created)")" "$(size "${part[@]}")" "$(run_status "$found")"
+    printf '%-22s  %6s old  %6s  %s' "${found##*/}" "$(age "$(key "$found/state/run" created)")" "$(size "${part[@]}")" "$(in_words "$found")"
     if [[ -n $1 ]]; then printf ': %s' "${part[*]##*/}"; fi
     echo
   done
@@ -70,13 +89,14 @@ list_removals() {
 
 # remove_them: `removals`, but not those of a run that somebody has started again since they were listed.
 remove_them() {
-  local folder found code=0
+  local folder found shown code=0
   for folder in "${removals[@]}"; do
     found=${folder%/checkpoints/step_*}
     if is_run "$found" && [[ -n $(may_still_run "$found") ]]; then
       echo "run ${found##*/} stays: it has been started again"
     elif erase "$folder"; then
-      echo "removed ${folder#"$runs/"}"
+      shown=${folder#"$runs/"}
+      echo "removed ${shown#"${runs%/*}/"}"
       if [[ $folder == "$found" ]]; then forget_secrets "$found"; fi
     else
       printf 'error: cannot remove %q\n' "$folder" >&2

@@ -136,6 +136,13 @@ choose_run() {
     'submit.sh makes one; JOBC_RUN_ROOT says where they are'
 }
 
+# check_node NODE NODES: ends the script when there is no such node; the first is 0.
+check_node() {
+  if [[ ! $1 =~ ^(0|[1-9][0-9]{0,8})$ ]] || (($1 >= $2)); then
+    die 2 "there is no node $1" "nodes are 0 to $(($2 - 1)); a command comes after --"
+  fi
+}
+
 # last_attempt RUN: the number of its newest attempt.
 last_attempt() {
   find "$1/artifact" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort -n | tail -n 1

@@ -15,9 +15,6 @@ signalled, because torchrun mishandles repeats: the rank wrappers are.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import os
 import signal
 import sys
@@ -29,15 +26,18 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
     __package__ = "rt"
 
 from . import exit_codes, processes
+from .claim import Refused, claim
 from .console import Console
 from .enclosure import start_enclosed
+from .ending import WATCHFUL_S, Ending, Told, mark_stopped
 from .header import header
 from .node_log import NodeLog
+from .node_output import NodeOutput
 from .peers import Peers
-from .restarts import CAN_RESTART, Restarts
+from .restarts import Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, Verdict, judge, left_by, log_tail, said_in
+from .verdict import left_by
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -46,13 +46,8 @@ NOTICES = (
     signal.SIGUSR2,
 )  # their meaning is the program's business: they never lead to a kill
 REPEAT_S = 5.0
-WATCHFUL_S, CALM_S = 0.1, 1.0  # between two looks at the run folder: while ranks come up or go down, and else
+CALM_S = 1.0  # between two looks at the run folder, where WATCHFUL_S is while ranks come up or go down
 LAUNCHER_GRACE_S = 5.0  # for the launcher to end when all its ranks have
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
-
-
-class Refused(Exception):
-    """Nothing was started and nothing was touched."""
 
 
 def main(argv: list[str]) -> int:
@@ -92,11 +87,10 @@ class Supervisor:
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
-        self.lock = self._lock()  # held until this process and the keeper have ended
-        self._forget_earlier_launch()
+        self.lock = claim(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
-        self.log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
-        self.console = Console(sys.stdout.fileno())
+        log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
+        self.output = NodeOutput(log, Console(sys.stdout.fileno()))
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
@@ -120,7 +114,7 @@ class Supervisor:
         """The exit code of the node, or None when the ranks shall be started again."""
         if self.node == 0:
             for line in header(os.environ):
-                self._say(line)
+                self.output.say(line)
         output, write_end = os.pipe()
         # a launcher tells every failure of a rank, at length; what counts is told here
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
@@ -131,15 +125,22 @@ class Supervisor:
         self.peers.start()
         status = self._attend(output, signals)
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
-        self._drain(output)
-        return self._conclude(status, signals)
+        self.output.drain(output)
+        told = Told(bool(self.asked), self.killed, self.interrupted, self.told)
+        peers, restarts = self.peers, self.restarts
+        ending = Ending(self.run_folder, self.node, self.ranks, peers, restarts, self.output, self.state, self.grace_s)
+        code = ending.conclude(status, told, signals)
+        if code is None:  # another start begins with new ones
+            self.output.close()
+            os.close(self.lock)
+        return code
 
     def _attend(self, output: int, signals: SignalQueue) -> int:
         """Serve signals, output and deadlines until the launcher and all below it have ended; its status."""
         descriptors = [output]
         while True:
             arrived, readable = signals.wait(self._pause_s(), *descriptors)
-            if readable and not self._copy(output):
+            if readable and not self.output.copy(output):
                 descriptors.clear()
             for number in arrived:
                 self._on_signal(number)
@@ -150,7 +151,7 @@ class Supervisor:
             self._look_at_peers()
             self._look_at_starter()
             self._check_deadlines()
-            self.console.write(b"")
+            self.output.go_on()
 
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
@@ -165,7 +166,7 @@ class Supervisor:
             self.told = True
             if number == signal.SIGINT:
                 self.interrupted = True
-                self._mark_stopped()
+                mark_stopped(self.run_folder, self.output)
             if now - self.stop_signal_at > REPEAT_S:
                 self._kill(f"a second {_name(number)}")
             elif not self._is_stopping():
@@ -175,19 +176,12 @@ class Supervisor:
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """SIGHUP becomes SIGTERM for the ranks, for few programs save on a hangup."""
-        self._say(f"{why}: asking the ranks to save and end, {self.grace_s} s at most")
+        self.output.say(f"{why}: asking the ranks to save and end, {self.grace_s} s at most")
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
 
     def _is_stopping(self) -> bool:
         return any(number in STOP_SIGNALS for number in self.asked)
-
-    def _mark_stopped(self) -> None:
-        try:
-            self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
-            self.run_folder.stop_mark.touch()
-        except OSError as error:
-            self._say(f"cannot leave the stop mark: {error}")
 
     def _look_at_ranks(self) -> None:
         """Send what was asked to every rank wrapper once, also to one that appears later."""
@@ -264,128 +258,17 @@ class Supervisor:
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
-        self._say(f"{why}: killing all processes of this node; work since the last checkpoint is lost")
+        self.output.say(f"{why}: killing all processes of this node; work since the last checkpoint is lost")
         for pid in processes.kill_descendants(self.keeper):
-            self._say(f"process {pid} does not die: it hangs in the kernel")
+            self.output.say(f"process {pid} does not die: it hangs in the kernel")
 
     def _pause_s(self) -> float:
         """How long nothing needs to be looked at."""
-        if self.console.is_behind:
+        if self.output.is_behind:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10
         deadlines = min(self.kill_at, self.limit_at) - time.monotonic()
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
-
-    def _conclude(self, status: int, signals: SignalQueue) -> int | None:
-        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place."""
-        asked = bool(self.asked) or self.killed
-        said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
-        verdict = judge(self.run_folder, self.ranks, status, said, asked, self.killed)
-        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
-        verdict = verdict._replace(reason=lost or verdict.reason)
-        code = exit_codes.INTERRUPTED if self.interrupted else verdict.code
-        ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
-        if verdict.first:
-            first = verdict.first
-            detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
-            log = self.run_folder.rank_log(first.rank)
-            self._say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
-            self._print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
-            ended["failed_rank"] = first.rank
-        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
-            self._print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
-            if verdict.reason.encode() not in said:
-                self._say(verdict.reason)
-        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
-        self.peers.tell(verdict.code, verdict.reason, *blame)
-        if self._restarts(verdict):
-            return None
-        self._say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
-        if command := self._resume_command(code):
-            self._say(f"go on with: {command}")
-        self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
-        self._wait_for_peers(signals)
-        self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
-        self.console.flush()
-        return code
-
-    def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
-        try:
-            write_small(path, first_line, keys)
-        except OSError as error:
-            self._say(f"cannot write to the run folder: {error}")
-
-    def _wait_for_peers(self, signals: SignalQueue) -> None:
-        """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
-        self.peers.leave()
-        while self.peers.are_linked:
-            self.peers.beat()
-            self.console.write(b"")
-            arrived, _ = signals.wait(WATCHFUL_S)
-            if signal.SIGINT in arrived:
-                self._mark_stopped()
-            if signal.SIGQUIT in arrived:
-                return
-
-    def _restarts(self, verdict: Verdict) -> bool:
-        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
-        made, most = self.restarts.made, self.restarts.most
-        for_peer = bool(self.asked) and self.run_folder.first_failure.exists()
-        told = self.told or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
-        if made >= most or told or not (verdict.code in CAN_RESTART or for_peer):
-            return False
-        self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
-        if not self.restarts.agree(self.grace_s):
-            return False
-        self._say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
-        self.console.flush()
-        self.log.close()
-        os.close(self.lock)
-        return True
-
-    def _resume_command(self, code: int) -> str:
-        """What to type, said once per run; empty when there is nothing to go on with."""
-        saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
-        known = read_small(self.run_folder.resume_command)
-        return known[1]["command"] if known and self.node == 0 and (saved or code in CAN_GO_ON) else ""
-
-    def _copy(self, output: int) -> bool:
-        """One piece of output to the console and the log; False at its end."""
-        piece = os.read(output, 65536)
-        self._print(piece)
-        return bool(piece)
-
-    def _drain(self, output: int) -> None:
-        os.set_blocking(output, False)
-        with contextlib.suppress(BlockingIOError):
-            while self._copy(output):
-                pass
-
-    def _say(self, line: str) -> None:
-        self._print(f"jobc: {line}\n".encode())
-
-    def _print(self, text: bytes) -> None:
-        self.log.write(text)
-        self.console.write(text)
-
-    def _lock(self) -> int:
-        path = self.run_folder.node_lock(self.node)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has looked at the pid
-                return lock
-            run_id = self.run_folder.path.name
-            raise Refused(f"run {run_id} is live: node {self.node} has a supervisor") from None
-        return lock
-
-    def _forget_earlier_launch(self) -> None:
-        for rank in self.ranks:
-            self.run_folder.rank_exit(rank).unlink(missing_ok=True)
-            self.run_folder.rank_state(rank).unlink(missing_ok=True)
-        self.run_folder.node_exit(self.node).unlink(missing_ok=True)
 
 
 def _is_running(state: dict[str, str]) -> bool:

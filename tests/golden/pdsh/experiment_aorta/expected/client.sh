@@ -17,10 +17,11 @@ ssh_command=(
 on_hosts() {
   local file=$1 word command=''
   shift
-  # pdsh puts in %h itself, the name as it stands in FILE; any other % is doubled
+  # pdsh puts in %h itself, the name as it stands in FILE; any other % is doubled. It reads FILE from standard input,
+  # because it would split a path at its commas.
   for word in "$@"; do
     if [[ $word == %h ]]; then command+=' %h'; else command+=" $(quoted "${word//%/%%}")"; fi
   done
   PDSH_SSH_ARGS_APPEND="${ssh_command[*]:1}" \
-    pdsh -S -R ssh -f "$fanout" -w "^$file" "${command# }" 2>&1 </dev/null
+    pdsh -S -R ssh -f "$fanout" -w - "${command# }" 2>&1 <"$file"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # smoke.sh: can the hosts of job two talk to each other? A real collective, in seconds.
 # usage: smoke.sh
-#   exit 0 = yes; its run folder is temporary, and kept only when it fails
+#   exit 0 = yes; its run folder is temporary, and kept only when it fails, here and with the logs of all hosts
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
@@ -21,8 +21,10 @@ code=0
 all_nodes smoke || code=$?
 forget_secrets "$run"
 if ((code != 0)); then
-  keep_temporary_run
+  procs=2 # of a smoke run, on each node
   for ((node = 0; node < nodes; node++)); do fetch_log "$run" "$run/logs/node_$(printf '%02d' "$node").log"; done
+  for ((rank = 0; rank < nodes * procs; rank++)); do fetch_log "$run" "$run/logs/rank_$(printf '%02d' "$rank").log"; done
+  keep_temporary_run
   printf 'its logs are in %q\n' "$run/logs" >&2
 fi
 exit "$code"

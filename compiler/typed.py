@@ -1,0 +1,102 @@
+"""The composed tree as typed values: the job's spec, the options of its backend, and where each value was written.
+
+In   what compose.py made, the words after ` -- `, the folders in which files of hosts may lie
+Out  Typed; or CompileError with all type errors of spec, options and host files together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from .backend import Backend
+from .compose import Composed
+from .convert import Converted, convert
+from .diagnostics import CompileError, Diagnostic
+from .host_file import Folders, HostFiles, read_host_files
+from .registry import Plugin, plugin
+from .sourcemap import SpecValue
+from .spec import JobSpec
+from .text import COMMAND_LINE, Origin
+
+Command = tuple[str, ...] | None
+
+
+class Typed(NamedTuple):
+    """values: spec key -> what it is, as typed, and where. options: of the backend's own type."""
+
+    plugin: Plugin
+    backend: Backend
+    spec: JobSpec
+    options: Any
+    values: dict[str, SpecValue]
+    host_files: HostFiles
+
+
+def typed(composed: Composed, command: Command, folders: Folders) -> Typed:
+    """The composed tree as typed values; all type errors of spec, options and host files together.
+
+    command: the words after ` -- `, None when there is no ` -- `; folders: the user's config folders, by root name
+    """
+    chosen = plugin(composed.choices.get("backend", ""))
+    backend = chosen.load()
+    tree = dict(composed.tree)
+    options_tree = tree.pop("backend", None) or {}
+    if command is not None:
+        tree["command"] = list(command)
+        if twice := next((o for o in composed.overrides if o.key == "command"), None):
+            because, hint = "the words after ` -- ` are the command as well", f"leave out {twice.typed}"
+            title = "the command is given twice"
+            raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
+
+    origin_of = origins(composed, command)
+    tree, host_files = read_host_files(tree, origin_of, folders)
+    spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
+    options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
+    diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
+    diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
+    if diagnostics or spec.value is None:
+        raise CompileError(diagnostics)
+    values = {
+        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
+        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
+    }
+    values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
+    return Typed(chosen, backend, spec.value, options.value, values, host_files)
+
+
+def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
+    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
+    chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
+    return chosen or (key in values and not values[key].is_default)
+
+
+def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
+    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
+    group = diagnostic.key
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+        because = f"that file sets it for another backend than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
+    if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
+        hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
+        return replace(diagnostic, hint=hint)
+    if diagnostic.code != "JC1201" or group not in composed.choices:
+        return diagnostic
+    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
+    return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _in_preset(origin: Origin | None) -> bool:
+    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
+
+
+def origins(composed: Composed, command: Command) -> Callable[[str], Origin | None]:
+    """key -> where it was written; the words after ` -- ` stand above every config file."""
+
+    def origin_of(key: str) -> Origin | None:
+        if command is not None and (key == "command" or key.startswith("command.")):
+            return Origin(COMMAND_LINE, "-- …")
+        return composed.origin_of(key)
+
+    return origin_of

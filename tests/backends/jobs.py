@@ -1,0 +1,117 @@
+"""Jobs for the tests of backends on the test bed: programs that need no torch, an artifact, its scripts called.
+
+In   a Cluster, an empty project folder, a way to start (WAYS) and words of the spec
+Out  a Job; start() and submitted() have waited until its ranks are at work
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.testbed import Cluster, wait_for
+
+WAYS = {
+    "ssh": ("backend=ssh", "hosts=node[1-4]"),
+    "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
+    "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
+    "slurm": ("backend=slurm",),
+    "srun": ("backend=slurm", "launcher=srun"),
+}
+SPAWN, SRUN = "slurm", "srun"  # those of Slurm: a task for each node, or for each rank
+
+# Stays up for argv[2] seconds, and ends early when told; the rank argv[1] fails at once.
+PROGRAM = """
+import os, signal, sys, time
+if sys.argv[1] == os.environ["RANK"]:
+    raise RuntimeError("the disk is broken")
+if os.environ.get("TOKEN"):
+    print("token of", len(os.environ["TOKEN"]), flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("up", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+# Counts steps in the run folder, goes on where it was, and saves as the trainer does: at the end of a step.
+STEPS = """
+import os, pathlib, signal, sys, time
+rank, run, last = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"]), int(sys.argv[1])
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+saved, log = run / f"saved_{rank}", run / f"steps_{rank}"
+step = int(saved.read_text()) if saved.exists() else 0
+print("token", os.environ.get("TOKEN"), "job", os.environ["JOBC_JOB_ID"], flush=True)
+while step < last:
+    time.sleep(0.2)
+    step += 1
+    with log.open("a") as lines:
+        print(os.environ["JOBC_ATTEMPT"], step, file=lines)
+    if stop:
+        saved.write_text(str(step))
+        sys.exit(75)
+"""
+
+
+@dataclass
+class Job:
+    """One artifact in a project folder that all hosts see, and its scripts, run on the login host."""
+
+    cluster: Cluster
+    project: Path
+    artifact: Path
+
+    def __call__(self, script: str, *words: str, **env: str) -> tuple[int, str]:
+        command = [str(self.artifact / script), *words]
+        done = self.cluster.login.run(command, cwd=self.project, env=env, timeout_s=120)
+        return done.returncode, done.stdout + done.stderr
+
+    @property
+    def run(self) -> Path:
+        (run,) = (file.parents[1] for file in self.project.glob("runs/*/*/state/run"))
+        return run
+
+
+def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
+    write_programs(project)
+    base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
+    if command and way != "srun":
+        base.append("launcher=spawn")  # faster to start than torchrun
+    compiled = compile_job(Request((*WAYS[way], *base, *words), command))
+    return Job(cluster, project, write_job(compiled, project / "artifacts"))
+
+
+def write_programs(project: Path) -> None:
+    project.mkdir(exist_ok=True)
+    (project / "program.py").write_text(PROGRAM)
+    (project / "steps.py").write_text(STEPS)
+
+
+def start(job: Job, way: str, **env: str) -> None:
+    code, said = job("submit.sh", *([] if "backend=slurm" in WAYS[way] else ["--detach"]), **env)
+    assert code == 0, said
+    ranks = [f"logs/rank_{rank:02}.log" for rank in range(6)]
+    wait_for(lambda: all("up" in read(job.run / path) for path in ranks), "six ranks")
+
+
+def read(file: Path) -> str:
+    return file.read_text(errors="replace") if file.exists() else ""
+
+
+def steps(cluster: Cluster, project: Path, way: str, *words: str, last: int = 1000) -> Job:
+    return make(cluster, project, way, "nodes=2", "procs=2", *words, command=("steps.py", str(last)))
+
+
+def submitted(job: Job, **env: str) -> str:
+    """The id of its Slurm job, which has done two steps on every rank."""
+    code, said = job("submit.sh", **env)
+    assert code == 0, said
+    wait_for(lambda: all(len(done(job, rank)) > 2 for rank in range(4)), "steps")
+    return read(job.run / "state" / "job_0").splitlines()[0].removeprefix("job_id=")
+
+
+def done(job: Job, rank: int = 0) -> list[tuple[int, int]]:
+    """(attempt, step) of every step of a rank, in order."""
+    lines = read(job.run / f"steps_{rank}").splitlines()
+    return [(int(line.split()[0]), int(line.split()[1])) for line in lines]

@@ -1,0 +1,122 @@
+"""Slurm on the test bed: sweeps as job arrays."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_sweep, sweep_folders, write_job
+from jobc.tests.backends.jobs import Job, read, write_programs
+from jobc.tests.testbed import Cluster, wait_for
+
+pytestmark = pytest.mark.engine
+
+
+def sweep(cluster: Cluster, project: Path, *words: str, command: tuple[str, ...]) -> Job:
+    """The folder that starts all points of one sweep."""
+    write_programs(project)
+    base = ("backend=slurm", "name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s", "nodes=2")
+    compiled = compile_sweep(Request((*base, *words), command))
+    (folder,) = sweep_folders(compiled)
+    for one in compiled:
+        write_job(one, project / "artifacts")
+    return Job(cluster, project, write_job(folder, project / "artifacts"))
+
+
+@pytest.mark.parametrize("launcher", ["spawn", "srun"])
+def test_a_sweep_is_one_array_with_a_run_for_each_point(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+    words = (f"launcher={launcher}", "procs=2", "env.TOKEN=a,b", "env.OTHER=1,2", "backend.array_limit=2")
+    job = sweep(cluster, tmp_path / "job", *words, command=("bash", "-c", "echo $JOBC_JOB_ID; [[ $TOKEN == a ]]"))
+    code, said = job("submit.sh", "--wait")
+    assert code == 1 and said.count("done (exit 0)") == 2 and said.count("failed (exit 1: crashed)") == 2, said
+    runs = sorted(path.parent for path in job.project.glob("runs/job+*=*/*/state"))
+    ids = [read(run / "state" / "job_0").splitlines()[0].removeprefix("job_id=") for run in runs]
+    array = ids[0].partition("_")[0]
+    assert ids == [f"{array}_{element}" for element in range(4)]
+    assert [len(list((run / "logs").glob(f"slurm-{array}_*.log"))) for run in runs] == [1] * 4
+    assert f"{ids[0]}\n" in read(runs[0] / "logs" / "rank_03.log")
+
+
+def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("launcher=spawn", "env.TOKEN=a,b")
+    job = sweep(cluster, tmp_path / "job", *words, command=("bash", "-c", "echo token $TOKEN; [[ $TOKEN == a ]]"))
+    sweeps = [made(job) for _ in range(3)]
+    code, said = job("logs.sh", "--run", sweeps[0])
+    assert code == 0 and said.index("==> point 0, ") < said.index("| token a\n") < said.index("==> point 1, "), said
+    code, said = job("logs.sh", "1", "--rank", "1")
+    assert code == 0 and said.endswith("\ntoken b\n") and "token a" not in said, said
+    assert job("logs.sh", "2")[1].startswith("error: there is no point 2\n")
+    first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
+    fork = ["bash", first / "submit.sh", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
+    cluster.login.run(fork, cwd=job.project, check=True)
+    code, said = job("clean.sh", "--keep", "1", "--yes")
+    assert code == 0 and said.startswith(f"run {sweeps[0]} stays: another one began with its checkpoint\n"), said
+    assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
+    left = {f"{sweep}-{element}" for sweep in (sweeps[0], sweeps[2]) for element in (0, 1)} | {"fork"}
+    assert {run.name for run in job.project.glob("runs/job+env*/*")} == left
+    assert {run.name for run in job.project.glob("runs/job+sweep/*")} == {sweeps[0], sweeps[2]}
+    cluster.login.run(["bash", point / "clean.sh", "--keep", "0", "--yes"], cwd=job.project, check=True)
+    code, said = job("status.sh")
+    assert code == 0 and said.count("\n") == 2 and "  0  " in said, said  # the one that failed is no more
+
+
+def made(job: Job) -> str:
+    """The id of a sweep that has ended."""
+    said = job("submit.sh", "--wait")[1]
+    return re.findall(r"^sweep (\S+) in ", said, re.MULTILINE)[0]
+
+
+def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """The last element has the number of the whole array as its own: what is meant for it must not reach the others."""
+    words = ("launcher=spawn", "procs=1", "env.R=0,1", "env.S=0,1")
+    job = sweep(cluster, tmp_path / "job", *words, command=("steps.py", "999"))
+    code, said = job("submit.sh")
+    assert code == 0, said
+    runs = [path.parent for path in sorted(job.project.glob("runs/job+*=*/*/artifact"))]
+    wait_for(lambda: sum((run / "steps_1").exists() for run in runs) == 4, "all points")
+    (array,) = (line.split()[-1] for line in said.splitlines() if "job array" in line)
+    array = array.partition("_")[0]
+    last = next(run for run in runs if f"job {array}_3\n" in read(run / "logs" / "rank_01.log"))
+    cluster.login.run(["scancel", "--batch", "--signal=USR2", f"{array}_3"], check=True)
+    wait_for(lambda: "1 " in read(last / "steps_1").splitlines()[-1][:2], "its second attempt")
+    assert all(read(run / "steps_1").splitlines()[-1].startswith("0 ") for run in runs if run != last)
+    ended = tmp_path / "ended"
+    follower = cluster.login.popen(f"{last}/artifact/1/logs.sh --follow >/dev/null 2>&1; echo $? >{ended}")
+    time.sleep(3)
+    assert not ended.exists()
+    code, said = job("stop.sh")
+    assert code == 0 and said.count("stopped by stop.sh") == 4, said
+    follower.wait(20)
+    assert read(ended) == "0\n"
+    assert not cluster.jobs() and not cluster.processes("steps.py|supervise.py")
+
+
+def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("launcher=spawn", "env.S=0,1,2", "backend.array_limit=1", "secrets.T=env:T")
+    job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "300"))
+    assert job("submit.sh", T="abc")[0] == 0
+    wait_for(lambda: bool(cluster.processes("program.py")), "the first point")
+    assert "other points of the sweep come first" in job("status.sh")[1]
+    code, said = job("stop.sh")
+    assert code == 0 and said.count("stopped by stop.sh") == 3, said
+    assert len(list(job.project.glob("runs/*/*/logs/rank_00.log"))) == 1
+    assert not cluster.jobs()
+    assert not list(cluster.login.home.glob(".jobc/secrets/*"))
+
+
+def test_a_sweep_that_slurm_refuses_leaves_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("queue.name=nosuch", "env.S=0,1", "secrets.T=env:T")
+    job = sweep(cluster, tmp_path / "job", *words, command=("program.py", "-", "1"))
+    code, said = job("submit.sh", T="abc")
+    assert code == 1 and "invalid partition specified: nosuch" in said, said
+    assert not list(job.project.glob("runs/*/*")) and not list(cluster.login.home.glob(".jobc/secrets/*"))
+
+
+def test_points_that_need_other_nodes_are_no_array(tmp_path: Path) -> None:
+    (folder,) = sweep_folders(compile_sweep(Request(("backend=slurm", "nodes=2,4", "seed=0,1"))))
+    (note,) = folder.diagnostics
+    assert note.code == "JC4308" and note.key == "nodes" and "--nodes" in note.title and not folder.artifacts

@@ -1,0 +1,125 @@
+"""Slurm on the test bed: what the tasks of srun get, and runs in an allocation that is there already."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jobc.tests.backends.jobs import SPAWN, SRUN, Job, make, read, start
+from jobc.tests.testbed import Cluster, wait_for
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.mark.parametrize("way", [SPAWN, SRUN])
+def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    other = cluster.login.popen("srun --nodes=2 --gpus-per-node=1 sleep 100")
+    wait_for(lambda: "RUNNING" in cluster.login.run("squeue --noheader --format=%T").stdout, "the other job")
+    words = ("nodes=2", "procs=1", "gpus=1", "cpus=4", "queue.nodelist=node[1-2]")
+    job = make(cluster, tmp_path / "one", way, *words, command=("bash", "-c", "echo sees=$CUDA_VISIBLE_DEVICES"))
+    code, said = job("submit.sh", "--wait")
+    other.kill()
+    assert code == 0, said
+    assert ["sees=1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(2)] == [True] * 2
+    words = ("nodes=2", "procs=2", "gpus=2", "cpus=4")
+    job = make(cluster, tmp_path / "two", way, *words, command=("bash", "-c", "echo sees=$CUDA_VISIBLE_DEVICES"))
+    assert job("submit.sh", "--wait")[0] == 0
+    assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
+
+
+@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py", "spawn.py --tasks"])
+def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
+    words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
+    job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
+    start(job, SRUN)
+    port = re.findall(r"^port=(\d+)", read(job.run / "state/link"), re.MULTILINE)[0]
+    linked = f"ss --no-header --tcp state established 'sport = :{port}'"
+    wait_for(lambda: len(cluster.nodes[0].run(linked).stdout.splitlines()) == 2, "links to two nodes")
+    (seen, *_) = cluster.nodes[1].processes(rf"^\S+ -I -S \S+/{victim} ")  # others have it among their arguments
+    cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
+    wait_for(lambda: not cluster.processes("program.py|supervise.py|spawn.py"), "an end of all", 100)
+    cluster.wait_idle()
+    assert "failed (exit" in job("status.sh")[1]
+
+
+@pytest.mark.parametrize("way", [SPAWN, SRUN])
+def test_here_runs_in_the_allocation_and_plain_submit_makes_a_job(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    words = ("nodes=2", "procs=2", "cpus=4")
+    job = make(cluster, tmp_path / "job", way, *words, command=("bash", "-c", "echo in $JOBC_JOB_ID"))
+    code, number, said = in_allocation(job, "--ntasks-per-node=4", "--here --run-id here")
+    assert code == 0, said
+    assert {rank_said(job, "here", rank) for rank in range(4)} == {f"in {number}"}
+    code, number, said = in_allocation(job, "--ntasks-per-node=4", "--wait --run-id job")
+    assert code == 0 and "done (exit 0)" in said, said
+    assert rank_said(job, "job", 3).startswith("in ") and rank_said(job, "job", 3) != f"in {number}"
+
+
+def test_an_allocation_without_room_for_the_tasks_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("nodes=2", "procs=2", "cpus=4")
+    job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
+    code, _, said = in_allocation(job, "--ntasks=8", "--here")  # seven on one node, one on the other
+    assert code == 65 and "this job needs 2(x2)" in said, said
+    assert "failed (exit 65" in job("status.sh")[1]
+
+
+def test_a_run_in_an_allocation_is_its_own_step_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """Of an allocation that has been requeued itself: it ends, goes on and ends, and what else is in there stays."""
+    words = ("nodes=2", "procs=2", "cpus=4", "lifecycle.max_requeues=0")
+    job = make(cluster, tmp_path / "job", SPAWN, *words, command=("program.py", "-", "300"))
+    live = f"until squeue -s -h -o %j | grep -q bash && [[ $({job.artifact}/status.sh) == *live* ]]; do sleep 0.2; done"
+    ranks = 'until (($(grep -c "^up$" runs/job/one/logs/rank_03.log) == attempts)); do sleep 0.2; done'
+    inside = f"""
+        export SLURM_RESTART_COUNT=1
+        srun --overlap --nodes=1 --ntasks=1 sleep 300 &
+        for attempts in 1 2; do
+            if ((attempts == 1)); then words='--run-id one'; else words='--resume one'; fi
+            {job.artifact}/submit.sh --here $words &
+            {live}; {ranks} 2>/dev/null
+            {job.artifact}/stop.sh
+            wait $!; echo "here: $?"
+            {job.artifact}/status.sh
+        done
+        squeue --steps --noheader --jobs=$SLURM_JOB_ID --format='own: %j'
+        scancel $SLURM_JOB_ID"""
+    command = ["timeout", "60", "salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "bash", "-c", inside]
+    said = job.cluster.login.run(command, cwd=job.project, timeout_s=70).stdout
+    assert said.count("here: 0") == 2 and said.count(": stopped by stop.sh or Ctrl-C (exit 0)") == 4, said
+    assert "attempt 1: stopped" in said and "own: sleep" in said, said
+
+
+def in_allocation(job: Job, tasks: str, options: str) -> tuple[int, str, str]:
+    """(exit code, number of the allocation, what submit.sh said), from a shell that salloc gives."""
+    inside = f"echo $SLURM_JOB_ID; {job.artifact}/submit.sh {options}"
+    command = ["salloc", "--quiet", "--nodes=2", tasks, "--cpus-per-task=2", "bash", "-c", inside]
+    ended = job.cluster.login.run(command, cwd=job.project, timeout_s=60)
+    number, _, said = ended.stdout.partition("\n")
+    return ended.returncode, number, said + ended.stderr
+
+
+def rank_said(job: Job, run: str, rank: int) -> str:
+    return read(job.project / "runs" / "job" / run / "logs" / f"rank_0{rank}.log").splitlines()[1]
+
+
+def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
+    job = make(cluster, tmp_path / "job", SPAWN, "nodes=3", "procs=2", command=("program.py", "-", "300"))
+    start(job, SPAWN)
+    for node, known in (("2", 0), ("3", 2), ("02", 2), ("abc", 2)):
+        code, said = job("shell.sh", node, "--", "uname", "-n")
+        told = f"error: there is no node {node}\n  hint: nodes are 0 to 2; a command comes after --\n"
+        assert (code, said) == (known, told if known else "node3\n"), said
+    assert job("stop.sh")[0] == 0
+    code, said = job("shell.sh", "--", "uname", "-n")
+    assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said
+    code, said = job("shell.sh", "1", "--", "true")
+    assert code == 2 and said.startswith("error: there is no node 1, for no run is live\n"), said
+
+
+def test_the_cores_per_task_of_an_allocation_cut_no_rank(cluster: Cluster, tmp_path: Path) -> None:
+    """Slurm 22.05 and 23.02 read SRUN_CPUS_PER_TASK, others SLURM_CPUS_PER_TASK, which salloc sets."""
+    job = make(cluster, tmp_path / "job", SPAWN, "nodes=2", command=("bash", "-c", "echo $SLURM_CPUS_ON_NODE cores"))
+    inside = f"export SRUN_CPUS_PER_TASK=1; {job.artifact}/submit.sh --here --run-id here"
+    command = ["salloc", "--quiet", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "bash", "-c", inside]
+    assert job.cluster.login.run(command, cwd=job.project, timeout_s=60).returncode == 0
+    assert rank_said(job, "here", 1) == "8 cores"

@@ -1,0 +1,78 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# sweep.sh: all points of a sweep of sweep. Its run folder has links to the artifacts in theirs: points/0, points/1, …
+# Sourced by engine.sh; folders_of and in_words take the place of those of run.sh.
+
+# elements SWEEP: the numbers of its points, one a line; not those whose runs have been removed.
+elements() {
+  find "$1/points" -type l -xtype d -printf '%f\n' | sort -n
+}
+
+# point_run SWEEP ELEMENT: its run folder.
+point_run() {
+  local copy
+  copy=$(readlink -- "$1/points/$2")
+  printf '%s' "${copy%/artifact/*}"
+}
+
+# look_at_array SWEEP: asks Slurm once; job_state knows the answers. False when Slurm does not answer.
+look_at_array() {
+  local said id state
+  hear ask_squeue "$(key "$(job_file "$1")" job_id)" '%i %T %r' --array || return
+  states=()
+  while read -r id state; do
+    if [[ -n $id ]]; then states["$id"]=$state; fi
+  done <<<"$said"
+}
+
+# all_ended SWEEP
+all_ended() {
+  local element
+  look_at_array "$1" || return
+  while IFS= read -r element; do
+    if is_live "$(point_run "$1" "$element")"; then return 1; fi
+  done < <(elements "$1")
+}
+
+# describe_points SWEEP: a line for each, with its number first; false when one has ended otherwise than well.
+describe_points() {
+  local element point code bad=0
+  look_at_array "$1" || true # then each is not known
+  while IFS= read -r element; do
+    point=$(point_run "$1" "$element")
+    printf '%3s  %s  %s\n' "$element" "$point" "$(run_status "$point")"
+    code=$(key "$(job_file "$point")" exit)
+    if [[ ${code:-0} != 0 ]]; then bad=1; fi
+  done < <(elements "$1")
+  return "$bad"
+}
+
+# discard_points: the run folders of a sweep that was not queued.
+discard_points() {
+  local element point
+  while IFS= read -r element; do
+    point=$(point_run "$run" "$element")
+    forget_secrets "$point"
+    chmod -R u+w -- "$point"
+    rm -rf -- "$point"
+  done < <(elements "$run")
+}
+
+# ---- for clean.sh
+
+# folders_of SWEEP: the runs of its points, and its own folder.
+folders_of() {
+  local element
+  while IFS= read -r element; do printf '%s\n' "$(point_run "$1" "$element")"; done < <(elements "$1")
+  printf '%s\n' "$1"
+}
+
+# in_words SWEEP: how it ended.
+in_words() {
+  local element code points=0 bad=0
+  while IFS= read -r element; do
+    code=$(key "$(job_file "$(point_run "$1" "$element")")" exit)
+    points=$((points + 1))
+    if [[ $code != 0 ]]; then bad=$((bad + 1)); fi
+  done < <(elements "$1")
+  echo "$points points, $bad of them not done"
+}

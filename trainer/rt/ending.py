@@ -1,0 +1,134 @@
+"""How a node ends: the verdict over its ranks, told to the user, to the peers and to the run folder; or a restart."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from . import exit_codes
+from .node_output import NodeOutput
+from .peers import Peers
+from .restarts import CAN_RESTART, Restarts
+from .run_folder import RunFolder, read_small, write_small
+from .signal_queue import SignalQueue
+from .verdict import MOST_LINES, Verdict, judge, log_tail, said_in
+
+WATCHFUL_S = 0.1  # between two looks while something is about to happen
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
+
+
+class Told(NamedTuple):
+    """What came from outside before the ranks ended.
+
+    asked:       some signal for them; killed: by the supervisor; interrupted: by Ctrl-C
+    by_somebody: to end, and not because a peer failed
+    """
+
+    asked: bool
+    killed: bool
+    interrupted: bool
+    by_somebody: bool
+
+
+def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
+    try:
+        run_folder.stop_mark.parent.mkdir(exist_ok=True)
+        run_folder.stop_mark.touch()
+    except OSError as error:
+        output.say(f"cannot leave the stop mark: {error}")
+
+
+class Ending:
+    """Of one start of the ranks of a node. state: what its state file holds so far; grace_s: for peers to agree."""
+
+    def __init__(
+        self,
+        run_folder: RunFolder,
+        node: int,
+        ranks: range,
+        peers: Peers,
+        restarts: Restarts,
+        output: NodeOutput,
+        state: Mapping[str, object],
+        grace_s: int,
+    ) -> None:
+        self.run_folder, self.node, self.ranks = run_folder, node, ranks
+        self.peers, self.restarts, self.output = peers, restarts, output
+        self.state, self.grace_s = state, grace_s
+
+    def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
+        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place.
+
+        status: that of the launcher, as of waitpid(2)
+        """
+        asked = told.asked or told.killed
+        said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
+        verdict = judge(self.run_folder, self.ranks, status, said, asked, told.killed)
+        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
+        verdict = verdict._replace(reason=lost or verdict.reason)
+        code = exit_codes.INTERRUPTED if told.interrupted else verdict.code
+        ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
+        if verdict.first:
+            first = verdict.first
+            detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
+            log = self.run_folder.rank_log(first.rank)
+            self.output.say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
+            self.output.print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
+            ended["failed_rank"] = first.rank
+        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self.output.print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
+            if verdict.reason.encode() not in said:
+                self.output.say(verdict.reason)
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        if self._restarts(verdict, told):
+            return None
+        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
+        if command := self._resume_command(code):
+            self.output.say(f"go on with: {command}")
+        self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self._wait_for_peers(signals)
+        self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
+        self.output.flush()
+        return code
+
+    def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
+        try:
+            write_small(path, first_line, keys)
+        except OSError as error:
+            self.output.say(f"cannot write to the run folder: {error}")
+
+    def _wait_for_peers(self, signals: SignalQueue) -> None:
+        """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
+        self.peers.leave()
+        while self.peers.are_linked:
+            self.peers.beat()
+            self.output.go_on()
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                mark_stopped(self.run_folder, self.output)
+            if signal.SIGQUIT in arrived:
+                return
+
+    def _restarts(self, verdict: Verdict, told: Told) -> bool:
+        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
+        made, most = self.restarts.made, self.restarts.most
+        for_peer = told.asked and self.run_folder.first_failure.exists()
+        stopped = told.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        if made >= most or stopped or not (verdict.code in CAN_RESTART or for_peer):
+            return False
+        self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
+        if not self.restarts.agree(self.grace_s):
+            return False
+        self.output.say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
+        self.output.flush()
+        return True
+
+    def _resume_command(self, code: int) -> str:
+        """What to type, said once per run; empty when there is nothing to go on with."""
+        saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
+        known = read_small(self.run_folder.resume_command)
+        return known[1]["command"] if known and self.node == 0 and (saved or code in CAN_GO_ON) else ""

@@ -1,0 +1,49 @@
+"""What a node prints: the output of its launcher and what its supervisor says, to the log and to the console."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from .console import Console
+from .node_log import NodeLog
+
+
+class NodeOutput:
+    def __init__(self, log: NodeLog, console: Console) -> None:
+        self._log, self._console = log, console
+
+    @property
+    def is_behind(self) -> bool:
+        """The console has not taken all yet."""
+        return self._console.is_behind
+
+    def say(self, line: str) -> None:
+        self.print(f"jobc: {line}\n".encode())
+
+    def print(self, text: bytes) -> None:
+        self._log.write(text)
+        self._console.write(text)
+
+    def copy(self, output: int) -> bool:
+        """One piece of the launcher's output; False at its end."""
+        piece = os.read(output, 65536)
+        self.print(piece)
+        return bool(piece)
+
+    def drain(self, output: int) -> None:
+        """What is left of it."""
+        os.set_blocking(output, False)
+        with contextlib.suppress(BlockingIOError):
+            while self.copy(output):
+                pass
+
+    def go_on(self) -> None:
+        """Give the console more of what it did not take before."""
+        self._console.write(b"")
+
+    def flush(self) -> None:
+        self._console.flush()
+
+    def close(self) -> None:
+        self._log.close()
