@@ -6,6 +6,7 @@ Also here: the generic scope check of runtime variables.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
@@ -18,6 +19,23 @@ from .plan import Demand, LaunchPlan, demands
 from .sourcemap import SpecValue
 from .spec import JobSpec
 from .words import RuntimeVar, Scope, runtime_vars
+
+
+def container_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, list[Diagnostic]]:
+    """The spec for a backend that runs an image by itself, in a pod; JC4517 when it names a runtime of machines.
+
+    So one job has `container=apptainer` for its machines and runs the same image in pods. Words for the runtime,
+    container.options, stay, and are refused by check_honours.
+    """
+    named = spec.container.kind
+    if named in ("none", "pod") or backend.honours.get("container.kind") != ("pod",):
+        return spec, []
+    title, because = (
+        f"the image runs in a pod, not in {named}",
+        f"backend {backend.name} starts pods, which are containers",
+    )
+    note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
+    return dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod")), [note]
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:
@@ -122,6 +140,8 @@ def _undo(key: str) -> str:
 def _instead(key: str, word: str) -> str:
     """What to type for a word that the backend knows: `env=venv`, `secrets.TOKEN=env:TOKEN`."""
     section, _, name = key.rpartition(".")
+    if section == "secrets" and word == "k8s":
+        return f"{key}=k8s:my-secret/{name}"
     return f"{key}={word}:{name}" if section == "secrets" else f"{_group(key)}={word}"
 
 

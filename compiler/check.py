@@ -14,6 +14,7 @@ from .diagnostics import Diagnostic, Severity
 from .lower import inventory, procs, thaw, world_size
 from .parallel_rules import PARALLEL_RULES
 from .plan import LaunchPlan
+from .private import PRIVATE_RULES
 from .site import SITE_RULES
 from .spec import JobSpec
 
@@ -142,7 +143,7 @@ def image_and_container(spec: JobSpec) -> Iterator[Diagnostic]:
             "JC2009",
             f"container={spec.container.kind} needs an image",
             because,
-            "container=none",
+            "image=pytorch/pytorch:2.9.0" if spec.container.kind == "pod" else "container=none",
             key="image",
         )
 
@@ -152,6 +153,20 @@ def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is not None and not re.fullmatch(r"[^\s-]\S*", spec.image):
         because = "an image is NAME:TAG, a URI or a file, in one word"
         yield Diagnostic("JC2033", f"image: {spec.image!r} is no image", because, "image=NAME:TAG", key="image")
+
+
+def code_of_a_commit(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC4514"""
+    if spec.code.kind != "git" or spec.command is None:
+        return
+    for key, value, form, example in (
+        ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
+        ("commit", spec.code.commit, r"[0-9a-f]{40}([0-9a-f]{24})?", "0123456789abcdef0123456789abcdef01234567"),
+    ):
+        if value is None or not re.fullmatch(form, value):
+            title = f"code=git needs code.{key}" if value is None else f"code.{key}: {value!r} is no {key}"
+            because = "a run has the code of one commit, which `git rev-parse HEAD` prints; a branch moves"
+            yield Diagnostic("JC4514", title, because, f"code.{key}={example}", key=f"code.{key}")
 
 
 def python_of_the_image(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -291,6 +306,8 @@ RULES: tuple[Rule, ...] = (
     python_needs_path,
     command_has_words,
     caches_can_serve,
+    code_of_a_commit,
     *PARALLEL_RULES,
+    *PRIVATE_RULES,
     *SITE_RULES,
 )

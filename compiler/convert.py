@@ -10,7 +10,8 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .diagnostics import Diagnostic, alternatives, nearest
@@ -60,7 +61,8 @@ def type_at(into: type, key: str) -> Any:
         if dataclasses.is_dataclass(here):
             here = hints(here).get(part)  # type: ignore[arg-type]
         elif variants := _variants(here):
-            here = next((hints(v)[part] for v in variants if part in hints(v)), None)
+            found = [hints(v)[part] for v in variants if part in hints(v)]
+            here = reduce(or_, found) if found else None  # such as `kind`, whose words are in several
         elif get_origin(here) is not None and _is_mapping(here):
             here = get_args(here)[1]
         else:
@@ -169,7 +171,7 @@ class _Conversion:
     def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
             return self.dataclass(raw, options[0], key)
-        kinds = {get_args(hints(option)["kind"])[0]: option for option in options}
+        kinds = {kind: option for option in options for kind in get_args(hints(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key below {key}, such as {key}.kind={sorted(kinds)[0]}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
@@ -184,7 +186,7 @@ class _Conversion:
             join(key, "kind"),
             f"{key}.kind: {kind!r} is none of {one_of}",
             "the kind decides which other keys there are",
-            f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
+            _sweep_hint(str(kind), join(key, "kind")) or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
         )
         return None
 

@@ -29,6 +29,7 @@ class Diagnostic:
     key:     the spec key concerned, "" when none
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
+    private: the value may be a secret, so the word of the command line is not repeated
     """
 
     code: str
@@ -38,6 +39,7 @@ class Diagnostic:
     origin: Origin | None = None
     key: str = ""
     severity: Severity = Severity.ERROR
+    private: bool = False
 
     def sort_key(self) -> tuple[str, int, int, str, str, str]:
         place = self.origin or Origin("", "")

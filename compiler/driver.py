@@ -33,7 +33,7 @@ from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
 from .sourcemap import SourceMap
 from .spec import OPEN_KEYS, JobSpec
-from .text import Origin
+from .text import COMMAND_LINE, Origin
 from .typed import blamed, origins, typed
 from .unread import unread
 
@@ -138,7 +138,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     chosen, backend, spec, options, values, host_files = typed(composed, request.command, dict(request.config_dirs))
     origin_of = origins(composed, request.command)
-    checked = [*check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
+    spec, own_container = capabilities.container_of_engine(spec, backend)
+    checked = [*own_container, *check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
     if request.strict:
         checked = [replace(d, severity=Severity.ERROR) for d in checked]
     notes = _stop_on(_placed(checked, origin_of))
@@ -148,7 +149,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         *check.check_training(plan, partial(blamed, composed, values)),
         *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
         *capabilities.check_scopes(plan, backend),
-        *capabilities.check_honours(missing, backend, _able(chosen.name), request.strict),
+        *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]
     with _of_plugin(chosen, "check"):
         found += backend.check(plan, options)
@@ -225,24 +226,34 @@ def _render(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Re
     return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
 
 
-def _able(name: str) -> Any:
-    """demand -> names of the other backends that honour it; a plugin that cannot be imported is passed over."""
+def _able(backend: Backend) -> Callable[[Demand], list[str]]:
+    """Names of the other backends that honour a demand, first those most like this one.
+
+    A plugin that cannot be imported is passed over.
+    """
 
     def able(demand: Demand) -> list[str]:
         found = []
         for other in find_plugins().values():
             try:
-                if other.name != name and not capabilities.refused(other.load(), demand):
-                    found.append(other.name)
+                if other.name != backend.name and not capabilities.refused(other.load(), demand):
+                    found.append((-len(other.load().honours.items() & backend.honours.items()), other.name))
             except CompileError:
                 continue
-        return found
+        return [name for _, name in sorted(found)]
 
     return able
 
 
 def _placed(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
-    return [d if d.origin or not d.key else replace(d, origin=origin_of(d.key)) for d in diagnostics]
+    return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
+
+
+def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
+    origin = origin_of(diagnostic.key)
+    if diagnostic.private and origin is not None and origin.root == COMMAND_LINE:
+        return replace(origin, path=f"{diagnostic.key}=…")
+    return origin
 
 
 def _stop_on(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

@@ -99,7 +99,9 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             Code,
             kind=lambda s: "lib" if s.command is None else s.code.kind,
             root=lambda s: s.code.root,
-            max_bytes=lambda s: s.code.max_size,
+            max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
+            repository=lambda s: s.code.repository if s.code.kind == "git" else None,
+            commit=lambda s: s.code.commit if s.code.kind == "git" else None,
         ),
         network=low.make(
             "network",

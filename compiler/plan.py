@@ -125,7 +125,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """kind: host (a path of the node), claim, volume or bucket; source: its name; target: absolute path in the job."""
+    """kind: host (a path of the node), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
 
     kind: str
     source: str
@@ -137,12 +137,15 @@ class Mount:
 class Code:
     """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
 
-    root: its folder; max_bytes: of what is copied of it
+    root: its folder, inside the repository if there is one; max_bytes: of what is copied of it
+    repository, commit: for kind "git"
     """
 
     kind: str = _must("lib")
     root: str = _given()
     max_bytes: int = _given()
+    repository: str | None = _given()
+    commit: str | None = _given()
 
 
 @dataclass(frozen=True)

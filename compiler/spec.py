@@ -94,14 +94,29 @@ class FsdpSpec:
 class CodeSpec:
     """How the user's own code reaches the job.
 
-    kind:     snapshot | shared | none | rsync | git | image
+    kind:     snapshot | shared | none | rsync | image
     root:     folder
     max_size: of what is copied
     """
 
-    kind: Literal["snapshot", "shared", "none", "rsync", "git", "image"]
+    kind: Literal["snapshot", "shared", "none", "rsync", "image"]
     root: Path
     max_size: Bytes
+
+
+@dataclass(frozen=True)
+class GitCodeSpec:
+    """Code of a repository, at a commit.
+
+    root:       folder inside it
+    repository: URL, or a path that the nodes see
+    commit:     40 hex digits
+    """
+
+    kind: Literal["git"]
+    root: Path
+    repository: str | None
+    commit: str | None
 
 
 @dataclass(frozen=True)
@@ -131,9 +146,12 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder made visible to the job. kind: what source names; target: absolute path in the job; read_only."""
+    """One folder made visible to the job. target: absolute path in the job; read_only.
 
-    kind: Literal["host", "claim", "volume", "bucket"]
+    kind: what source names: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    """
+
+    kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
     source: str
     target: Path
     read_only: bool
@@ -320,7 +338,7 @@ class JobSpec:
     metrics: MetricsConfig
     parallel: DdpConfig | FsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
-    code: CodeSpec
+    code: CodeSpec | GitCodeSpec
     python: PythonSpec
     container: ContainerSpec
     mounts: tuple[MountSpec, ...]

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever i
 from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type  # noqa: E402
 from jobc.compiler.diagnostics import CompileError  # noqa: E402
 from jobc.compiler.driver import Request, compile_job  # noqa: E402
-from jobc.compiler.spec import CodeSpec, JobSpec, PythonSpec, StorageSpec  # noqa: E402
+from jobc.compiler.spec import JobSpec, PythonSpec, StorageSpec  # noqa: E402
 from jobc.compiler.words import RuntimeVar  # noqa: E402
 from jobc.trainer import env  # noqa: E402
 
@@ -291,7 +291,13 @@ What the verbs of a backend may call after `source …/rt/run.sh`, in templates 
 
 # ---- placement ------------------------------------------------------------------------------------------------------
 
-NEEDS = {"ssh": ("hosts=a",), "pdsh": ("hosts=a",)}  # what a backend cannot compile without
+VOLUME = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+NEEDS = {  # what a backend cannot compile without
+    "ssh": ("hosts=a",),
+    "pdsh": ("hosts=a",),
+    "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
+}
+CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
     ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
     ("node", "snapshot"): "the same, and the copy goes to each host with the run, by tar over ssh",
@@ -301,16 +307,18 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
     ("shared", "none"): "nothing is brought, the command is found on the node",
     ("node", "none"): "nothing is brought, the command is found on the node",
     ("shared", "image"): "it is in the image",
+    ("shared", "git"): "node 0 checks the commit out to `code/` of the run folder, which all nodes see",
     ("node", "image"): "it is in the image",
 }
 
 
 def placement_page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
-    codes, storages = choices(hints(CodeSpec)["kind"]), choices(hints(StorageSpec)["run"])
+    codes = choices(type_at(JobSpec, "code.kind"))
+    storages = choices(hints(StorageSpec)["run"])
     places = []
     for storage, code in itertools.product(storages, codes):
-        taken = [fate(name, f"code={code}", f"storage.run={storage}") for name in names]
+        taken = [fate(name, f"code={code}", *CODE.get(code, ()), f"storage.run={storage}") for name in names]
         places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
     pythons = []
     for kind in choices(hints(PythonSpec)["kind"]):

@@ -59,6 +59,11 @@ secret_file() {
   fi
 }
 
+# secret_k8s NAME SECRET/KEY: the engine has set NAME; whether to something is known only here.
+secret_k8s() {
+  [[ -n ${!1:-} ]] || lacking "secret $1: it is empty or not set" "kubectl get secret ${2%/*} must show the key ${2#*/}"
+}
+
 # find_network: exports what NCCL and Gloo must know of this node; dies when it has not the network that the job asks for.
 find_network() {
   local said line status=0

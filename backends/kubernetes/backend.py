@@ -1,0 +1,99 @@
+"""Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts the ranks of its node.
+
+Emits  job.yaml, kustomization.yaml (puts the artifact into a ConfigMap), pod.yaml (one pod beside the job), task.sh
+       (what a pod runs), engine.sh (what the scripts ask the cluster) and the verbs
+Launch ./submit.sh, or kubectl create -k .
+Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from ...compiler.artifact import Artifact
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.neutral import library
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from ...compiler.words import RuntimeVar, Scope, Spelling
+from . import checks, objects, pod
+from .names import object_name, pod_host
+from .options import KubernetesOptions
+
+IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
+
+
+class KubernetesBackend:
+    name = "kubernetes"
+    Options = KubernetesOptions
+    launch = "./submit.sh"
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
+        RuntimeVar.JOB_ID: Spelling(Scope.NODE, "the object's name"),
+        RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
+        RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder"),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX_FIELD, "field"),
+        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+    }
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": NODE_LAUNCHERS,
+        "setup.kind": ("image", "none", "venv", "conda", "uv"),
+        "container.kind": ("pod",),
+        "container.image": ANY,
+        "container.workdir": ANY,
+        "run.storage": ("shared",),
+        "code.kind": ("image", "git", "shared", "none"),
+        "secret_kinds": ("k8s", "file"),
+        "mounts": ANY,
+        "labels": ANY,
+        "resources.gpu_type": ANY,
+        "resources.cpus": ANY,
+        "resources.mem_bytes": ANY,
+        "resources.shm_bytes": ANY,
+        "resources.hosts": ANY,
+        "network.profile": ("auto", "ethernet", "tcpx", *pod.RDMA_PROFILES),
+        "network.interface": ANY,
+        "lifecycle.time_limit_s": ANY,
+        "lifecycle.keep_s": ANY,
+        "lifecycle.max_requeues": ANY,
+        "queue.name": ANY,
+        "queue.priority": ANY,
+        "queue.nodelist": ANY,
+        "queue.exclude": ANY,
+    }
+
+    def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+        yield from checks.check(plan, options)
+
+    def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
+        name = object_name(plan, options)
+        yield render.yaml(objects.documents(plan, options, name), "job.yaml")
+        yield render.yaml([objects.kustomization(name, config_keys())], "kustomization.yaml")
+        yield render.yaml([pod.lone_pod(plan, options, name)], "pod.yaml")
+        own = {
+            "object_name": name,
+            "kind": objects.KIND[options.flavor],
+            "companions": objects.COMPANIONS[options.flavor],
+            "hosts": host_list(name, options.flavor, plan.topology.nodes),
+        }
+        for script in ("task.sh", "engine.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+
+
+def host_list(name: str, flavor: str, nodes: int) -> str:
+    """The pods' host names as people read them: hello-1a2b3c4d-[0-3]."""
+    first = pod_host(name, flavor, 0)
+    return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
+
+
+def config_keys() -> dict[str, str]:
+    """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
+    paths = [*IN_THE_POD, *(file.path for file in library())]
+    assert not any("--" in path for path in paths)
+    return {path.replace("/", "--"): path for path in paths}
+
+
+BACKEND = KubernetesBackend()

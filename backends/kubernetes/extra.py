@@ -1,0 +1,131 @@
+"""What `backend.extra` may merge into the manifests, and what of them is the plan's.
+
+The keys of `backend.extra` are the kinds of job.yaml, and `Pod`: the template of the pods, wherever the flavor puts it,
+and the pod beside the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.diagnostics import Diagnostic, nearest
+from ...compiler.extra import KEY, Path, merge_extra, refuse_extra
+from ...compiler.plan import LaunchPlan
+from .options import KubernetesOptions
+
+POD = "Pod"
+KINDS = {
+    "job": ("Service", "Job"),
+    "jobset": ("JobSet",),
+    "trainjob": ("TrainingRuntime", "TrainJob"),
+    "pytorchjob": (),
+}
+
+TEXTS = ("annotations", "labels", "matchLabels", "nodeSelector", "env")  # keys of mappings of text, or a list of them
+_JOB = {
+    "completionMode": "nodes",
+    "completions": "nodes",
+    "parallelism": "nodes",
+    "backoffLimit": "lifecycle.max_requeues",
+    "backoffLimitPerIndex": "lifecycle.max_requeues",
+    "podReplacementPolicy": "lifecycle.max_requeues",
+    "podFailurePolicy": "lifecycle.max_requeues",
+    "successPolicy": "nodes",
+    "selector": "name",
+    "template": f"{KEY}.{POD}",
+}
+_POD = {
+    "subdomain": "name",
+    "hostname": "name",
+    "setHostnameAsFQDN": "name",
+    "restartPolicy": "lifecycle.max_requeues",
+    "terminationGracePeriodSeconds": "lifecycle.grace",
+    "hostNetwork": "backend.host_network",
+    "enableServiceLinks": "name",
+}
+_CONTAINER = {
+    "image": "image",
+    "command": "-- COMMAND",
+    "args": "-- COMMAND",
+    "workingDir": "container.workdir",
+}
+_VARIABLES = (
+    "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"  # of pod.environment
+)
+
+
+def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
+    """Documents by their kind (or `Pod`), each with its part of `backend.extra`."""
+    asked = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
+    return {kind: _texts(tree) for kind, tree in merge_extra(documents, asked).items()} if asked else documents
+
+
+def _texts(tree: Any, inside: str = "") -> Any:
+    """The tree with text where the API takes nothing else, so that an annotation `1` or an env value `on` is no number.
+
+    inside: the key above; a leaf may be a function of the views
+    """
+    if callable(tree):
+        return lambda views: _texts(tree(views), inside)
+    if isinstance(tree, Mapping):
+        return {key: _texts(value, "text" if inside in TEXTS else key) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [_texts(item, inside) for item in tree]
+    if inside == "text" and isinstance(tree, (bool, int, float)):
+        return str(tree).lower()
+    return tree
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4513 no such document, or no mapping; JC4600 what the plan says."""
+    kinds = (POD, *KINDS[options.flavor])
+    for kind, tree in options.extra.items():
+        if kind not in kinds:
+            close = nearest(kind, kinds) or kinds
+            because = f"with flavor {options.flavor} they are {', '.join(kinds)}"
+            hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
+            yield Diagnostic("JC4513", f"{KEY}.{kind} is none of the documents", because, hint, key=f"{KEY}.{kind}")
+        elif not isinstance(tree, Mapping):
+            title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
+            hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
+            yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
+    yield from refuse_extra(
+        {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
+    )
+
+
+def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
+    """What the scripts rely on: path in a document -> the key of the job that says it."""
+    paths: dict[Path, str] = {}
+
+    def own(owners: Mapping[str, str], *prefix: str) -> None:
+        paths.update({(*prefix, name): owner for name, owner in owners.items()})
+
+    for kind in (POD, *KINDS[options.flavor]):
+        own({"apiVersion": "backend.flavor", "kind": "backend.flavor"}, kind)
+        own({"name": "name", "namespace": "backend.namespace", "generateName": "name"}, kind, "metadata")
+        own({"jobc/job": "name"}, kind, "metadata", "labels")
+        own({"jobc/owner": "name"}, kind, "metadata", "annotations")
+    own({"clusterIP": "name", "publishNotReadyAddresses": "name", "selector": "name"}, "Service", "spec")
+    own(_JOB, "Job", "spec")
+    job_set = {"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}
+    for prefix in (("JobSet", "spec"), ("TrainingRuntime", "spec", "template", "spec")):
+        own(job_set, *prefix)
+        own({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
+        own(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
+    own({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
+    own({"runtimeRef": "name", "trainer": "nodes"}, "TrainJob", "spec")
+    own(_POD, POD, "spec")
+    container = (POD, "spec", "containers", "node")
+    own(_CONTAINER, *container)
+    own({f"JOBC_{name}": "nodes" for name in _VARIABLES.split()}, *container, "env")
+    for kind in ("limits", "requests"):
+        own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
+    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    if plan.network.profile == "tcpx":
+        own({"initContainers": "network"}, POD, "spec")
+    volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
+    own(volumes, POD, "spec", "volumes")
+    own(volumes, *container, "volumeMounts")
+    return paths

@@ -1,0 +1,165 @@
+"""The objects of one job, as data: a Service and an Indexed Job; or a JobSet; or a TrainJob and its runtime.
+
+Source: Kubernetes API reference 1.32 to 1.37 (Job batch/v1, Service v1), "Pod failure policy"; JobSet v1alpha2 0.10;
+Kubeflow Trainer v1alpha1 2.1. Observed on Kubernetes v1.36.2: Job and Service.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Omit
+from ...trainer.rt import exit_codes
+from . import extra
+from .options import KubernetesOptions
+from .pod import CONTAINER, JOB_LABEL, _given, labels, pod_template
+
+AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
+KUEUE = "kueue.x-k8s.io/queue-name"
+OWNER = "jobc/owner"
+KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
+COMPANIONS = {
+    "job": "configmap,service",
+    "jobset": "configmap",
+    "trainjob": "configmap,trainingruntime.trainer.kubeflow.org",
+}
+
+
+def documents(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
+    """What job.yaml holds, for kubectl in this order."""
+    if options.flavor == "jobset":
+        made = [job_set(plan, options, name)]
+    elif options.flavor == "trainjob":
+        made = [training_runtime(plan, options, name), train_job(plan, name)]
+    else:
+        made = [service(plan, name), job(plan, options, name)]
+    return list(extra.merged({document["kind"]: document for document in made}, options).values())
+
+
+def metadata(plan: LaunchPlan, name: str, queued: bool = True) -> dict[str, Any]:
+    """queued: the object that Kueue would queue"""
+    queue = {KUEUE: lambda v: v.plan.queue.name} if queued and plan.queue.name else {}
+    return {"name": name, "labels": {**labels(plan, name), **queue}, "annotations": {OWNER: ""}}
+
+
+def service(plan: LaunchPlan, name: str) -> dict[str, Any]:
+    """Gives each pod a name, from its start on: pods become ready only when the ranks have met."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels(plan, name)},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: name}},
+    }
+
+
+def job(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    spec = {
+        **job_spec(plan, options, name),
+        "activeDeadlineSeconds": _given(lambda v: v.options.deadline),
+        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan, name), "spec": spec}
+
+
+def job_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """All pods at once, one per index. A failed pod is replaced, never restarted in place: its log stays.
+
+    backoffLimit counts pods, and when one node fails all others end as well (trainer/rt/peers.py, join_run.sh), so a
+    start again of the whole job costs `nodes` of it. A JobSet starts the whole Job again, so there the limit is 0.
+    """
+    alone = options.flavor == "job"
+    return {
+        "completionMode": "Indexed",
+        "completions": lambda v: v.plan.topology.nodes,
+        "parallelism": lambda v: v.plan.topology.nodes,
+        "backoffLimit": (lambda v: v.plan.lifecycle.max_requeues * v.plan.topology.nodes) if alone else 0,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": failure_rules()},
+        "template": pod_template(plan, options, name),
+    }
+
+
+def failure_rules() -> list[dict[str, Any]]:
+    """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job."""
+    disrupted = {"type": "DisruptionTarget", "status": "True"}
+    final = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
+    return [{"action": "Ignore", "onPodConditions": [disrupted]}, {"action": "FailJob", "onExitCodes": final}]
+
+
+def job_set(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata(plan, name),
+        "spec": {
+            **job_set_spec(plan, options, name),
+            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+        },
+    }
+
+
+def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """All pods start again together when one fails, max_requeues times; never after a code that cannot be mended."""
+    replicated = {
+        "name": "node",
+        "replicas": 1,
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+            if options.flavor == "trainjob"
+            else Omit,
+            "spec": {
+                **job_spec(plan, options, name),
+                "activeDeadlineSeconds": _given(lambda v: v.options.deadline),
+            },
+        },
+    }
+    return {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "successPolicy": {"operator": "All"},
+        "failurePolicy": {
+            "maxRestarts": lambda v: v.plan.lifecycle.max_requeues,
+            "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
+        },
+        "replicatedJobs": [replicated],
+    }
+
+
+def training_runtime(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """A runtime of this job's own: the cluster's one for torch has no /dev/shm, and starts torchrun itself."""
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": name, "labels": labels(plan, name)},
+        "spec": {
+            "mlPolicy": {"numNodes": lambda v: v.plan.topology.nodes},
+            "template": {"spec": job_set_spec(plan, options, name)},
+        },
+    }
+
+
+def train_job(plan: LaunchPlan, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": metadata(plan, name),
+        "spec": {
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
+            "trainer": {"numNodes": lambda v: v.plan.topology.nodes},
+        },
+    }
+
+
+def kustomization(name: str, files: dict[str, str]) -> dict[str, Any]:
+    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path"""
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["job.yaml"],
+        "configMapGenerator": [{"name": name, "files": [f"{key}={path}" for key, path in files.items()]}],
+        "generatorOptions": {
+            "disableNameSuffixHash": True,  # the name has the digest of the plan, and each run its own object
+            "immutable": True,
+            "labels": {JOB_LABEL: name},
+        },
+    }

@@ -1,0 +1,44 @@
+"""The options of backend kubernetes: types and docs; the defaults are in conf/backend/kubernetes.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...compiler.values import CountOrZero, Duration, Path
+
+
+@dataclass(frozen=True)
+class KubernetesOptions:
+    """flavor: which kind of object starts the pods; context, namespace: where, as kubectl knows them; records: folder
+    of the submitting machine. start_timeout, deadline: seconds. The rest is of the pod, in Kubernetes' own words.
+
+    extra: what is merged last into the documents of job.yaml (extra.py).
+    pytorchjob is known only to be refused with its reason (JC4509).
+    """
+
+    flavor: Literal["job", "jobset", "trainjob", "pytorchjob"]
+    context: str | None
+    namespace: str | None
+    records: Path
+    start_timeout: Duration
+    deadline: Duration | None
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None
+    image_pull_secrets: tuple[str, ...]
+    service_account: str | None
+    runtime_class: str | None
+    node_selector: tuple[str, ...]
+    tolerations: tuple[str, ...]
+    affinity: str | None
+    anti_affinity: str | None
+    topology_spread: str | None
+    gpu_resource: Literal["nvidia.com/gpu", "amd.com/gpu"]
+    gpu_label: str
+    network_resource: str | None
+    gke_networks: tuple[str, ...]
+    tcpx_daemon: str
+    host_network: bool
+    run_as_user: CountOrZero | None
+    run_as_group: CountOrZero | None
+    extra: Mapping[str, Any]

@@ -1,0 +1,290 @@
+"""The pod of one node, as data: the same in a Job, a JobSet and a TrainJob.
+
+A leaf is a function of the views `plan` and `options`, so that each line of the emitted YAML knows where it came from.
+Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ...compiler.plan import LaunchPlan, Mount
+from ...compiler.render import Omit
+from . import extra, tcpx
+from .names import pod_host
+from .options import KubernetesOptions
+
+Leaf = Callable[[Any], Any]
+
+CONTAINER = "node"
+FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
+JOB_LABEL = "jobc/job"
+RDMA_PROFILES = ("infiniband", "roce", "efa")
+
+# Where a pod learns its index, and the id that stays when the engine starts its pods again.
+INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+UID_FIELD = {
+    "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
+    "jobset": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
+    "trainjob": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
+}
+
+
+def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """metadata and spec of a pod template. name: of the Job, its Service and its ConfigMap"""
+    own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
+    made = {"metadata": {"labels": labels(plan, name), **own}, "spec": pod_spec(plan, options, name)}
+    template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
+    return template
+
+
+def labels(plan: LaunchPlan, name: str) -> dict[str, Any]:
+    return {JOB_LABEL: name, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
+
+
+def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    return {
+        "subdomain": name if options.flavor == "job" else Omit,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": lambda v: v.plan.lifecycle.grace_s + 10,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "serviceAccountName": _given(lambda v: v.options.service_account),
+        "imagePullSecrets": _given(lambda v: [{"name": secret} for secret in v.options.image_pull_secrets] or None),
+        "runtimeClassName": _given(lambda v: v.options.runtime_class),
+        "priorityClassName": _given(lambda v: v.plan.queue.priority),
+        "hostNetwork": _given(lambda v: v.options.host_network or None),
+        "dnsPolicy": _given(lambda v: "ClusterFirstWithHostNet" if v.options.host_network else None),
+        "nodeSelector": _given(node_selector),
+        "tolerations": _given(lambda v: [toleration(text) for text in v.options.tolerations] or None),
+        "affinity": affinity(plan, options, name) or Omit,
+        "topologySpreadConstraints": _given(lambda v: spread(v.options.topology_spread, name)),
+        "securityContext": _given(security_context),
+        "initContainers": [tcpx.daemon()] if plan.network.profile == "tcpx" else Omit,
+        "containers": [container(plan, options, name)],
+        "volumes": volumes(plan, name),
+    }
+
+
+def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """One pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it."""
+    spec = pod_template(plan, options, name)["spec"]
+    own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
+    alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
+    known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
+    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
+    alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
+    left_out = ("subdomain", "affinity", "topologySpreadConstraints", "nodeSelector", "initContainers")
+    spec = {key: value for key, value in spec.items() if key not in left_out}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{name}-shell"},
+        "spec": {**spec, "terminationGracePeriodSeconds": 5, "containers": [alone]},
+    }
+
+
+def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
+        "image": lambda v: v.plan.container.image,
+        "imagePullPolicy": _given(lambda v: v.options.image_pull_policy),
+        "workingDir": _given(lambda v: v.plan.container.workdir),
+        # An argument list: bash is PID 1 and becomes the supervisor, which gets the SIGTERM of the kubelet.
+        "command": ["bash", f"{FILES}/task.sh"],
+        "env": environment(plan, options, name),
+        "resources": {"requests": _given(requests), "limits": _given(limits)},
+        "securityContext": _given(
+            lambda v: {"capabilities": {"add": ["IPC_LOCK"]}} if v.plan.network.profile in RDMA_PROFILES else None
+        ),
+        # What status.sh shows of a pod whose log is gone: the end of it.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "files", "mountPath": FILES, "readOnly": True},
+            {"name": "artifact", "mountPath": ARTIFACT},
+            {"name": "shm", "mountPath": "/dev/shm"},
+            *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
+            *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
+        ],
+    }
+
+
+def environment(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
+    """What task.sh reads. submit.sh writes the first three; the job's own variables are in node.sh."""
+    head = pod_host(name, options.flavor, 0)
+    return [
+        {"name": "JOBC_PAYLOAD", "value": "train"},
+        {"name": "JOBC_RUN_ID", "value": ""},
+        {"name": "JOBC_FORK_OF", "value": ""},
+        {"name": "JOBC_JOB_ID", "value": name},
+        {"name": "JOBC_JOB_UID", "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
+        {"name": "JOBC_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}}},
+        {"name": "JOBC_HEAD_ADDR", "value": f"{head}.{name}"},
+        {"name": "JOBC_HEAD_PORT", "value": lambda v: str(v.plan.rendezvous.port)},
+        {"name": "JOBC_TIME_LIMIT_S", "value": lambda v: str(v.plan.lifecycle.time_limit_s)},
+        {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(v.plan.run.root)},
+        *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
+        *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
+    ]
+
+
+def literal(text: str) -> str:
+    """Text that Kubernetes takes as it is: `$(NAME)` would be replaced, and `$$` is `$`."""
+    return text.replace("$", "$$")
+
+
+def quantity(size: int) -> str:
+    """Bytes as Kubernetes writes them, without rounding: Gi and Mi are powers of 1024."""
+    for unit, factor in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def requests(v: Any) -> dict[str, Any] | None:
+    """CPU has no limit, which would throttle; the rest must be as in limits."""
+    cpus = v.plan.resources.cpus
+    return {**({"cpu": str(cpus)} if cpus else {}), **(limits(v) or {})} or None
+
+
+def limits(v: Any) -> dict[str, Any] | None:
+    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, v.options.network_resource
+    found = {"memory": quantity(memory)} if memory else {}
+    if gpus:
+        found[v.options.gpu_resource] = str(gpus)
+    if network:
+        resource, _, count = network.rpartition(":")
+        found[resource] = count
+    return found or None
+
+
+def node_selector(v: Any) -> dict[str, str] | None:
+    found = dict(text.split("=", 1) for text in v.options.node_selector)
+    if v.plan.resources.gpu_type:
+        found[v.options.gpu_label] = v.plan.resources.gpu_type
+    return found or None
+
+
+def toleration(text: str) -> dict[str, str]:
+    """`KEY[=VALUE][:EFFECT]`, as `kubectl taint` writes a taint; without a value any is tolerated."""
+    taint, _, effect = text.partition(":")
+    key, equals, value = taint.partition("=")
+    match = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **match, **({"effect": effect} if effect else {})}
+
+
+def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """Hosts by their label, and this job's pods together or apart."""
+    found: dict[str, Any] = {}
+    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist:
+        found["nodeAffinity"] = _given(_node_affinity)
+    if options.affinity:
+        found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
+    if options.anti_affinity or plan.resources.hosts:
+        found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname", name)
+    return found
+
+
+def _node_affinity(v: Any) -> dict[str, Any]:
+    def match(operator: str, hosts: Any) -> dict[str, Any]:
+        return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+
+    must = [match("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
+    must += [match("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    found: dict[str, Any] = {}
+    if must:
+        term = {"matchExpressions": must}
+        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    if v.plan.queue.nodelist:
+        wish = {"weight": 100, "preference": {"matchExpressions": [match("In", v.plan.queue.nodelist)]}}
+        found["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
+    return found
+
+
+def _all_pods(topology_key: Leaf, name: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {JOB_LABEL: name}}, "topologyKey": topology_key}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def spread(topology_key: str | None, name: str) -> list[dict[str, Any]] | None:
+    if topology_key is None:
+        return None
+    selector = {"matchLabels": {JOB_LABEL: name}}
+    rule = {"maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return [rule]
+
+
+def security_context(v: Any) -> dict[str, Any] | None:
+    user, group = v.options.run_as_user, v.options.run_as_group
+    found = {} if user is None else {"runAsUser": user}
+    return {**found, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
+
+
+def volumes(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
+    return [
+        {"name": "files", "configMap": {"name": name}},
+        {"name": "artifact", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _given(shm_limit)}},
+        *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
+        *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
+    ]
+
+
+def shm_limit(v: Any) -> str | None:
+    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC."""
+    size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
+    return quantity(size) if size else quantity(memory // 2) if memory else None
+
+
+def _volume(mount: Mount, i: int) -> dict[str, Any]:
+    source: Leaf = lambda v: v.plan.mounts[i].source  # noqa: E731
+    if mount.kind == "claim":
+        return {"persistentVolumeClaim": {"claimName": source, "readOnly": _given(_read_only(i))}}
+    if mount.kind == "nfs":
+        server: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[0]  # noqa: E731
+        path: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[2]  # noqa: E731
+        return {"nfs": {"server": server, "path": path, "readOnly": _given(_read_only(i))}}
+    if mount.kind == "empty":
+        return {"emptyDir": {"sizeLimit": _given(lambda v: v.plan.mounts[i].source or None)}}
+    return {"hostPath": {"path": source, "type": "Directory"}}
+
+
+def _volume_mount(plan: LaunchPlan, i: int) -> dict[str, Any]:
+    return {
+        "name": f"mount-{i}",
+        "mountPath": lambda v: v.plan.mounts[i].target,
+        "readOnly": _given(_read_only(i)),
+    }
+
+
+def _read_only(i: int) -> Leaf:
+    return lambda v: v.plan.mounts[i].read_only or None
+
+
+def _secret(name: str, ref: str) -> dict[str, Any]:
+    def reference(v: Any) -> dict[str, str]:
+        secret, _, key = v.plan.secrets[name].ref.partition("/")
+        return {"name": secret, "key": key}
+
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _given(leaf: Leaf) -> Leaf:
+    """The entry is left out where the leaf is None."""
+
+    def value(v: Any) -> Any:
+        found = leaf(v)
+        return Omit if found is None else found
+
+    return value
+
+
+def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
+    return lambda v: leaf(v, key)
+
+
+def is_resource(text: str) -> bool:
+    """`vendor.example/name:COUNT`"""
+    return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

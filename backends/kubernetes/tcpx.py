@@ -1,0 +1,67 @@
+"""GPUDirect-TCPX on GKE: what a pod on a3-highgpu-8g needs beside its GPUs, for network=tcpx.
+
+A daemon that configures the cards, as a sidecar (an init container that stays, Kubernetes 1.29 or newer, and ends after
+the others); its socket; the node's NCCL plugin; the four networks of the cards.
+Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose cluster runs the
+DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+DAEMON = "tcpx-daemon"
+GPUS = 8
+NETWORKS = 4
+DEVICES = (*(f"nvidia{i}" for i in range(GPUS)), "nvidiactl", "nvidia-uvm")
+LIBRARIES = "/usr/local/nvidia/lib64"
+_FOLDERS = {"libraries": "/home/kubernetes/bin/nvidia/lib64", "sys": "/sys", "proc-sys": "/proc/sys"}
+
+Leaf = Callable[[Any], Any]
+
+
+def networks_and_devices() -> dict[str, Any]:
+    """Of the pod: the devices that the daemon sees, and a network of the cluster for each card."""
+
+    def interfaces(v: Any) -> str:
+        names = ("default", *v.options.gke_networks)
+        return json.dumps([{"interfaceName": f"eth{i}", "network": name} for i, name in enumerate(names)])
+
+    return {
+        f"devices.gke.io/container.{DAEMON}": "".join(f"- path: /dev/{name}\n" for name in DEVICES),
+        "networking.gke.io/default-interface": "eth0",
+        "networking.gke.io/interfaces": interfaces,
+    }
+
+
+def daemon() -> dict[str, Any]:
+    program = "/tcpgpudmarxd/build/app/tcpgpudmarxd"
+    preset = ["--gpu_nic_preset", "a3vm", "--gpu_shmem_type", "fd", "--uds_path", "/run/tcpx"]
+    return {
+        "name": DAEMON,
+        "image": lambda v: v.options.tcpx_daemon,
+        "restartPolicy": "Always",
+        "command": [program, *preset, "--setup_param", "--verbose 128 2 0"],
+        "env": [{"name": "LD_LIBRARY_PATH", "value": LIBRARIES}],
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN"]}},
+        "volumeMounts": [
+            *volume_mounts(),
+            {"name": "sys", "mountPath": "/hostsysfs"},
+            {"name": "proc-sys", "mountPath": "/hostprocsysfs"},
+        ],
+    }
+
+
+def volumes() -> list[dict[str, Any]]:
+    folders = [{"name": name, "hostPath": {"path": path}} for name, path in _FOLDERS.items()]
+    return [{"name": "tcpx-socket", "emptyDir": {}}, *folders]
+
+
+def volume_mounts() -> list[dict[str, Any]]:
+    """Of the daemon and of the ranks."""
+    return [
+        {"name": "libraries", "mountPath": LIBRARIES},
+        {"name": "tcpx-socket", "mountPath": "/run/tcpx"},
+    ]

@@ -1,0 +1,201 @@
+"""Backend kubernetes without a cluster: what it emits fits real schemas, fits together, and says what it was asked."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubeflow_trainer_api import models
+
+from jobc.backends.kubernetes import objects
+from jobc.backends.kubernetes.names import LONGEST, longest_pod
+from jobc.backends.kubernetes.pod import literal, quantity, toleration
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.golden import read_case
+from jobc.tests.podrunner import KUBECTL
+from jobc.tests.podrunner.environment import expand
+from jobc.tests.podrunner.schema import invalid, problem
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes"
+FILES = sorted(GOLDEN.glob("*/expected/*.yaml"))
+MANIFESTS = [file for file in FILES if file.name in ("job.yaml", "pod.yaml")]
+MINORS = ("1.31.0", "1.34.0", "1.36.0", "1.37.0")
+MODELS = {
+    "JobSet": models.JobsetV1alpha2JobSet,
+    "TrainJob": models.TrainerV1alpha1TrainJob,
+    "TrainingRuntime": models.TrainerV1alpha1TrainingRuntime,
+}
+SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+PLAIN = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", SHARED)
+
+
+def compile_files(*words: str) -> dict[str, str]:
+    return {file.path: file.text for file in compile_job(Request((*PLAIN, *words))).artifacts}
+
+
+def codes(*words: str) -> list[str]:
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request((*PLAIN, *words)))
+    return [diagnostic.code for diagnostic in refused.value.diagnostics]
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+def strictly(item: dict[str, Any], version: str) -> str:
+    """What a real decoder of that kind would refuse; a custom resource has one version of models."""
+    if model := MODELS.get(item["kind"]):
+        read = model.from_dict(copy.deepcopy(item))
+        return "" if read is not None and read.to_dict() == item else "unknown fields, or values of another type"
+    return problem(item, version) or invalid(item)
+
+
+@pytest.mark.parametrize("version", MINORS)
+def test_every_manifest_fits_the_strict_schema(version: str) -> None:
+    assert len(MANIFESTS) >= 16
+    for file in MANIFESTS:
+        for item in documents(file):
+            assert strictly(item, version) == "", f"{file}: {item['kind']}"
+
+
+@pytest.mark.parametrize("case", ["train_on_gpus", "jobset", "trainjob"])
+def test_a_field_or_a_kind_that_is_none_is_noticed(case: str) -> None:
+    for item in documents(GOLDEN / case / "expected" / "job.yaml"):
+        unknown = copy.deepcopy(item)
+        unknown["spec"]["nodez"] = 1
+        assert strictly(unknown, "1.36.0")
+        assert "no matches for kind" in problem({**item, "kind": "Jobb"})
+        for pod in pod_specs(item):
+            pod["containers"][0]["imagePolicy"] = "Always"
+            assert strictly(item, "1.36.0")
+
+
+def pod_specs(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if "containers" in node:
+            yield node
+        for inner in node.values():
+            yield from pod_specs(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from pod_specs(inner)
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: f"{file.parts[-3]}-{file.name}")
+def test_names_within_a_manifest_fit_together(file: Path) -> None:
+    for pod in (spec for item in documents(file) for spec in pod_specs(item)):
+        (container,) = pod["containers"]
+        volumes = [volume["name"] for volume in pod["volumes"]]
+        everyone = [container, *pod.get("initContainers", ())]
+        mounts = {mount["name"] for each in everyone for mount in each["volumeMounts"]}
+        shared = {"sys", "proc-sys"} & set(volumes)  # pod.yaml has no sidecar, which alone mounts them
+        assert mounts | shared == set(volumes) and len(set(volumes)) == len(volumes)
+        limits, requests = (container["resources"].get(kind, {}) for kind in ("limits", "requests"))
+        assert limits.items() <= requests.items()
+    items = {item["kind"]: item for item in documents(file)}
+    if "Service" in items:
+        job, service = items["Job"]["spec"], items["Service"]
+        labels = job["template"]["metadata"]["labels"]
+        name = service["metadata"]["name"]
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert job["template"]["spec"]["subdomain"] == name == items["Job"]["metadata"]["name"]
+        env = {entry["name"]: entry.get("value") for entry in job["template"]["spec"]["containers"][0]["env"]}
+        assert env["JOBC_HEAD_ADDR"] == f"{name}-0.{name}"
+        assert job["completions"] == job["parallelism"]
+
+
+def test_kustomize_puts_every_file_that_a_pod_needs_into_the_config_map(tmp_path: Path) -> None:
+    compiled = compile_job(read_case(GOLDEN / "train_on_gpus"))
+    artifact = write_job(compiled, tmp_path)
+    made = subprocess.run([KUBECTL, "kustomize", artifact], capture_output=True, text=True, check=True).stdout
+    items = {item["kind"]: item for item in yaml.safe_load_all(made)}
+    data = items["ConfigMap"]["data"]
+    texts = {file.path: file.text for file in compiled.artifacts}
+    assert {key.replace("--", "/"): text for key, text in data.items()} == {
+        path: text
+        for path, text in texts.items()
+        if path.startswith("lib/") or path in ("task.sh", "node.sh", "train.json", "spec.yaml")
+    }
+    assert items["ConfigMap"]["immutable"] is True
+    assert items["Job"]["spec"] == documents(artifact / "job.yaml")[1]["spec"]
+    assert strictly(items["ConfigMap"], "1.36.0") == ""
+
+
+@pytest.mark.parametrize("text", ["$(HOME)", "$$(A)", "a$b", "$", "$$", "x$(JOBC_JOB_ID)y", "$(A", "${A}"])
+def test_literal_text_is_what_the_container_gets(text: str) -> None:
+    assert expand(literal(text), {"HOME": "/root", "A": "1", "JOBC_JOB_ID": "j"}) == text
+
+
+def test_another_plan_has_another_name_and_the_same_one_the_same() -> None:
+    def name(*words: str) -> str:
+        return str(yaml.safe_load(compile_files(*words)["job.yaml"].split("---")[0])["metadata"]["name"])
+
+    assert name("nodes=2") == name("nodes=2")
+    assert len({name(), name("nodes=2"), name("env.A=1"), name("optim.lr=0.5"), name("backend.host_network=true")}) == 5
+
+
+@pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
+def test_the_longest_name_that_is_taken_fits_with_every_suffix(flavor: str) -> None:
+    longest = LONGEST - len(longest_pod("-12345678", flavor, 16))
+    compile_files(f"name={'n' * longest}", "nodes=16", f"backend.flavor={flavor}")
+    assert codes(f"name={'n' * (longest + 1)}", "nodes=16", f"backend.flavor={flavor}") == ["JC4501"]
+
+
+def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
+    job = yaml.safe_load_all(compile_files("nodes=4", "lifecycle.max_requeues=3")["job.yaml"])
+    assert [item["spec"]["backoffLimit"] for item in job if item["kind"] == "Job"] == [12]
+    (job_set,) = yaml.safe_load_all(compile_files("nodes=4", "backend.flavor=jobset")["job.yaml"])
+    assert job_set["spec"]["failurePolicy"]["maxRestarts"] == 3
+    assert job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] == 0
+    assert objects.AGAIN == [69, 75]
+
+
+def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
+    assert [quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
+    assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
+    assert toleration("a=b") == {"key": "a", "operator": "Equal", "value": "b"}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("JC2009", ("image=null",)),
+        ("JC4501", ("name=" + "n" * 50,)),
+        ("JC4502", ("storage.root=runs",)),
+        ("JC4502", ("mounts=[{kind: claim, source: s, target: /shared, read_only: true}]",)),
+        ("JC4502", ("mounts=[{kind: empty, source: '', target: /shared, read_only: false}]",)),
+        ("JC4503", ("mounts=[{kind: bucket, source: s, target: /shared, read_only: false}]",)),
+        ("JC4503", ("mounts=[{kind: nfs, source: nas, target: /shared, read_only: false}]",)),
+        ("JC4503", ("mounts=[{kind: claim, source: s, target: /usr, read_only: false}]", "storage.root=/usr/runs")),
+        ("JC4504", ("queue.name=Team_A",)),
+        ("JC4504", ("labels.team=audio team",)),
+        ("JC4504", ("image=Upper/X:1",)),
+        ("JC4504", ('backend.node_selector=["a b=c"]',)),
+        ("JC4504", ("backend.namespace=-x",)),
+        ("JC4505", ("gpus=17",)),
+        ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
+        ("JC4508", ("mem=4GiB", "shm=4GiB")),
+        ("JC4509", ("backend.flavor=pytorchjob",)),
+        ("JC4510", ("network.profile=infiniband",)),
+        ("JC4510", ("backend.network_resource=efa",)),
+        ("JC4511", ("time=2h", "backend.deadline=1h")),
+        ("JC4101", ("secrets.A=env:A",)),
+        ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[vpc1]")),
+        ("JC4518", ("network=tcpx", "gpus=4", "backend.gke_networks=[a,b,c,d]")),
+        ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[a,b,c,d]", "backend.host_network=true")),
+        ("JC4101", ("network=slingshot", "gpus=8", "nodes=2")),
+        ("JC4513", ("backend.extra.Deployment.spec.replicas=1",)),
+        ("JC4600", ("backend.extra.Pod.spec.subdomain=x",)),
+        ("JC4515", ("env.API_KEY=abc",)),
+        ("JC1202", ("backend.gpu_resource=nvidia.com/gpus",)),
+    ],
+)
+def test_what_a_cluster_would_refuse_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
+    assert code in codes(*words)

@@ -1,0 +1,309 @@
+"""Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, go or are stopped.
+
+The scripts call a real kubectl; submit.sh runs on this machine, which sees the storage of the pods only in the suite.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.testing import BackendSuite
+from jobc.tests.podrunner import KUBECTL, PodRunner
+from jobc.tests.testbed import Cluster, wait_for
+
+pytestmark = pytest.mark.engine
+
+MOUNT = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+BASE = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", MOUNT, "code=shared", "code.root=/shared")
+
+PROGRAM = """
+import os, signal, sys, time
+rank, attempt = os.environ["RANK"], int(os.environ["JOBC_ATTEMPT"])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("up", attempt, flush=True)
+if rank == "3" and attempt in map(int, sys.argv[3:]):
+    time.sleep(1)
+    sys.exit(int(sys.argv[1]))
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture(scope="module")
+def runner(cluster: Cluster) -> Iterator[PodRunner]:
+    with PodRunner(cluster) as runner:
+        yield runner
+
+
+class TestKubernetes(BackendSuite):
+    backend = "kubernetes"
+    golden = Path(__file__).parents[1] / "golden" / "kubernetes"
+    overrides: ClassVar = BASE[1:]
+
+    @pytest.fixture(autouse=True)
+    def _runner(self, runner: PodRunner) -> None:
+        self.runner = runner
+
+    def environment(self, project: Path) -> dict[str, str]:
+        """The claim is the project's folder, so that the suite finds the runs. project: that, or an artifact in it"""
+        inside = [folder for folder in project.parents if folder.name == "artifacts"]
+        self.runner.claims["shared"] = inside[0].parent if inside else project
+        path = f"{os.path.dirname(KUBECTL)}:{super().environment(project)['PATH']}"
+        return {"PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
+
+
+@dataclass
+class Job:
+    """An artifact, its scripts, and the storage that only its pods see."""
+
+    runner: PodRunner
+    storage: Path
+    artifact: Path
+
+    def __call__(self, script: str, *words: str) -> tuple[int, str]:
+        path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
+        command = [str(self.artifact / script), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    @property
+    def name(self) -> str:
+        """Of its object."""
+        found = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
+        assert found is not None
+        return found[1]
+
+    @property
+    def run(self) -> Path:
+        """On the storage."""
+        (run,) = self.storage.glob("runs/*/*")
+        return run
+
+    def wait_until_up(self, ranks: int, attempt: int) -> None:
+        def are_up() -> bool:
+            logs = self.storage.glob("runs/*/*/logs/rank_*.log")
+            return sum(f"up {attempt}\n" in log.read_text() for log in logs) == ranks
+
+        wait_for(are_up, f"{ranks} ranks of attempt {attempt}")
+
+    def pods(self, phase: str = "") -> list[str]:
+        """Their names."""
+        label = "jobc/job"
+        found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == self.name]
+        return [pod["metadata"]["name"] for pod in found]
+
+
+@pytest.fixture
+def make(runner: PodRunner, tmp_path: Path) -> Iterator[object]:
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    runner.claims["shared"] = storage
+    (storage / "program.py").write_text(PROGRAM)
+    made: list[Job] = []
+
+    def make(*words: str, program: str = "") -> Job:
+        command = ("program.py", *program.split()) if program else None
+        plain = ("nodes=2", "procs=2", "launcher=spawn", "lifecycle.grace=5s", "name=job")
+        compiled = compile_job(Request((*BASE, *plain, *words), command))
+        made.append(Job(runner, storage, write_job(compiled, tmp_path / "project" / "artifacts", force=True)))
+        return made[-1]
+
+    yield make
+    for job in made:  # so that the next test has free nodes
+        path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(runner.kubeconfig)}
+        command = [KUBECTL, "delete", "jobs", "--all", "--cascade=foreground"]
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+        wait_for(lambda job=job: not job.pods(), "no pods")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    train = ("task=digits", "loop.epochs=1", "launcher=torchrun")
+    job = make(*train, "code=image", "nodes=4")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    local = compile_job(Request(("backend=local", "procs=8", *train)))
+    script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
+    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
+    found = re.findall(r"sha256 (\w{64})", (job.run / "logs" / "node_00.log").read_text())
+    assert found and found == re.findall(r"sha256 (\w{64})", done.stdout)
+
+
+def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    repository = tmp_path / "storage" / "repository"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src" / "program.py").write_text('import os\nprint("from", os.getcwd(), flush=True)\n')
+    git = ["git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    (repository / "src" / "program.py").write_text("raise SystemExit('not this one')\n")
+    words = ("code=git", "code.repository=/shared/repository", "code.root=src")
+    job = make(*words, f"code.commit={head}", program="0")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    code_folder = f"/shared/{job.run.relative_to(job.storage)}/code/src"
+    assert f"from {code_folder}" in (job.run / "logs" / "rank_03.log").read_text()
+    other = make(*words, f"code.commit={'0' * 40}", "name=other", program="0")
+    code, said = other("submit.sh", "--wait")
+    assert code == 65, said
+    assert "is not in /shared/repository" in other("logs.sh", "--follow", "--node", "0")[1]
+
+
+def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="65 60 0")
+    code, said = job("submit.sh", "--wait")
+    assert code == 65, said
+    assert len(job.pods()) == 1, "the pod that still ran is deleted, the one that failed stays"
+    said = job("status.sh")[1]
+    assert "failed (exit 65" in said and "rank 3 failed first" in said
+    assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what the deleted pod said"
+
+
+@pytest.mark.parametrize("seen", [1, 71])
+def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+    job = make(program=f"{seen} 60 0")
+    code, said = job("submit.sh", "--wait")
+    assert code == seen, said
+    made = job.runner.store.get("jobs", job.name)
+    (failed,) = (each for each in made["status"]["conditions"] if each["type"] == "Failed")
+    assert failed["reason"] == "PodFailurePolicy" and f"exit code {seen} matching FailJob" in failed["message"]
+
+
+@pytest.mark.parametrize("seen", [69, 75])
+def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+    job = make(program=f"{seen} 3 0")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
+    assert sorted(len(job.pods(phase)) for phase in ("Failed", "Succeeded")) == [2, 2]
+
+
+def test_restarts_are_counted_in_attempts_and_end(make) -> None:  # type: ignore[no-untyped-def]
+    job = make("lifecycle.max_requeues=1", program="69 60 0 1 2 3")
+    code, said = job("submit.sh", "--wait")
+    assert code == 69, said
+    assert sorted(folder.name.split(".")[0] for folder in (job.run / "starts").iterdir()) == ["0", "1"]
+
+
+def test_an_evicted_pod_brings_all_into_the_next_attempt(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 6")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    job.runner.evict(job.pods("Running")[1])
+    job.wait_until_up(4, attempt=1)
+    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
+
+
+def test_stop_ends_all_with_0_and_a_resume_goes_on(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 200")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    code, said = job("submit.sh")
+    assert code == 1 and "is live in namespace testbed of context testbed, started by" in said
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+    assert len(job.pods("Succeeded")) == len(job.pods()) == 2
+    assert (job.run / "control" / "STOP").exists()
+    code, said = job("submit.sh", "--resume", job.run.name)
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
+    assert not (job.run / "control" / "STOP").exists()
+    assert job("stop.sh", "--now")[0] == 0
+
+
+def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 200")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
+    command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert not job.pods()
+    assert "deleted by hand" in job("status.sh")[1]
+    code, said = job("submit.sh", "--resume", job.run.name)
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
+    assert job("stop.sh", "--now")[0] == 0
+
+
+def test_pods_that_no_node_can_hold_are_explained_and_removed(make) -> None:  # type: ignore[no-untyped-def]
+    job = make("gpus=4", program="0 1")
+    assert job("submit.sh")[0] == 0
+    wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status.sh")[1], "the reason")
+    assert "stopped by stop.sh before" in job("stop.sh")[1]
+    assert not job.pods()
+
+
+def test_an_ended_job_is_replaced_only_when_asked(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 0")
+    assert job("submit.sh", "--wait")[0] == 0
+    code, said = job("submit.sh")
+    assert code == 1 and "--replace" in said
+    assert job("submit.sh", "--wait", "--replace")[0] == 0
+    assert len(list(job.storage.glob("runs/*/*"))) == 2
+
+
+def test_kubectl_create_by_hand_makes_its_own_run(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 0")
+    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
+    subprocess.run([KUBECTL, "create", "-k", job.artifact], env=environment, check=True, capture_output=True)
+    wait_for(lambda: len(job.pods("Succeeded")) == 2, "the end")
+    assert job.run.name.startswith("kubernetes-")
+    subprocess.run([KUBECTL, "delete", "job", job.name], env=environment, check=True, capture_output=True)
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said  # the ConfigMap and the Service were still there
+
+
+def test_a_pod_that_comes_late_is_waited_for(make) -> None:  # type: ignore[no-untyped-def]
+    job = make("nodes=5", program="0 0")  # the test bed has four nodes
+    assert job("submit.sh")[0] == 0
+    wait_for(lambda: len(job.pods("Running")) == 4, "four pods")
+    time.sleep(2)
+    assert not list(job.run.glob("logs/rank_*")), "no rank has started"
+    assert "1 of 5 pods are pending" in job("status.sh")[1]
+
+
+def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None:  # type: ignore[no-untyped-def]
+    job = make("task=digits", "code=image")
+    code, said = job("preflight.sh")
+    assert code == 0 and "the cluster takes the job" in said and "torch" in said, said
+    code, said = job("smoke.sh")
+    assert code == 0 and "all-reduce" in said, said
+    assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
+
+
+def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 0")
+    for _ in range(2):
+        code, said = job("submit.sh", "--wait", "--replace")
+        assert code == 0, said
+    newest = max(job.storage.glob("runs/*/*"))
+    code, said = job("clean.sh", "--keep", "1", "--yes")
+    assert code == 0 and "removed" in said, said
+    assert list(job.storage.glob("runs/*/*")) == [newest]
+    assert job("status.sh", "--all")[1].split()[0] == newest.name
+
+
+def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignore[no-untyped-def]
+    job = make(program="0 200")
+    ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK in $PWD"; exit 3')
+    code, said = job("shell.sh", *ask)
+    assert code == 3 and "node 0 in /shared" in said, said
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    code, said = job("shell.sh", "--node", "1", *ask)
+    assert code == 3 and "node 1 in /shared" in said, said
+    assert job("stop.sh", "--now")[0] == 0

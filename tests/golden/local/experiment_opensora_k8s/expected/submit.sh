@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# submit.sh: start job opensora_k8s on this machine, as a new run or as the next attempt of one.
+# usage: submit.sh [--detach] [--resume ID | --fork ID] [--run-id ID]
+#   --detach     start it in the background and return; else this waits, and its exit code is the job's
+#   --resume ID  continue that run: same model, data, seed, optimiser and batch
+#   --fork ID    new run that begins with that run's newest checkpoint
+#   --run-id ID  name of the new run; else date, time and four random digits
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job opensora_k8s /mnt/opensora/runs
+
+code_kind=none
+code_root=.
+code_max_bytes=209715200
+uses_trainer=false
+time_limit_s=0
+head_port=0
+
+detach='' resume='' fork='' run_id=''
+while (($#)); do
+  case $1 in
+    --detach) detach=yes ;;
+    --resume) need_value "$@" && resume=$2 && shift ;;
+    --fork) need_value "$@" && fork=$2 && shift ;;
+    --run-id) need_value "$@" && run_id=$2 && shift ;;
+    -h | --help) show_help && exit ;;
+    *) bad_option "$1" ;;
+  esac
+  shift
+done
+if [[ -n $resume && -n $fork$run_id ]]; then die 2 '--resume continues a run; --fork and --run-id make a new one'; fi
+if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
+
+if [[ -n $resume ]]; then choose_continued_run "$resume"; fi
+check_start
+if [[ -n $resume ]]; then
+  continue_run
+  init_from=$(key "$run/state/run" init_from)
+else
+  init_from=''
+  if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
+  create_run "$run_id"
+  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  describe_run "$init_from"
+fi
+
+export JOBC_RUN_DIR=$run
+JOBC_RUN_ID=$(basename -- "$run")
+export JOBC_RUN_ID
+export JOBC_JOB_ID=$JOBC_RUN_ID
+export JOBC_NODE_RANK=0
+export JOBC_HEAD_ADDR=127.0.0.1
+export JOBC_HEAD_PORT=$head_port
+export JOBC_ATTEMPT=$attempt
+export JOBC_TIME_LIMIT_S=$time_limit_s
+unset JOBC_INIT_FROM
+if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
+
+start_run "$detach"

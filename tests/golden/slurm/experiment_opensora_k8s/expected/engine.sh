@@ -1,0 +1,348 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# engine.sh: what is Slurm's own in job opensora_k8s: takes the place of functions of run.sh of the same name.
+# Sourced by this_job and by job.sbatch. A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end;
+# here=yes when the job is somebody's allocation (--here), of which only the step in RUN/state/step_ATTEMPT is the run's.
+
+nodes=4
+live_every_s=5 # between two questions to the controller
+
+# ---- the jobs of a run
+
+# record_job JOB ATTEMPT [EXIT] [REASON]: for `run`.
+record_job() {
+  local file=$run/state/job_$2
+  printf '%s\n' "job_id=$1" "exit=${3:-}" "reason=${4:-}" "here=${here:-}" >"$file.$$" && mv -- "$file.$$" "$file"
+}
+
+# job_file RUN: that of its newest attempt.
+job_file() {
+  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
+}
+
+declare -gA states=() # by job id, what look_at_array has heard: one question for a whole sweep
+
+# job_state RUN: `STATE REASON` as squeue says it, or nothing when Slurm does not have the job any more, or has it for others.
+# False when Slurm does not answer, and then it says why.
+job_state() {
+  local file id
+  file=$(job_file "$1")
+  [[ -n $file ]] || return 0
+  if [[ -n $(key "$file" here) && -n $(key "$file" exit) ]]; then return; fi # the allocation goes on without it
+  id=$(key "$file" job_id)
+  if [[ -n ${states[$id]:-} ]]; then printf '%s' "${states[$id]}"; else ask_squeue "$id" '%T %r'; fi
+}
+
+# ask_squeue JOB FORMAT [OPTION]: what it says of a job, over or not; nothing when Slurm does not have it any more.
+# False when Slurm does not answer, and then it says why.
+ask_squeue() {
+  local said
+  if said=$(squeue --noheader --jobs="$1" --states=all --format="$2" "${@:3}" 2>&1); then
+    printf '%s' "$said"
+  elif [[ $said != *[Ii]'nvalid job id'* ]]; then
+    printf '%s' "${said##*: }"
+    return 1
+  fi
+}
+
+answers='' # yes: Slurm has answered this script; silent: it does not any more
+
+# hear FUNCTION ARGUMENT…: sets `said`, what this one of the above says. When Slurm does not answer, a first question ends
+# the script, and a later one is false, so that who waits goes on waiting: slurmctld comes back after a restart.
+hear() {
+  if said=$("$@"); then
+    answers=yes
+    return
+  fi
+  [[ -n $answers ]] || die 1 "Slurm does not answer: $said" 'sinfo shows whether the controller is up'
+  if [[ $answers == yes ]]; then echo "Slurm does not answer: $said; asking again" >&2; fi
+  answers=silent
+  return 1
+}
+
+# is_live RUN: Slurm has it, or does not say.
+is_live() {
+  local said
+  if hear job_state "$1" && is_over "$said"; then return 1; fi
+}
+
+# is_over STATE
+is_over() {
+  case $1 in
+    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE* | PREEMPTED*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# may_still_run RUN: why it may not be removed yet, in words. Slurm knows when all processes of a job have ended.
+may_still_run() {
+  local file said
+  file=$(job_file "$1")
+  if [[ $file != */job_$(last_attempt "$1") ]]; then
+    echo "attempt $(last_attempt "$1") of it has not been queued yet"
+  elif ! said=$(job_state "$1"); then
+    echo "Slurm does not answer: $said"
+  elif ! is_over "$said"; then
+    echo "Slurm has its job $(key "$file" job_id)"
+  fi
+}
+
+# run_status RUN: in words.
+run_status() {
+  local file said state reason code
+  file=$(job_file "$1")
+  if [[ -z $file ]]; then
+    echo 'not submitted'
+    return
+  fi
+  if ! said=$(job_state "$1"); then
+    echo "not known, for Slurm does not answer: $said"
+    return
+  fi
+  read -r state reason <<<"$said" || true
+  case $state in
+    PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
+    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE* | SPECIAL_EXIT)
+      if [[ -e $1/control/STOP ]]; then
+        echo "stopping, job $(key "$file" job_id)"
+      elif [[ $state == RUNNING ]]; then
+        echo "live, job $(key "$file" job_id)"
+      else
+        echo "job $(key "$file" job_id) is $state"
+      fi
+      ;;
+    *)
+      code=$(key "$file" exit)
+      if [[ -z $code && -e $1/control/STOP ]]; then
+        echo "stopped by stop.sh before it had started, job $(key "$file" job_id)"
+      elif [[ $state == CANCELLED && $code == 75 ]]; then
+        echo "job $(key "$file" job_id) was cancelled by hand, and saved; submit.sh --resume $(basename -- "$1") goes on"
+      elif [[ -n $code ]]; then
+        ended "$1" "$code"
+      else
+        echo "failed: job $(key "$file" job_id) ended without a word${state:+ as $state}: cancelled by hand, or its node was lost"
+      fi
+      ;;
+  esac
+}
+
+# run_code RUN, run_reason RUN: of its newest job.
+run_code() {
+  key "$(job_file "$1")" exit
+}
+run_reason() {
+  local first
+  first=$1/exit/$(last_attempt "$1")/first
+  if [[ -f $first ]]; then
+    echo "node $(key "$first" node): $(key "$first" reason)"
+  else
+    key "$(job_file "$1")" reason
+  fi
+}
+
+# pending REASON: why a job waits (squeue manual, JOB REASON CODES).
+pending() {
+  case $1 in
+    JobArrayTaskLimit) echo 'other points of the sweep come first: backend.array_limit' ;;
+    Resources) echo 'it is next, and waits until nodes are free' ;;
+    Priority) echo 'jobs with a higher priority come first' ;;
+    Dependency) echo 'the jobs in queue.after have not ended' ;;
+    DependencyNeverSatisfied) echo 'a job in queue.after failed, so it will never start: stop.sh removes it' ;;
+    BeginTime) echo 'Slurm starts it again in a moment' ;;
+    JobHeldUser) echo 'it is held: scontrol release' ;;
+    JobHeldAdmin) echo 'an administrator holds it' ;;
+    ReqNodeNotAvail*) echo 'nodes it asks for are down, drained or reserved: see sinfo -R' ;;
+    NodeDown) echo 'a node it needs is down: see sinfo -R' ;;
+    PartitionNodeLimit) echo 'it asks for more nodes than the partition has or allows, so it will never start' ;;
+    PartitionTimeLimit) echo 'it asks for more time than the partition allows, so it will never start' ;;
+    PartitionConfig) echo 'the nodes it could run on are down, drained or too small: see sinfo -R' ;;
+    PartitionDown | PartitionInactive) echo 'the partition takes no jobs now' ;;
+    BadConstraints) echo 'no node can do what it asks for, so it will never start' ;;
+    Assoc* | QOS* | MaxJobs*) echo "a limit of the account or its quality of service ($1)" ;;
+    Reservation) echo 'its reservation has not begun' ;;
+    Licenses) echo 'it waits for licenses' ;;
+    None | '') echo 'the scheduler has not looked at it yet' ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# signal_nodes NAME RUN: to the ranks' supervisors; KILL removes the job, and so does anything while it is in the queue. An
+# allocation that the run was started in stays.
+signal_nodes() {
+  local file said
+  file=$(job_file "$2")
+  hear job_state "$2" || return 0
+  if [[ -z $(key "$file" here) && $1:$said == @(KILL:*|*:PENDING*) ]]; then
+    scancel "$(key "$file" job_id)"
+    forget_secrets "$2" # job.sbatch may not have come to it
+  else
+    signal_steps "$1" "$2"
+  fi
+}
+
+# signal_steps NAME RUN: to the steps of its job; with --here to its own one alone, which exists a moment after the start.
+signal_steps() {
+  local file target
+  file=$(job_file "$2")
+  target=$(key "$file" job_id)
+  if [[ -n $(key "$file" here) ]]; then
+    target=$(cat -- "$2/state/step_${file##*_}" 2>/dev/null) || return 0
+  fi
+  scancel --signal="$1" "$target" 2>/dev/null || true
+}
+
+# ---- in the job
+
+# end_left_behind SRUN SECONDS: srun waits for every task, and for that of a lost node in vain until Slurm has given the node
+# up. So srun is ended when a failure has stood for so long that all nodes that live have ended. (srun --wait counts from the
+# end of any task, also from one that is well while rank 0 still saves.)
+end_left_behind() {
+  local since=''
+  while kill -0 "$1" 2>/dev/null; do
+    if [[ ! -e $run/exit/$attempt/first ]]; then # or not any more: the ranks start again in place
+      since=''
+    elif ((SECONDS - ${since:=$SECONDS} > $2)); then
+      kill -TERM "$1" 2>/dev/null || true
+      return
+    fi
+    sleep 2
+  done
+}
+
+# starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
+# grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit, and
+# in somebody's allocation.
+starts_again() {
+  local shown
+  if [[ -n $here ]]; then return; fi
+  shown=$(scontrol show job "$job_id") || return 0
+  if [[ $shown =~ Restarts=([0-9]+) ]] && ((BASH_REMATCH[1] > restarts)); then
+    echo queued
+  elif [[ $shown == *JobState=RUNNING* && ! -e $run/control/STOP ]] && ((restarts < max_requeues)); then
+    if [[ $1 == 69 || ($1 == 75 && ($2 == time || $shown == *PreemptTime=[0-9]*)) ]]; then echo ask; fi
+  fi
+}
+
+# leave CODE REASON: the end of the run, in job.sbatch.
+leave() {
+  record_job "$job_id" "$attempt" "$1" "$2"
+  forget_secrets "$run"
+  exit "$1"
+}
+
+# requeue CODE: this job again, after 69 without the nodes that do not answer. By itself Slurm starts it on them again, or
+# waits until they are down (SlurmdTimeout, 300 s): so they leave the job first, and then the next start is without them.
+# Slurm does not let go of the node of this script; when that is lost, it requeues the job itself, after SlurmdTimeout.
+requeue() {
+  local lost='' kept excluded
+  if [[ $1 == 69 ]]; then lost=$(lost_nodes | paste -sd ,); fi
+  if [[ -n $lost ]]; then
+    echo "node $lost does not answer; going on without it"
+    kept=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -Fxv -f <(tr , '\n' <<<"$lost") | paste -sd ,)
+    # it also writes a script for interactive shells into the current folder
+    (cd -- "$run/state" && scontrol update "jobid=$job_id" "nodelist=$kept" && rm -f slurm_job_*_resize.*) >/dev/null || true
+    excluded=$(scontrol show job "$job_id" | sed -n 's/.* ExcNodeList=//p')
+    [[ $excluded != '(null)' ]] || excluded=''
+  fi
+  trap '' TERM # a requeue ends this script, with KillWait (30 s) for what is left to do
+  scontrol requeue "$job_id" || return
+  # only a job that waits can be told; one that must have the node waits for it
+  if [[ -n $lost ]]; then scontrol update "jobid=$job_id" "excnodelist=${excluded:+$excluded,}$lost" || true; fi
+}
+
+# lost_nodes: those of this job whose slurmd does not take a connection within ten seconds, one a line.
+lost_nodes() {
+  local port node address
+  port=$(scontrol show config | sed -n 's/^SlurmdPort *= *\([0-9]*\).*/\1/p')
+  while read -r node address; do
+    { timeout 10 bash -c "</dev/tcp/$address/$port" || echo "$node"; } 2>/dev/null &
+  done < <(scontrol --oneliner show node "$SLURM_JOB_NODELIST" | sed -n 's/^NodeName=\([^ ]*\) .* NodeAddr=\([^ ]*\) .*/\1 \2/p')
+  wait
+}
+
+# ---- from the submit host
+
+# clean COMMAND…: without what an outer allocation would put into a new job (SLURM_CPU_BIND cuts its cores), and without
+# whatever else this shell has: Slurm stores the environment of a job.
+clean() {
+  local name kept=()
+  for name in HOME USER LOGNAME SHELL PATH LANG LC_ALL TZ MODULEPATH MODULESHOME LMOD_CMD SLURM_CONF JOBC_RUN_ROOT; do
+    if [[ -n ${!name:-} ]]; then kept+=("$name=${!name}"); fi
+  done
+  env -i "${kept[@]}" "$@"
+}
+
+# job_number SAID: the id in what sbatch --parsable said, among the warnings of a site.
+job_number() {
+  grep -Eo '^[0-9]+' <<<"$1" | tail -n 1
+}
+
+# note_job JOB: the job of this attempt of `run`, unless it runs already and has said so itself.
+note_job() {
+  answers=yes # it has just taken the job
+  (set -C && printf '%s\n' "job_id=$1" >"$run/state/job_$attempt") 2>/dev/null || true
+}
+
+# never_starts JOB: why, when it asks for more than its partition has or allows; Slurm would keep it in the queue for ever.
+never_starts() {
+  local reason partition nodes cpus limit shown most
+  read -r reason partition nodes cpus limit <<<"$(squeue --noheader --jobs="$1" --format='%r %P %D %c %l')"
+  [[ $reason == @(Partition*|BadConstraints) && $partition != *,* ]] || return 0
+  shown=$(scontrol show partition "$partition")
+  for most in MaxNodes TotalNodes; do
+    if [[ $shown =~ $most=([0-9]+) ]] && ((nodes > BASH_REMATCH[1])); then
+      echo "$nodes nodes, and partition $partition has or allows ${BASH_REMATCH[1]}"
+      return
+    fi
+  done
+  if [[ $shown =~ MaxTime=([0-9:-]+) ]] && (($(seconds "$limit") > $(seconds "${BASH_REMATCH[1]}"))); then
+    echo "a time limit of $limit, and partition $partition allows ${BASH_REMATCH[1]}"
+    return
+  fi
+  most=$(sinfo --noheader --partition="$partition" --format=%c | tr -d + | sort -n | tail -n 1)
+  if ((cpus > most)); then echo "$cpus cores a node, and partition $partition has nodes of at most $most"; fi
+}
+
+# seconds TEXT: of D-HH:MM:SS or its end, as Slurm writes a time limit.
+seconds() {
+  awk -F '[-:]' '{ split("86400 3600 60 1", unit, " "); for (i = 1; i <= NF; i++) s += $i * unit[4 - NF + i]; print s }' <<<"$1"
+}
+
+# refuse SAID: the end of submit.sh when Slurm does not take the job; nothing of the start stays.
+refuse() {
+  local said hint
+  said=$(sed -E 's/^sbatch: (error: )?(Batch job submission failed: )?//' <<<"$1" | paste -sd ';' | sed 's/;/; /g')
+  case ${said,,} in
+    *'invalid partition'*) hint='queue.name; sinfo lists the partitions' ;;
+    *'node configuration'*) hint="no node has all of gpus, gpu_type, cpus and mem: sinfo --format='%P %D %c %m %G'" ;;
+    *feature*) hint="backend.constraint; sinfo --format='%N %f' lists the features" ;;
+    *'node name'*) hint='hosts, queue.nodelist or queue.exclude; sinfo --Node lists the nodes' ;;
+    *'job array'*) hint='the site allows fewer elements: scontrol show config | grep MaxArraySize' ;;
+    *reservation*) hint='queue.reservation; scontrol show reservation lists them' ;;
+    *account*) hint='queue.account; sacctmgr show associations lists them' ;;
+    *qos*) hint='queue.qos; sacctmgr show qos lists them' ;;
+    *'time limit'*) hint='time, or another queue.name; sinfo lists the limits' ;;
+    *', and partition '*) hint='nodes, cpus or time, or another queue.name; sinfo lists the partitions' ;;
+    *) hint='preflight.sh checks the job against the site' ;;
+  esac
+  forget_secrets "$run"
+  die 1 "Slurm does not take the job: $said" "$hint"
+}
+
+# wait_for_job RUN: until Slurm is done with it, printing what its nodes print; the exit code of the job.
+wait_for_job() {
+  local code
+  follow_logs "$1" "$nodes" 'node_*.log'
+  code=$(key "$(job_file "$1")" exit)
+  echo "run $(basename -- "$1"): $(run_status "$1")"
+  return "${code:-1}"
+}
+
+# on_nodes [SRUN OPTION…] -- PAYLOAD COMMAND…: task.sh on nodes as the job would get them, in an allocation of ten minutes.
+on_nodes() {
+  local flags more=()
+  while [[ $1 != -- ]]; do more+=("$1") && shift; done
+  shift
+  mapfile -t flags < <(sed -n 's/^#SBATCH //p' "$artifact/job.sbatch" |
+    grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)')
+  clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
+}

@@ -1,0 +1,156 @@
+"""The Job controller: which pods an Indexed Job has, and how it ends. One look at a job, which the runner repeats.
+
+As observed on v1.36.2 with podReplacementPolicy Failed: a pod is replaced when it has ended; an index that succeeded
+stays. The times between are BACKOFF_S, then double, and start again when an index succeeds.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import string
+import time
+from typing import Any
+
+from .store import Object, Store, now
+
+BACKOFF_S = 0.5  # Kubernetes: 10
+
+
+def condition(item: Object, kind: str, reason: str, message: str = "") -> None:
+    """Adds one; a condition that is there stays."""
+    found = item.setdefault("status", {}).setdefault("conditions", [])
+    if not any(c["type"] == kind for c in found):
+        entry = {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()}
+        found.append(entry)
+
+
+def has(item: Object, kind: str) -> bool:
+    return any(c["type"] == kind and c["status"] == "True" for c in item.get("status", {}).get("conditions", ()))
+
+
+class JobController:
+    """State of one Job beside its object: counted pods, when indexes may be tried again."""
+
+    def __init__(self, store: Store, job: Object) -> None:
+        self.store, self.job = store, job
+        self.started = time.monotonic()
+        self.succeeded: set[int] = set()
+        self.counted: set[str] = set()  # uids of ended pods that were looked at
+        self.failed = 0
+        self.failures_in_row = 0
+        self.not_before: dict[int, float] = {}
+
+    def pods(self) -> list[Object]:
+        name = self.job["metadata"]["name"]
+        return list(self.store.all("pods", f"batch.kubernetes.io/job-name={name}"))
+
+    def look(self) -> None:
+        """Call with the store locked."""
+        spec = self.job["spec"]
+        for pod in self.pods():
+            if pod["status"]["phase"] in ("Succeeded", "Failed") and pod["metadata"]["uid"] not in self.counted:
+                self.counted.add(pod["metadata"]["uid"])
+                self._count(pod)
+        deadline = spec.get("activeDeadlineSeconds")
+        if deadline and time.monotonic() - self.started > deadline and not self._is_over():
+            self._fail("DeadlineExceeded", "Job was active longer than specified deadline")
+        active = [pod for pod in self.pods() if pod["status"]["phase"] in ("Pending", "Running")]
+        if has(self.job, "FailureTarget"):
+            for pod in active:
+                delete_pod(self.store, pod)
+            target = next(c for c in self.job["status"]["conditions"] if c["type"] == "FailureTarget")
+            if not active:
+                condition(self.job, "Failed", target["reason"], target["message"])
+        elif len(self.succeeded) == spec["completions"]:
+            condition(self.job, "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
+            condition(self.job, "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        elif "deletionTimestamp" not in self.job["metadata"]:
+            self._create({index_of(pod) for pod in active})
+        status = self.job.setdefault("status", {})
+        now_is = {"active": len(active), "failed": self.failed, "succeeded": len(self.succeeded)}
+        if {key: status.get(key) for key in now_is} != now_is:
+            status.update(now_is)
+            self.store.touch(self.job)
+
+    def _is_over(self) -> bool:
+        return has(self.job, "FailureTarget") or has(self.job, "Complete")
+
+    def _create(self, active: set[int]) -> None:
+        for index in range(self.job["spec"]["completions"]):
+            free = index not in active and index not in self.succeeded
+            if free and time.monotonic() >= self.not_before.get(index, 0):
+                self.store.add("pods", new_pod(self.job, index))
+
+    def _count(self, pod: Object) -> None:
+        """A pod has ended: what the policy says of it."""
+        index = index_of(pod)
+        if pod["status"]["phase"] == "Succeeded":
+            self.succeeded.add(index)
+            self.failures_in_row = 0
+            self.not_before.clear()
+            return
+        self.not_before[index] = time.monotonic() + BACKOFF_S * 2 ** min(self.failures_in_row, 3)
+        action, why = self._policy(pod)
+        if action == "FailJob":
+            self.failed += 1
+            self._fail("PodFailurePolicy", why)
+        elif action != "Ignore":
+            self.failed += 1
+            self.failures_in_row += 1
+            if self.failed > self.job["spec"].get("backoffLimit", 6):
+                self._fail("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+
+    def _policy(self, pod: Object) -> tuple[str, str]:
+        """(action, why) of the first rule that fits; Count when none does."""
+        (ended,) = pod["status"].get("containerStatuses") or [{}]
+        code = ended.get("state", {}).get("terminated", {}).get("exitCode")
+        for number, rule in enumerate(self.job["spec"].get("podFailurePolicy", {}).get("rules", ())):
+            if any(has(pod, wanted["type"]) for wanted in rule.get("onPodConditions", ())):
+                return rule["action"], f"Pod has condition matching {rule['action']} rule at index {number}"
+            codes = rule.get("onExitCodes")
+            if codes and code and (code in codes["values"]) == (codes["operator"] == "In"):
+                name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                container = ended["name"]
+                said = f"Container {container} for pod {name} failed with exit code {code} matching {rule['action']}"
+                return rule["action"], f"{said} rule at index {number}"
+        return "Count", ""
+
+    def _fail(self, reason: str, message: str) -> None:
+        condition(self.job, "FailureTarget", reason, message)
+        self.store.touch(self.job)
+
+
+def index_of(pod: Object) -> int:
+    return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+
+
+def new_pod(job: Object, index: int) -> Object:
+    """One of an Indexed Job: its host name is JOB-INDEX, its labels name the job, its uid and the index."""
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    template: Any = copy.deepcopy(job["spec"]["template"])
+    extra = "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
+    own = {"job-name": name, "controller-uid": uid}
+    labels = {**own, **{f"batch.kubernetes.io/{key}": value for key, value in own.items()}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+    place = {"batch.kubernetes.io/job-completion-index": str(index)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{name}-{index}-{extra}",
+            "namespace": job["metadata"]["namespace"],
+            "labels": {**template["metadata"].get("labels", {}), **labels, **place},
+            "annotations": {**template["metadata"].get("annotations", {}), **place},
+            "ownerReferences": [owner],
+        },
+        "spec": {**template["spec"], "hostname": f"{name}-{index}"},
+        "status": {"phase": "Pending"},
+    }
+
+
+def delete_pod(store: Store, pod: Object) -> None:
+    """Marked; whoever runs it ends it within its grace and then takes it away."""
+    if "deletionTimestamp" not in pod["metadata"]:
+        pod["metadata"]["deletionTimestamp"] = now()
+        store.touch(pod)

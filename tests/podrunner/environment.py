@@ -1,0 +1,62 @@
+"""The environment and the command of a container: fieldRef, secretKeyRef, and `$(NAME)` as Kubernetes replaces it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .store import Object
+
+
+class NotYet(Exception):
+    """The container cannot be created (CreateContainerConfigError): the pod stays Pending."""
+
+
+def expand(text: str, known: Mapping[str, str]) -> str:
+    """`$(NAME)` by its value, `$$` by `$`; what is not known, and any other `$`, stays."""
+
+    def replace(found: re.Match[str]) -> str:
+        whole, name = found[0], found[1]
+        if whole == "$$":
+            return "$"
+        return known.get(name, whole)
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", replace, text)
+
+
+def field(pod: Object, path: str) -> str:
+    """The value of a fieldRef: metadata.name, metadata.labels['x'], spec.nodeName, status.podIP."""
+    if subscript := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
+        return str(pod["metadata"].get(subscript[1], {}).get(subscript[2], ""))
+    here: Any = pod
+    for part in path.split("."):
+        here = here.get(part, "")
+    return str(here)
+
+
+def variables(pod: Object, container: Object, secrets: Mapping[str, Object]) -> dict[str, str]:
+    """Those of `env` in order: a value may name earlier ones only; the index of the Job comes last."""
+    found: dict[str, str] = {}
+    for entry in container.get("env", ()):
+        source = entry.get("valueFrom", {})
+        if "fieldRef" in source:
+            found[entry["name"]] = field(pod, source["fieldRef"]["fieldPath"])
+        elif "secretKeyRef" in source:
+            found[entry["name"]] = _secret(source["secretKeyRef"], secrets)
+        else:
+            found[entry["name"]] = expand(entry.get("value", ""), found)
+    index = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-completion-index")
+    return found if index is None else {**found, "JOB_COMPLETION_INDEX": index}
+
+
+def _secret(reference: Object, secrets: Mapping[str, Object]) -> str:
+    secret = secrets.get(reference["name"])
+    if secret is None:
+        raise NotYet(f'secret "{reference["name"]}" not found')
+    values = {**secret.get("stringData", {})}
+    values.update({key: base64.b64decode(text).decode() for key, text in secret.get("data", {}).items()})
+    if reference["key"] not in values:
+        raise NotYet(f"couldn't find key {reference['key']} in Secret {secret['metadata']['name']}")
+    return str(values[reference["key"]])

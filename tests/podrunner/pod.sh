@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# One container of a pod, on a host of the test bed; becomes its command, which is PID 1 of the pod.
+#
+#     unshare --fork --pid --mount --uts pod.sh FOLDER
+#
+# In FOLDER: hostname, hosts, mounts (KIND SOURCE TARGET OPTIONS, tabs between), command and environment (NUL-terminated).
+# Sees the host's own files below a root of its own, so that mounts find a place there.
+set -euo pipefail
+folder=$1 root=/mnt
+
+hostname "$(<"$folder/hostname")"
+mount --make-rprivate /
+mount -t tmpfs tmpfs $root
+for entry in /*; do
+    if [[ -L $entry ]]; then
+        cp --no-dereference "$entry" $root
+    elif [[ -d $entry && $entry != /proc && $entry != "$root" ]]; then
+        mkdir "$root$entry"
+        mount --rbind "$entry" "$root$entry"
+    fi
+done
+mkdir $root/proc
+mount -t proc proc $root/proc
+mount --bind "$folder/hosts" $root/etc/hosts
+mount -t tmpfs -o size=64m,mode=1777 tmpfs $root/dev/shm
+while IFS=$'\t' read -r kind source target options; do
+    mkdir -p "$root$target"
+    case $kind in
+        bind) mount --bind "$source" "$root$target" ;;
+        tmpfs) mount -t tmpfs -o "${options:-mode=1777}" tmpfs "$root$target" ;;
+    esac
+    if [[ $options == ro ]]; then mount -o remount,bind,ro "$root$target"; fi
+done <"$folder/mounts"
+
+mapfile -d '' -t command <"$folder/command"
+mapfile -d '' -t environment <"$folder/environment"
+folder_in_image=$(<"$folder/workdir")
+if ! chroot $root env -i "${environment[@]}" bash -c 'type -P -- "$1" >/dev/null' - "${command[0]}"; then
+    echo "exec: \"${command[0]}\": executable file not found in \$PATH" >&2
+    exit 128
+fi
+exec chroot $root env -i --chdir="$folder_in_image" "${environment[@]}" "${command[@]}"
