@@ -41,7 +41,8 @@ from .values import (
     TimeLimit,
 )
 
-OPEN_KEYS = ("env", "secrets", "labels", "backend.extra")  # mappings whose keys the user invents: no `+` needed
+# Mappings whose keys the user invents: no `+` needed.
+OPEN_KEYS = ("env", "secrets", "labels", "backend.extra", "backend.config", "backend.file_mounts")
 IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
 
 
