@@ -5,6 +5,7 @@ tests/skypilot/ has the rest (make test-sky): SkyPilot reads the goldens, and la
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -244,6 +245,54 @@ def test_a_resume_goes_on_in_the_same_run(folder: Path) -> None:
     assert job("submit.sh", "--wait", "--run-id", "first")[0] == 75
     assert job("submit.sh", "--wait", "--resume", "first")[0] == 75
     assert sorted(path.name for path in (job.run / "exit").iterdir()) == ["0", "1"]
+
+
+RECOVERS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+codes = sys.argv[1:][int(os.environ["JOBC_ATTEMPT"]):]
+if not codes:
+    sys.exit(0)
+if os.environ["RANK"] == "1":
+    sys.exit(int(codes[0]))
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "attempts"),
+    [("75", 0, 2), ("69 75", 0, 3), ("65", 65, 1), ("1", 1, 1), ("75 75 75", 1, 2)],
+)
+def test_a_managed_job_is_recovered_by_its_codes_and_no_oftener_than_it_may(
+    folder: Path, program: str, code: int, attempts: int
+) -> None:
+    words = ("backend.managed=true", f"lifecycle.max_requeues={1 if attempts == 2 else 3}")
+    job = Job(folder, *words, program=program)
+    (folder / "program.py").write_text(RECOVERS)
+    ended, said = job("submit.sh", "--wait")
+    assert ended == code, said
+    assert len([*(job.run / "artifact").iterdir()]) == attempts
+    assert "managed job 1" in said or "exit" in job("status.sh")[1]
+
+
+def test_a_managed_job_is_stopped_where_its_storage_is_seen(folder: Path) -> None:
+    job = Job(folder, "backend.managed=true", program="- -")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up()
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+
+
+def test_two_nodes_train_to_the_local_weights(folder: Path) -> None:
+    train = ("task=digits", "loop.epochs=1", "launcher=spawn", "threads=1", "name=job")
+    (folder / "here").mkdir()
+    job = Job(folder, *train, "procs=2")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    artifact = write_job(compile_job(Request(("backend=local", "procs=4", *train))), folder / "here" / "artifacts")
+    subprocess.run([artifact / "submit.sh"], capture_output=True, check=True)
+    files = [*folder.glob("storage/job/*/final/weights.pt"), *folder.glob("here/runs/job/*/final/weights.pt")]
+    assert len(files) == 2 and len({hashlib.sha256(file.read_bytes()).hexdigest() for file in files}) == 1
 
 
 @pytest.mark.parametrize("where", ["project", "artifact", "elsewhere"])

@@ -43,6 +43,9 @@ if [[ -n ${JOBC_FORK_OF:-} ]]; then JOBC_FORK_OF=$run_root/$job_name/$JOBC_FORK_
 run=$JOBC_RUN_DIR
 project=$HOME/sky_workdir
 
+ends_with=''
+trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for status.sh
+
 # ---- this node's attempt
 
 try "create the folder $run" mkdir -p -- "$run"
@@ -78,9 +81,7 @@ done
 # SkyPilot kills the other nodes at once when one fails; and a managed job is recovered when any of them ends with 69 or 75,
 # whatever the others say. So node 0 alone says how the run ended, when all others have.
 said=$code
-if [[ $payload == train ]] && ((code != 0 && nodes > 1)); then
-  if ((JOBC_NODE_RANK > 0)); then sleep "$grace_s"; fi # node 0 saves; it cannot be seen from here
-fi
+if [[ $payload == train ]] && ((code != 0 && JOBC_NODE_RANK > 0)); then sleep "$grace_s"; fi # node 0 saves, unseen from here
 if [[ $payload != train ]] && ((code == 0 && JOBC_NODE_RANK == 0)); then rm -rf -- "$run"; fi
-echo "jobc: node $JOBC_NODE_RANK ends with $code: $(meaning "$code")"
+ends_with=$code
 exit "$said"

@@ -43,6 +43,9 @@ if [[ -n ${JOBC_FORK_OF:-} ]]; then JOBC_FORK_OF=$run_root/$job_name/$JOBC_FORK_
 run=$JOBC_RUN_DIR
 project=$HOME/sky_workdir
 
+ends_with=''
+trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for status.sh
+
 # ---- this node's attempt
 
 try "create the folder $run" mkdir -p -- "$run"
@@ -73,20 +76,31 @@ done
 # SkyPilot kills the other nodes at once when one fails; and a managed job is recovered when any of them ends with 69 or 75,
 # whatever the others say. So node 0 alone says how the run ended, when all others have.
 said=$code
-if [[ $payload == train ]] && ((code != 0 && nodes > 1)); then
-  ended=$run/exit/$attempt
-  for ((tries = 2 * (grace_s + 20); tries > 0; tries--)); do
-    if (($(find "$ended" -name 'node_*' 2>/dev/null | wc -l) >= nodes)); then break; fi
-    sleep 0.5
+
+# lacking_nodes: how many have left no word in this attempt and may still do so.
+lacking_nodes() {
+  local other file count=0
+  for ((other = 0; other < nodes; other++)); do
+    printf -v file 'node_%02d' "$other"
+    if [[ ! -f $run/exit/$attempt/$file && -f $run/state/$file && $(node_status "$run/state/$file") != dead ]]; then count=$((count + 1)); fi
   done
-  code=$(worst_exit "$run" "$attempt" "$code" "$nodes")
-  said=$code
-  if ((JOBC_NODE_RANK == 0)); then
+  echo "$count"
+}
+
+if [[ $payload == train ]] && ((nodes > 1)); then
+  until=$((SECONDS + grace_s + 20))
+  while ((code == 0 ? JOBC_NODE_RANK == 0 : SECONDS < until)) && (($(lacking_nodes) > 0)); do sleep 0.5; done
+  if ((code != 0 || JOBC_NODE_RANK == 0)); then
+    if ((code == 0 && $(find "$run/exit/$attempt" -name 'node_*' | wc -l) < nodes)); then code=69; fi # one was lost
+    code=$(worst_exit "$run" "$attempt" "$code" "$nodes")
+    said=$code
+  fi
+  if ((JOBC_NODE_RANK == 0 && code != 0)); then
     sleep 3 # until what started the others is gone as well
-  elif [[ -f $ended/node_00 ]]; then
+  elif [[ -f $run/exit/$attempt/node_00 ]]; then
     said=0
   fi
 fi
 if [[ $payload != train ]] && ((code == 0 && JOBC_NODE_RANK == 0)); then rm -rf -- "$run"; fi
-echo "jobc: node $JOBC_NODE_RANK ends with $code: $(meaning "$code")"
+ends_with=$code
 exit "$said"

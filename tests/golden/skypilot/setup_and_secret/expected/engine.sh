@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# shellcheck shell=bash disable=SC2034,SC2088,SC2154 # variables go from one part to another
 # engine.sh: what is SkyPilot's own in job with_secret: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. On this machine a run is a record: what was sent, the job that SkyPilot made of it in state/job_ATTEMPT
 # (cluster and id; exit and reason at the end), what it printed. The run itself is on the storage of the nodes.
@@ -9,7 +9,7 @@ cloud='' # first word of infra; '' when SkyPilot chooses
 nodes=1
 run_root=runs
 secret_variables=() # of this shell; SkyPilot keeps their values out of its output
-local_files=()       # of backend.file_mounts
+local_files=() # of backend.file_mounts
 
 # ---- SkyPilot
 
@@ -148,14 +148,14 @@ keep_log() {
   mv -- "$log.$$" "$log"
 }
 
-# job_code RUN STATE: of what its nodes said at their end, the code that most deserves attention.
+# job_code RUN STATE: of what each of its nodes said last, the code that most deserves attention.
 job_code() {
   local wanted codes
   if [[ $2 == SUCCEEDED ]]; then
     echo 0
     return
   fi
-  codes=$(sed -nE 's/^[0-9]+: jobc: node [0-9]+ ends with ([0-9]+):.*/\1/p' "$(job_log "$1")")
+  codes=$(awk '/^[0-9]+: jobc: node [0-9]+ ends with [0-9]+:/ { last[$1] = $7 + 0 } END { for (node in last) print last[node] }' "$(job_log "$1")")
   for wanted in 65 71 1 69 75; do
     if grep -qx -- "$wanted" <<<"$codes"; then
       echo "$wanted"
