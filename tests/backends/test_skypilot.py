@@ -334,3 +334,13 @@ def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest
     assert not [
         file for file in folder.rglob("*") if file.is_file() and "hidden-value" in file.read_text(errors="replace")
     ]
+
+
+@pytest.mark.parametrize("experiment", ["aorta", "audio_encoder", "qwen_image", "slurm_ddp"])
+def test_the_experiments_are_the_same_job_as_on_slurm(experiment: str) -> None:
+    words = (f"+experiment={experiment}", "gpu_type=H100", "storage.root=/shared/runs")
+    here = compile_job(Request((*words, "backend=skypilot", "backend.infra=slurm/bed")))
+    there = compile_job(Request((*words, "backend=slurm")))
+    for path in ("train.json", "node.sh"):
+        one, other = (next(file.text for file in job.artifacts if file.path == path) for job in (here, there))
+        assert one == other
