@@ -27,7 +27,7 @@ need_sky
 
 # bring_down: the cluster, where that is asked for; else says what it costs.
 bring_down() {
-  if [[ -n $down && -z $managed && -n $(cluster_status) ]]; then sky down --yes "$cluster"; fi
+  if [[ -n $down && -n $(cluster_status) ]]; then sky down --yes "$cluster"; fi
   say_cost
 }
 

@@ -223,8 +223,8 @@ describe_next() {
 # say_cost: which machines are there still, and what ends them.
 say_cost() {
   local now
-  if [[ -n $managed ]]; then return; fi
   now=$(cluster_status)
+  if [[ -n $managed && -z $now ]]; then return; fi # its machines end with it; these are of smoke.sh or preflight.sh
   case $now in
     '') echo "  cluster $cluster is down: nothing costs money" ;;
     STOPPED) printf '  cluster %s is stopped: its disks cost money; %q --down deletes them\n' "$cluster" "$artifact/stop.sh" ;;

@@ -45,6 +45,7 @@ launch() {
   if [[ -n $managed && $1 == train ]]; then words=(jobs launch --name "$(record_name "$2" "$3")"); fi
   stage "$2" "$3"
   words+=(--yes --detach-run --env "JOBC_ARTIFACT=$2/artifact/$3" --env "JOBC_PAYLOAD=$1" --env "JOBC_RUN_ID=$2" --env "JOBC_ATTEMPT=$3" --env "JOBC_FORK_OF=$4")
+  if [[ $1 != train ]]; then words+=(--idle-minutes-to-autostop 10 --down); fi # the task says nothing of it
   for name in "${secret_variables[@]}"; do words+=(--secret "$name"); done
   said=$(cd -- "$run/sent" && sky "${words[@]}" "$2/artifact/$3/task.sky.yaml" 2>&1 | tee -a -- /dev/stderr) ||
     die 1 'SkyPilot does not take the job; its words are above' 'preflight.sh --queue-only asks it once more; sky check shows what is enabled'
@@ -223,8 +224,8 @@ describe_next() {
 # say_cost: which machines are there still, and what ends them.
 say_cost() {
   local now
-  if [[ -n $managed ]]; then return; fi
   now=$(cluster_status)
+  if [[ -n $managed && -z $now ]]; then return; fi # its machines end with it; these are of smoke.sh or preflight.sh
   case $now in
     '') echo "  cluster $cluster is down: nothing costs money" ;;
     STOPPED) printf '  cluster %s is stopped: its disks cost money; %q --down deletes them\n' "$cluster" "$artifact/stop.sh" ;;
