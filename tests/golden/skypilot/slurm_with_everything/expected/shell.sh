@@ -28,6 +28,16 @@ choose_run "$run_id"
 at=$(storage_of "$run")
 file=$(job_file "$run")
 [[ -n $file && $(cluster_status "$(key "$file" cluster)") == UP ]] || die 1 "cluster $cluster is not up" 'submit.sh, smoke.sh or preflight.sh start it'
+cluster=$(key "$file" cluster)
+need_sent
+# Secrets go by standard input, into files that node.sh reads; no command line shows them.
+for name in "${secret_variables[@]}"; do
+  # shellcheck disable=SC2016 # for the shell of the node
+  printf '%s' "${!name}" | on_node "$cluster" "$node" bash -c 'umask 077 && mkdir -p ~/.jobc/secrets/"$1" && cat >~/.jobc/secrets/"$1/$2"' - "${at##*/}" "$name"
+done
+code=0
 # shellcheck disable=SC2016 # for the shell of the node
-on_node "$(key "$file" cluster)" "$node" bash -c 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/node.sh" "$3" shell "${@:4}"' - \
-  "$at" "$(last_attempt "$run")" "$node" "$@"
+on_node "$cluster" "$node" bash -c 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/node.sh" "$3" shell "${@:4}"' - \
+  "$at" "$(last_attempt "$run")" "$node" "$@" || code=$?
+if ((${#secret_variables[@]})); then on_node "$cluster" "$node" rm -rf -- ".jobc/secrets/${at##*/}" </dev/null; fi
+exit "$code"
