@@ -6,10 +6,12 @@ ARGS ?=
 VENV = $(or $(JOBC_VENV),$(CURDIR)/.venv)
 IN_VENV = . "$(VENV)/bin/activate" &&
 
-.PHONY: help demo test prove check lint types layers format docs build venv-demo venv-dev clean
+SKY = $(CURDIR)/.venv-sky
+
+.PHONY: help demo test test-sky prove check lint types layers format docs build venv-demo venv-dev clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile
 
 demo: venv-demo ## compile a small job and train it on 2 processes of this machine
 	@$(IN_VENV) python tools/demo.py
@@ -17,10 +19,14 @@ demo: venv-demo ## compile a small job and train it on 2 processes of this machi
 test: venv-dev ## every test; ARGS="-k name" for some
 	@$(IN_VENV) python tests/testbed/install.py && python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
+test-sky: venv-dev ## SkyPilot itself: it reads the goldens, and launches one on the test bed; ten minutes the first time
+	@$(IN_VENV) python tests/testbed/install.py && python tests/skypilot/install.py "$(SKY)" && \
+		JOBC_SKY="$(SKY)" python -m pytest $(ARGS) tests/skypilot
+
 prove: venv-dev ## the counted campaigns of docs/proof, some hours; ARGS="same_seed --fresh" for one
 	@$(IN_VENV) python -m prove $(ARGS)
 
-check: lint types layers test ## lint, types, layers, tests: what CI runs
+check: lint types layers test test-sky ## lint, types, layers, tests: what CI runs
 
 lint: venv-dev ## ruff, and ruff's idea of the format
 	@$(IN_VENV) ruff check . && ruff format --check .
@@ -45,7 +51,7 @@ venv-demo venv-dev: venv-%:
 
 clean: ## remove what the tools left, not .venv, artifacts or runs
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 # The first Python >= 3.10 that can make environments; failing that the first >= 3.10, which then says what it lacks.
 FIND_PYTHON = python=; \

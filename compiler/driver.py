@@ -152,7 +152,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
         *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]
     with _of_plugin(chosen, "check"):
-        found += backend.check(plan, options)
+        own = list(backend.check(plan, options))
+    found += [replace(d, severity=Severity.ERROR) for d in own] if request.strict else own
     diagnostics = [*notes, *_stop_on(_placed(found, origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)

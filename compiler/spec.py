@@ -42,13 +42,9 @@ from .values import (
     TimeLimit,
 )
 
-OPEN_KEYS = (
-    "env",
-    "secrets",
-    "labels",
-    "backend.extra",
-    "backend.deepspeed_extra",
-)  # mappings whose keys the user invents: no `+` needed
+OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
+    "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
+)  # fmt: skip
 IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
 
 

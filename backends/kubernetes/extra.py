@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
-from ...compiler.extra import KEY, Path, merge_extra, refuse_extra
+from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
 from .options import KubernetesOptions
 
+KEY = "backend.extra"
 POD = "Pod"
 KINDS = {
     "job": ("Service", "Job"),

@@ -1,0 +1,82 @@
+"""SkyPilot: one task, for `sky launch` or `sky jobs launch`; on each node its `run` becomes task.sh, then node.sh.
+
+Emits  task.sky.yaml, task.sh (one node), engine.sh (what the scripts ask SkyPilot) and the verbs
+Launch ./submit.sh, or sky launch task.sky.yaml
+Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from ...compiler.artifact import Artifact
+from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.plan import LaunchPlan
+from ...compiler.render import Render
+from ...compiler.words import RuntimeVar, Scope, Spelling
+from . import checks, task
+from .options import SkypilotOptions
+
+
+class SkypilotBackend:
+    name = "skypilot"
+    Options = SkypilotOptions
+    launch = "./submit.sh"
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {
+        RuntimeVar.JOB_ID: Spelling(Scope.NODE, "$SKYPILOT_TASK_ID"),
+        RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or $SKYPILOT_TASK_ID"),
+        RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "plan.run.root/plan.run.folder/$JOBC_RUN_ID"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "join_run finds it in the run folder, or $JOBC_ATTEMPT"),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$SKYPILOT_NODE_RANK"),
+        RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "first line of $SKYPILOT_NODE_IPS"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+    }
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "launcher": NODE_LAUNCHERS,
+        "setup.kind": ("none", "venv", "conda", "uv", "image"),
+        "container.kind": ("pod",),
+        "container.image": ANY,
+        "container.workdir": ANY,
+        "code.kind": ("snapshot", "git", "shared", "image", "none"),
+        "run.storage": ("shared", "node"),
+        "secret_kinds": ("env", "file"),
+        "mounts": ANY,
+        "labels": ANY,
+        "resources.gpu_type": ANY,
+        "resources.cpus": ANY,
+        "resources.mem_bytes": ANY,
+        "resources.hosts": ANY,
+        "network.*": ANY,
+        "lifecycle.time_limit_s": ANY,
+        "lifecycle.max_requeues": ANY,
+        "queue.*": ANY,  # as far as the infrastructure has a queue: checks.queue names what it has not
+    }
+
+    def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+        yield from checks.check(plan, options)
+
+    def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
+        verb = "sky jobs launch" if options.managed else "sky launch"
+        secrets = "".join(f" --secret {name}" for name in task.secret_variables(plan))
+        usage = (
+            f"task.sky.yaml: job {plan.name} on SkyPilot; `run` is started once on each node.\n"
+            f"usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/\n"
+            "Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files here are known to\n"
+            "SkyPilot alone: ./preflight.sh --queue-only asks it."
+        )
+        yield render.yaml([task.document(plan, options)], "task.sky.yaml", {(0, "name"): usage})
+        own = {
+            "cluster": options.cluster or task.cluster_name(plan.run.folder),
+            "secret_variables": task.secret_variables(plan),
+            "plan_digest": task.digest(plan),
+            "cloud": options.cloud,
+            "local_files": [source for source in options.file_mounts.values() if "://" not in source],
+            "is_idle_cluster_kept": options.cloud in task.NO_AUTOSTOP or options.autostop is None,
+        }
+        for script in ("task.sh", "engine.sh", *VERBS):
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+
+
+BACKEND = SkypilotBackend()

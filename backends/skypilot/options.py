@@ -1,0 +1,61 @@
+"""The options of backend skypilot: types and docs; the defaults are in conf/backend/skypilot.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...compiler.values import Bytes, Duration, Path
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One entry of `any_of` or `ordered`: machines that would do as well; null = as for the others."""
+
+    infra: str | None
+    gpu_type: str | None
+    use_spot: bool | None
+
+
+@dataclass(frozen=True)
+class SkypilotOptions:
+    """In SkyPilot's own words, where it has one.
+
+    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
+    managed: `sky jobs launch`, which recovers the job, in place of `sky launch`
+    cluster: of `sky launch`; records: folder of the submitting machine
+    setup: bash lines, run once on each node of a cluster; file_mounts: path on the nodes -> file here, or a bucket
+    config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
+    clusters, qos, tracks_memory: facts about a site, for checks; null = unknown
+    """
+
+    infra: str | None
+    any_of: tuple[Alternative, ...]
+    ordered: tuple[Alternative, ...]
+    use_spot: bool
+    instance_type: str | None
+    network_tier: Literal["standard", "best"] | None
+    disk_size: Bytes | None
+    disk_tier: Literal["low", "medium", "high", "ultra", "best"] | None
+    ports: tuple[str, ...]
+    cluster: str | None
+    autostop: Duration | None
+    down: bool
+    managed: bool
+    strategy: Literal["FAILOVER", "EAGER_NEXT_REGION"] | None
+    records: Path
+    start_timeout: Duration
+    setup: tuple[str, ...]
+    file_mounts: Mapping[str, str]
+    config: Mapping[str, Any]
+    clusters: tuple[str, ...] | None
+    qos: tuple[str, ...] | None
+    tracks_memory: bool
+    extra: Mapping[str, Any]
+
+    @property
+    def cloud(self) -> str:
+        """The first word of `infra`, in SkyPilot's own spelling; "" when SkyPilot chooses."""
+        word = (self.infra or "").partition("/")[0].lower()
+        return {"k8s": "kubernetes", "*": ""}.get(word, word)

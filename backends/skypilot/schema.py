@@ -1,0 +1,121 @@
+"""SkyPilot's own rules for a task, without SkyPilot: its JSON Schema, and the small part of JSON Schema that it uses.
+
+schema.json is what `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` of SkyPilot 0.14.1 give
+(Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot itself checks a task with the same text, and one
+keyword of its own, `case_insensitive_enum`. tests/skypilot/ compares both readings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+At = tuple[str | int, ...]
+Problem = tuple[At, str]
+
+TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "null": lambda v: v is None,
+    "string": lambda v: isinstance(v, str),
+    "boolean": lambda v: isinstance(v, bool),
+    "integer": lambda v: (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and v.is_integer()),
+    "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
+    "object": lambda v: isinstance(v, Mapping),
+    "array": lambda v: isinstance(v, Sequence) and not isinstance(v, str),
+}
+
+
+def problems(task: Mapping[str, Any]) -> list[Problem]:
+    """What SkyPilot would refuse in a task, given as plain data: (place, why) each."""
+    found = list(_check(task, schemas()["task"], ()))
+    if isinstance(task.get("resources"), Mapping):
+        found += _check(task["resources"], schemas()["resources"], ("resources",))
+    return found
+
+
+@cache
+def schemas() -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"))
+    return read
+
+
+def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    kinds = schema.get("type")
+    if kinds is not None:
+        names = [kinds] if isinstance(kinds, str) else kinds
+        if not any(TYPES[name](value) for name in names):
+            yield at, f"it must be of type {' or '.join(names)}"
+            return
+    if isinstance(value, Mapping):
+        yield from _object(value, schema, at)
+    elif isinstance(value, str):
+        yield from _text(value, schema, at)
+    elif isinstance(value, Sequence):
+        yield from _items(value, schema, at)
+    elif not isinstance(value, bool) and value is not None:
+        yield from _number(value, schema, at)
+    yield from _branches(value, schema, at)
+
+
+def _branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if branches is not None:
+            tried = [list(_check(value, branch, at)) for branch in branches]
+            fitting = sum(not found for found in tried)
+            if fitting == 0 or (keyword == "oneOf" and fitting > 1):
+                yield max((found[0] for found in tried if found), key=lambda p: len(p[0]), default=(at, "none fits"))
+    if "not" in schema and not list(_check(value, schema["not"], at)):
+        yield at, "a key that it has is not allowed here"
+
+
+def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    more = schema.get("additionalProperties", True)
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield at, f"it needs a key {name}"
+    if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
+        yield at, f"it has {len(value)} keys"
+    for name, inner in value.items():
+        matching = [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
+        if name in known:
+            matching.append(known[name])
+        for sub in matching:
+            yield from _check(inner, sub, (*at, name))
+        if not matching and isinstance(more, Mapping):
+            yield from _check(inner, more, (*at, name))
+        elif not matching and more is False:
+            yield (*at, name), "SkyPilot has no such key"
+
+
+def _text(value: str, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    if "enum" in schema and value not in schema["enum"]:
+        yield at, f"it must be one of {', '.join(map(str, schema['enum']))}"
+    words = schema.get("case_insensitive_enum")
+    if words is not None and value.lower() not in (word.lower() for word in words):
+        yield at, f"it must be one of {', '.join(words)}"
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        yield at, f"{value!r} has not the form that SkyPilot reads"
+    if len(value) < schema.get("minLength", 0):
+        yield at, "it is empty"
+
+
+def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    for i, item in enumerate(value):
+        yield from _check(item, schema.get("items", {}), (*at, i))
+    if schema.get("uniqueItems") and len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
+        yield at, "an item stands twice"
+
+
+def _number(value: float, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    least, above, most = (schema.get(name) for name in ("minimum", "exclusiveMinimum", "maximum"))
+    if least is not None and value < least:
+        yield at, f"it must be at least {least}"
+    if above is not None and value <= above:
+        yield at, f"it must be more than {above}"
+    if most is not None and value > most:
+        yield at, f"it must be at most {most}"

@@ -1,0 +1,257 @@
+"""The task of SkyPilot, as data. A leaf is a function of the views `plan` and `options`, for `jobc why`.
+
+Source: SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html, and its schema (schema.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from ...compiler.extra import merge_extra
+from ...compiler.lower import thaw
+from ...compiler.plan import LaunchPlan
+from ...compiler.quoting import sh
+from ...compiler.render import Omit
+from .options import Alternative, SkypilotOptions
+
+GIB = 1024**3
+FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
+NO_AUTOSTOP = ("slurm", "ssh")  # those that SkyPilot does not end by itself
+AGAIN = [69, 75]  # D13: a lost peer, a preemption. SkyPilot recovers when any node ends so: task.sh makes them agree
+
+# What the plan says of a task, and `backend.extra` may not: path -> the keys that say it.
+PROTECTED: Mapping[tuple[str, ...], str] = {
+    ("name",): "name",
+    ("num_nodes",): "nodes",
+    ("workdir",): "code",
+    ("run",): "the words after --",
+    ("setup",): "backend.setup",
+    ("envs",): "env",
+    ("secrets",): "secrets",
+    ("resources", "infra"): "backend.infra",
+    ("resources", "cloud"): "backend.infra",
+    ("resources", "region"): "backend.infra",
+    ("resources", "zone"): "backend.infra",
+    ("resources", "accelerators"): "gpu_type and gpus",
+    ("resources", "gpus"): "gpu_type and gpus",
+    ("resources", "any_of"): "backend.any_of",
+    ("resources", "ordered"): "backend.ordered",
+    ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
+    ("resources", "autostop"): "backend.autostop",
+    ("resources", "image_id"): "image",
+    ("service",): "none: a service is no training job",
+    ("pool",): "none: jobc starts machines of its own",
+}
+
+
+def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
+    """The whole task, for Render.yaml."""
+    tree = {
+        "name": lambda v: cluster_name(v.plan.name),
+        "num_nodes": lambda v: v.plan.topology.nodes,
+        "workdir": _given(workdir),
+        "resources": resources(options),
+        "volumes": _given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
+        "file_mounts": _given(file_mounts),
+        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": lambda v: digest(v.plan), **dict.fromkeys(FROM_SUBMIT, "")},
+        "secrets": _given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
+        "config": _given(config),
+        "setup": _given(setup),
+        "run": run,
+    }
+    return merge_extra(tree, options.extra)
+
+
+FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # by hand they stay empty
+
+
+def digest(plan: LaunchPlan) -> str:
+    """Tells an artifact from one that an earlier launch left on the nodes: SkyPilot removes nothing there."""
+    what = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
+    return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
+    """The document without its functions: what SkyPilot will read."""
+    views = SimpleNamespace(plan=plan, options=options)
+    if callable(tree):
+        return plain(tree(views), plan, options)
+    if isinstance(tree, Mapping):
+        made = {key: plain(inner, plan, options) for key, inner in tree.items()}
+        return {key: inner for key, inner in made.items() if inner is not Omit}
+    return [plain(item, plan, options) for item in tree] if isinstance(tree, (list, tuple)) else tree
+
+
+def resources(options: SkypilotOptions) -> dict[str, Any]:
+    return {
+        "infra": _given(infra),
+        "instance_type": _given(lambda v: v.options.instance_type),
+        "accelerators": _given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
+        "cpus": _given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
+        "memory": _given(
+            lambda v: f"{math.ceil(v.plan.resources.mem_bytes / GIB)}+" if v.plan.resources.mem_bytes else None
+        ),
+        "use_spot": _given(lambda v: v.options.use_spot or None),
+        "network_tier": _given(lambda v: v.options.network_tier or _best(v.plan)),
+        "disk_size": _given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
+        "disk_tier": _given(lambda v: v.options.disk_tier),
+        "ports": _given(lambda v: list(v.options.ports) or None),
+        "image_id": _given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
+        "labels": _given(lambda v: dict(v.plan.labels) or None),
+        "priority": _given(lambda v: _number(v.plan.queue.priority)),
+        "priority_class": _given(
+            lambda v: None if _number(v.plan.queue.priority) is not None else v.plan.queue.priority
+        ),
+        "autostop": _given(autostop),
+        "job_recovery": _given(job_recovery),
+        "any_of": _given(lambda v: [alternative(v.plan, each) for each in v.options.any_of] or None),
+        "ordered": _given(lambda v: [alternative(v.plan, each) for each in v.options.ordered] or None),
+    }
+
+
+def cluster_name(text: str) -> str:
+    """As SkyPilot takes it: a letter first, and no sign at the end."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", text)
+    return (name if name[:1].isalpha() else f"j-{name}").rstrip("._-")
+
+
+def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
+    return f"{gpu_type}:{plan.topology.gpus}" if plan.topology.gpus and gpu_type else None
+
+
+def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
+    asked = {"infra": each.infra, "accelerators": accelerators(plan, each.gpu_type), "use_spot": each.use_spot}
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def infra(v: Any) -> str | None:
+    """With the partition that `queue.name` names, where Slurm has such."""
+    asked, queue = v.options.infra, v.plan.queue.name
+    is_whole = asked is None or v.options.cloud != "slurm" or asked.count("/") != 1
+    return asked if is_whole or queue is None else f"{asked}/{queue}"
+
+
+def autostop(v: Any) -> dict[str, Any] | None:
+    """Of a cluster of its own; a managed job's ends with the job, and Slurm's by stop.sh."""
+    if v.options.managed or v.options.autostop is None or v.options.cloud in NO_AUTOSTOP:
+        return None
+    return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
+
+
+def job_recovery(v: Any) -> dict[str, Any] | None:
+    """SkyPilot sets no limit to recover_on_exit_codes: task.sh counts the attempts on the storage of the run."""
+    if not v.options.managed:
+        return None
+    chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
+    return {
+        **chosen,
+        "max_restarts_on_errors": 0,
+        "recover_on_exit_codes": AGAIN if v.plan.lifecycle.max_requeues else [],
+    }
+
+
+def workdir(v: Any) -> Any:
+    if v.plan.code.kind != "git":
+        return "."
+    return {"url": v.plan.code.repository, "ref": v.plan.code.commit}
+
+
+def file_mounts(v: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] = dict(v.options.file_mounts)
+    found |= {m.target: {"source": m.source, "mode": "MOUNT"} for m in v.plan.mounts if m.kind == "bucket"}
+    if v.plan.code.kind == "git":
+        found[sent(v.plan)] = "."
+    return found or None
+
+
+def sent(plan: LaunchPlan) -> str:
+    """Where the artifact comes to lie on a node, when the working folder is a repository."""
+    return f"~/.jobc/{cluster_name(plan.name)}"
+
+
+def secret_variables(plan: LaunchPlan) -> list[str]:
+    """Variables of the submitting shell that go along as SkyPilot's secrets."""
+    return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
+
+
+def config(v: Any) -> dict[str, Any] | None:
+    """`backend.config`, and what Slurm or Kueue must be told of the queue."""
+    found: dict[str, Any] = thaw(v.options.config)
+    if v.options.cloud == "slurm" and (options := sbatch_options(v.plan)):
+        own = found.get("slurm") or {}
+        found["slurm"] = {**own, "sbatch_options": {**options, **(own.get("sbatch_options") or {})}}
+    if v.options.cloud == "kubernetes" and v.plan.queue.name:
+        found["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}, **(found.get("kubernetes") or {})}
+    return found or None
+
+
+def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
+    """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
+    queue = plan.queue
+    asked = {
+        "account": queue.account,
+        "qos": queue.qos,
+        "reservation": queue.reservation,
+        "nodelist": ",".join(plan.resources.hosts or queue.nodelist),
+        "exclude": ",".join(queue.exclude),
+        "exclusive": queue.exclusive or None,
+        "dependency": f"afterok:{':'.join(queue.after)}" if queue.after else None,
+    }
+    return {key: value for key, value in asked.items() if value}
+
+
+def setup(v: Any) -> str | None:
+    """SkyPilot runs it with every launch; the mark makes it once for each node and each text."""
+    lines = v.options.setup
+    if not lines:
+        return None
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
+    inner = "".join(f"  {line}\n" for line in lines)
+    return (
+        "set -euo pipefail\n"
+        'cd -- "./$JOBC_RUN_ID/code" 2>/dev/null || true # what submit.sh sent; by hand the code is here\n'
+        f"mark=~/.jobc/setup-{digest}-$(uname -n) # so that another launch on this cluster does it no more\n"
+        "if [[ ! -e $mark ]]; then\n"
+        f"{inner}"
+        '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
+        "fi\n"
+    )
+
+
+def run(v: Any) -> str:
+    """On each node: find the artifact in what was sent, become task.sh."""
+    enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
+    places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
+    hint = "sky launch in the folder of task.sky.yaml, or in that of artifacts/, which no .gitignore there may name"
+    return (
+        f"{enter}# The artifact: where submit.sh put it, or in the folder where `sky launch` was called by hand.\n"
+        f"for artifact in {places}; do\n"
+        '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
+        "done\n"
+        f'printf "error: %s\\n  hint: %s\\n" "no task.sh in what was sent to $(uname -n)" {sh(hint)} >&2\n'
+        "exit 65\n"
+    )
+
+
+def _given(leaf: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The leaf, left out where it is None."""
+
+    def read(v: Any) -> Any:
+        value = leaf(v)
+        return Omit if value is None else value
+
+    return read
+
+
+def _best(plan: LaunchPlan) -> str | None:
+    return "best" if plan.topology.nodes > 1 and plan.network.profile in FABRICS else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None

@@ -1,0 +1,346 @@
+"""Backend skypilot without SkyPilot: the conformance suite on a stand-in, what is refused, how a run ends.
+
+tests/skypilot/ has the rest (make test-sky): SkyPilot reads the goldens, and launches one on the test bed's Slurm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+from jobc.backends.skypilot import schema
+from jobc.compiler.diagnostics import CompileError, Severity
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.testing import BackendSuite
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"
+STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
+PLAIN = ("backend=skypilot", "storage.run=node")
+SHARED = ("backend=skypilot", "backend.infra=slurm/bed", "storage.root=/shared/runs", "nodes=2")
+
+PROGRAM = """
+import os, signal, sys, time
+rank, codes = int(os.environ["RANK"]), sys.argv[1:]
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("up", flush=True)
+if codes[rank] != "-":
+    time.sleep(1)
+    sys.exit(int(codes[rank]))
+time.sleep(60)
+"""
+
+
+class TestSkypilot(BackendSuite):
+    backend = "skypilot"
+    golden = GOLDEN
+    overrides: ClassVar = ("storage.run=node",)
+    stand_ins = STAND_INS
+
+    def environment(self, project: Path) -> dict[str, str]:
+        """SkyPilot keeps what it knows in the home folder. project: that, or an artifact in it"""
+        inside = [folder for folder in project.parents if folder.name == "artifacts"]
+        return {**super().environment(project), "HOME": str(inside[0].parent if inside else project)}
+
+
+def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
+    try:
+        found = compile_job(Request(words)).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+    return [diagnostic.code for diagnostic in found if diagnostic.severity is severity]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("JC4701", (*PLAIN, "backend.infra=awss")),
+        ("JC4701", (*PLAIN, "backend.infra=aws/a/b/c")),
+        ("JC4701", (*PLAIN, "backend.any_of=[{infra: moon, gpu_type: null, use_spot: null}]")),
+        ("JC4702", (*PLAIN, "backend.infra=k8s/prod", "backend.clusters=[dev]")),
+        ("JC4703", (*PLAIN, "gpus=8")),
+        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=ZZ9000")),
+        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
+        ("JC4705", (*PLAIN, "gpus=16", "gpu_type=H100")),
+        ("JC4706", ("backend=skypilot", "nodes=2")),
+        ("JC4706", ("backend=skypilot", "nodes=2", "backend.infra=slurm/bed")),
+        ("JC4706", ("backend=skypilot", "nodes=2", "storage.root=/shared/runs")),
+        ("JC4707", (*PLAIN, "backend.managed=true")),
+        ("JC4707", (*PLAIN, "nodes=2", "lifecycle.max_restarts=1")),
+        ("JC4708", (*PLAIN, "mounts=[{kind: claim, source: a, target: /a, read_only: false}]")),
+        (
+            "JC4708",
+            (
+                *PLAIN,
+                "container=pod",
+                "env=image",
+                "image=x",
+                "mounts=[{kind: host, source: /a, target: /a, read_only: false}]",
+            ),
+        ),
+        ("JC4708", (*PLAIN, "mounts=[{kind: bucket, source: a, target: /b, read_only: false}]")),
+        ("JC4708", (*PLAIN, "mounts=[{kind: volume, source: a, target: /b, read_only: true}]")),
+        ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
+        ("JC4711", (*SHARED, "backend.use_spot=true")),
+        ("JC4711", (*SHARED, "backend.ports=[80]")),
+        ("JC4711", (*SHARED, "mem=1GiB", "backend.tracks_memory=false")),
+        ("JC4711", (*PLAIN, "hosts=node1")),
+        ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
+        ("JC4714", (*PLAIN, "queue.priority=99999")),
+        ("JC4715", (*PLAIN, "backend.config={slurm: {bogus: 1}}")),
+        ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
+        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
+        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
+        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
+        ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
+        ("JC4718", (*PLAIN, "backend.extra={resources: {lokal_disk: x}}")),
+        ("JC4718", (*PLAIN, "backend.config={docker: {run_options: 7}}")),
+        ("JC4600", (*PLAIN, "backend.extra={num_nodes: 9}")),
+        ("JC4600", (*PLAIN, "backend.extra={resources: {accelerators: H100:0.5}}")),
+        ("JC4600", (*PLAIN, "backend.extra={envs: {A: 7}}")),
+        ("JC4600", (*PLAIN, "backend.extra={secrets: {TOKEN: null}}")),
+        ("JC4101", (*PLAIN, "secrets.A=k8s:a/b")),
+        ("JC4101", (*PLAIN, "shm=1GiB")),
+        ("JC4101", ("backend=skypilot", "storage.run=object")),
+    ],
+)
+def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
+    assert code in refused(*words)
+
+
+def test_a_site_may_call_its_gpus_as_it_likes() -> None:
+    words = (*SHARED, "gpus=2", "gpu_type=fake")
+    assert refused(*words) == [] and refused(*words, severity=Severity.WARNING) == ["JC4704"]
+
+
+def test_wishes_that_no_queue_hears_are_named() -> None:
+    words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "queue.nodelist=node1")
+    assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
+
+
+def task(*words: str) -> dict[str, Any]:
+    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    read: dict[str, Any] = yaml.safe_load(texts["task.sky.yaml"])
+    return read
+
+
+def test_every_golden_task_fits_the_schema() -> None:
+    files = sorted(GOLDEN.glob("*/expected/task.sky.yaml"))
+    assert len(files) >= 10
+    assert [(file.parts[-3], schema.problems(yaml.safe_load(file.read_text()))) for file in files] == [
+        (file.parts[-3], []) for file in files
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 2}, {"num_nodes": "eight"}, {"setup": ["a"]}, {"envs": {"1-x": "a"}}, {"workdir": {"ref": "x"}},
+        {"config": {"docker": {"bogus": 1}}}, {"resources": {"priority": 99999}}, {"resources": {"infra": "moon"}},
+        {"resources": {"autostop": {"idle": 3}}}, {"resources": {"any_of": [{"acelerators": "H100"}]}},
+        {"resources": {"max_hourly_cost": 0}}, {"resources": {"cloud": "marsnet"}}, {"resources": {"labels": {"a": 1}}},
+        {"resources": {"job_recovery": {"recover_on_exit_codes": [75, 75]}}},
+        {"resources": {"accelerators": {"H100": "8"}}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_schema_is_read_as_skypilot_reads_it(change: dict[str, Any]) -> None:
+    assert schema.problems(change)
+
+
+def test_a_managed_job_is_recovered_after_75_and_69_alone() -> None:
+    words = ("backend=skypilot", "backend.managed=true", "backend.infra=slurm/bed", "storage.root=/shared/runs")
+    recovery = task(*words)["resources"]["job_recovery"]
+    assert recovery == {"max_restarts_on_errors": 0, "recover_on_exit_codes": [69, 75]}
+    assert task(*words, "lifecycle.max_requeues=0")["resources"]["job_recovery"]["recover_on_exit_codes"] == []
+
+
+def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:
+    assert task(*PLAIN)["resources"]["autostop"] == {"idle_minutes": 10, "down": True}
+    assert "autostop" not in task(*SHARED)["resources"]
+    assert "autostop" not in task(*SHARED, "backend.infra=slurm/bed", "backend.managed=true")["resources"]
+
+
+# ---- how a run ends ------------------------------------------------------------------------------------------------
+
+
+class Job:
+    """An artifact and its scripts, beside the stand-in."""
+
+    def __init__(self, folder: Path, *words: str, program: str = "") -> None:
+        self.folder = folder
+        (folder / "program.py").write_text(PROGRAM)
+        command = ("program.py", *program.split()) if program else None
+        plain = ("backend=skypilot", "backend.infra=slurm/bed", f"storage.root={folder}/storage", "nodes=2", "name=job")
+        compiled = compile_job(Request((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
+        self.artifact = write_job(compiled, folder / "artifacts", force=True)
+
+    def __call__(self, script: str, *words: str) -> tuple[int, str]:
+        environment = {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
+        command = [str(self.artifact / script), *words]
+        done = subprocess.run(
+            command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    @property
+    def run(self) -> Path:
+        (run,) = self.folder.glob("storage/job/*")
+        return run
+
+    def wait_until_up(self) -> None:
+        until = time.monotonic() + 60
+        while sum("up" in file.read_text() for file in self.folder.glob("storage/job/*/logs/rank_*.log")) < 2:
+            assert time.monotonic() < until, [*self.folder.glob("storage/job/*/logs/*")]
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    subprocess.run(["chmod", "-R", "u+w", tmp_path], check=False)
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "list_of_codes"),
+    [("65 -", 65, "[65, 0]"), ("- 65", 65, "[65, 0]"), ("75 75", 75, "[75, 0]"), ("1 -", 1, "[1, 0]"), ("0 0", 0, "")],
+)
+def test_node_0_alone_says_how_the_run_ended(folder: Path, program: str, code: int, list_of_codes: str) -> None:
+    """SkyPilot recovers when any node ended with 75, and kills the others when the first one fails."""
+    job = Job(folder, program=program)
+    ended, said = job("submit.sh", "--wait")
+    assert ended == code, said
+    assert f"return code list: {list_of_codes}" in said or not list_of_codes
+    _, status = job("status.sh")
+    assert f"(exit {code}" in status and "stop.sh --down" in status
+
+
+def test_stop_lets_it_save_and_takes_a_cluster_of_slurm_down(folder: Path) -> None:
+    job = Job(folder, program="- -")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up()
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said and "nothing costs money" in said, said
+    assert (job.run / "control" / "STOP").exists()
+
+
+def test_a_cluster_that_costs_money_is_named_until_it_is_down(folder: Path) -> None:
+    job = Job(folder, "backend.infra=aws", "storage.run=node", "storage.root=storage", program="0 0")
+    assert job("submit.sh", "--wait")[0] == 0
+    assert "costs money" in job("status.sh")[1]
+    code, said = job("stop.sh", "--down")
+    assert code == 0 and "nothing costs money" in said, said
+
+
+def test_a_resume_goes_on_in_the_same_run(folder: Path) -> None:
+    job = Job(folder, program="75 75")
+    assert job("submit.sh", "--wait", "--run-id", "first")[0] == 75
+    assert job("submit.sh", "--wait", "--resume", "first")[0] == 75
+    assert sorted(path.name for path in (job.run / "exit").iterdir()) == ["0", "1"]
+
+
+RECOVERS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+codes = sys.argv[1:][int(os.environ["JOBC_ATTEMPT"]):]
+if not codes:
+    sys.exit(0)
+if os.environ["RANK"] == "1":
+    sys.exit(int(codes[0]))
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "attempts"),
+    [("75", 0, 2), ("69 75", 0, 3), ("65", 65, 1), ("1", 1, 1), ("75 75 75", 1, 2)],
+)
+def test_a_managed_job_is_recovered_by_its_codes_and_no_oftener_than_it_may(
+    folder: Path, program: str, code: int, attempts: int
+) -> None:
+    words = ("backend.managed=true", f"lifecycle.max_requeues={1 if attempts == 2 else 3}")
+    job = Job(folder, *words, program=program)
+    (folder / "program.py").write_text(RECOVERS)
+    ended, said = job("submit.sh", "--wait")
+    assert ended == code, said
+    assert len([*(job.run / "artifact").iterdir()]) == attempts
+    assert "managed job 1" in said or "exit" in job("status.sh")[1]
+
+
+def test_a_managed_job_is_stopped_where_its_storage_is_seen(folder: Path) -> None:
+    job = Job(folder, "backend.managed=true", program="- -")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up()
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+
+
+def test_two_nodes_train_to_the_local_weights(folder: Path) -> None:
+    train = ("task=digits", "loop.epochs=1", "launcher=spawn", "threads=1", "name=job")
+    (folder / "here").mkdir()
+    job = Job(folder, *train, "procs=2")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    artifact = write_job(compile_job(Request(("backend=local", "procs=4", *train))), folder / "here" / "artifacts")
+    subprocess.run([artifact / "submit.sh"], capture_output=True, check=True)
+    files = [*folder.glob("storage/job/*/final/weights.pt"), *folder.glob("here/runs/job/*/final/weights.pt")]
+    assert len(files) == 2 and len({hashlib.sha256(file.read_bytes()).hexdigest() for file in files}) == 1
+
+
+@pytest.mark.parametrize("where", ["project", "artifact", "elsewhere"])
+def test_sky_launch_by_hand(folder: Path, where: str) -> None:
+    job = Job(folder, "nodes=1", program="0")
+    (folder / "elsewhere").mkdir()
+    places = {"project": folder, "artifact": job.artifact, "elsewhere": folder / "elsewhere"}
+    environment = {**os.environ, "HOME": str(folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
+    if where == "artifact":  # which brings no code
+        job = Job(folder, "nodes=1", "code=none", program="0")
+        shutil.copy(folder / "program.py", job.artifact)
+    command = ["sky", "launch", "--cluster", "mine", "--yes", str(job.artifact / "task.sky.yaml")]
+    done = subprocess.run(command, cwd=places[where], env=environment, capture_output=True, text=True, check=True)
+    if where == "elsewhere":
+        assert "no task.sh in what was sent" in done.stdout and "[65]" in done.stdout, done.stdout
+    else:
+        assert "ends with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
+
+
+def test_another_number_of_nodes_or_gpus_is_refused_on_the_node(folder: Path) -> None:
+    job = Job(folder, program="0 0")
+    file = job.artifact / "task.sky.yaml"
+    file.write_text(file.read_text().replace("num_nodes: 2", "num_nodes: 3"))
+    environment = {**os.environ, "HOME": str(folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
+    command = ["sky", "launch", "--cluster", "mine", "--yes", str(file)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert "SkyPilot gives this job 3 nodes, it was compiled for 2" in done.stdout
+
+
+def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(folder, "secrets.TOKEN=env:MY_TOKEN", "nodes=1", program="0")
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    assert job("submit.sh") == (
+        65,
+        "error: secret: the environment variable MY_TOKEN is not set\n  hint: export MY_TOKEN before submit.sh\n",
+    )
+    monkeypatch.setenv("MY_TOKEN", "hidden-value")
+    assert job("submit.sh", "--wait")[0] == 0
+    assert not [
+        file for file in folder.rglob("*") if file.is_file() and "hidden-value" in file.read_text(errors="replace")
+    ]
+
+
+@pytest.mark.parametrize("experiment", ["aorta", "audio_encoder", "qwen_image", "slurm_ddp"])
+def test_the_experiments_are_the_same_job_as_on_slurm(experiment: str) -> None:
+    words = (f"+experiment={experiment}", "gpu_type=H100", "storage.root=/shared/runs")
+    here = compile_job(Request((*words, "backend=skypilot", "backend.infra=slurm/bed")))
+    there = compile_job(Request((*words, "backend=slurm")))
+    for path in ("train.json", "node.sh"):
+        one, other = (next(file.text for file in job.artifacts if file.path == path) for job in (here, there))
+        assert one == other

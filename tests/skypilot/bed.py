@@ -1,0 +1,69 @@
+"""SkyPilot on the test bed: its client and API server on the login host, Slurm's nodes as its machines.
+
+What it would download is there before each launch (sky down removes it): uv, a Python environment, a wheel house.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from jobc.tests.testbed import Cluster
+
+HERE = Path(__file__).parent
+SKY = Path(os.environ.get("JOBC_SKY", "."))
+USER_HASH = "0badcafe"  # ends the name of everything that SkyPilot makes on Slurm
+PORT = "46580"
+
+
+def seed_catalog(home: Path) -> None:
+    """SkyPilot's list of GPUs, which it would download from GitHub."""
+    common = home / ".sky" / "catalogs" / "v8" / "common"
+    common.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE / "accelerators.csv", common)
+    (common / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nH100,80,NVIDIA\nH200,141,NVIDIA\n")
+
+
+class SkyBed:
+    """In: a cluster whose hosts see SKY. run() is a shell on the login host, with sky on PATH."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.home = cluster.login.home
+        seed_catalog(self.home)
+        (self.home / ".sky" / "user_hash").write_text(USER_HASH)
+        (self.home / ".slurm").mkdir()
+        identity = self.home / ".ssh" / "id_ed25519"
+        lines = ("Host bed", "HostName login", "User root", f"IdentityFile {identity}", "IdentitiesOnly yes")
+        (self.home / ".slurm" / "config").write_text("\n    ".join(lines) + "\n")
+
+    def run(self, command: str, timeout_s: float = 240, check: bool = False) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": f"{SKY / 'bin'}:{self.cluster.login.environment['PATH']}",
+            "SKYPILOT_DISABLE_USAGE_COLLECTION": "1",
+            "SKYPILOT_API_SERVER_LOCAL_PORT": PORT,
+        }
+        return self.cluster.login.run(command, env=environment, timeout_s=timeout_s, check=check)
+
+    def start(self) -> None:
+        self.run("sky api start && sky check slurm", check=True)
+
+    def stop(self) -> None:
+        self.run("sky api stop")
+
+    def seed(self, name: str) -> None:
+        """What the nodes of a cluster of SkyPilot would download."""
+        folder = self.home / ".sky_clusters" / f"{name}-{USER_HASH}"
+        (folder / ".local" / "bin").mkdir(parents=True)
+        shutil.copy(SKY / "bin" / "uv", folder / ".local" / "bin")
+        (folder / ".config" / "uv").mkdir(parents=True)
+        house = f'offline = true\nno-index = true\nfind-links = ["{SKY / "wheels"}"]\n'
+        (folder / ".config" / "uv" / "uv.toml").write_text(house)
+        python = (SKY / "bin" / "python").resolve()
+        runtime = f"/tmp/{name}-{USER_HASH}/skypilot-runtime"
+        for node in self.cluster.nodes:
+            command = f"mkdir -p {Path(runtime).parent} && uv venv --quiet --seed {runtime} --python {python}"
+            environment = {"HOME": str(folder), "PATH": f"{folder}/.local/bin:{node.environment['PATH']}"}
+            node.run(command, env={**environment, "UV_CACHE_DIR": f"/tmp/uv_cache_{os.getuid()}"}, check=True)

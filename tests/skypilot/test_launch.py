@@ -1,0 +1,91 @@
+"""`sky launch` for real, on the test bed's Slurm: it trains to the local hash, its codes are seen, stop.sh stops it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.skypilot.bed import SKY, SkyBed
+from jobc.tests.testbed import Cluster
+from jobc.tests.testbed.fixtures import start
+from jobc.tests.testbed.process import wait_for
+from jobc.tests.testbed.settings import Shape
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+
+TRAIN = ("task=digits", "loop.epochs=1", "name=train", "launcher=spawn")
+PROGRAM = (
+    "import os, signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(75)); print('up', flush=True)"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with start(Shape(nodes=2, gpu_type="H100", visible=(SKY,)), tmp_path_factory) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def bed(cluster: Cluster) -> Iterator[SkyBed]:
+    bed = SkyBed(cluster)
+    bed.start()
+    yield bed
+    bed.stop()
+
+
+def write(cluster: Cluster, *words: str, command: tuple[str, ...] | None = None) -> Path:
+    """The artifact, in a project that all hosts see."""
+    plain = ("backend=skypilot", "backend.infra=slurm/bed", "nodes=2", "procs=2", "cpus=4", "lifecycle.grace=5s")
+    storage = f"storage.root={cluster.shared}/storage"
+    environment = ("env=venv", f"python.path={sys.prefix}")
+    compiled = compile_job(Request((*plain, storage, *environment, *words), command))
+    return write_job(compiled, cluster.shared / "project" / "artifacts", force=True)
+
+
+def weights(runs: Path) -> str:
+    (file,) = runs.glob("train/*/final/weights.pt")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def local_weights(folder: Path) -> str:
+    compiled = compile_job(Request(("backend=local", "procs=4", "threads=2", *TRAIN)))
+    artifact = write_job(compiled, folder / "artifacts")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run([artifact / "submit.sh"], env=environment, capture_output=True, check=True)
+    return weights(folder / "runs")
+
+
+def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
+    """One cluster of SkyPilot for all of it: each launch of one takes a minute."""
+    bed.seed("train")
+    artifact = write(cluster, "threads=2", *TRAIN)
+    said = bed.run(f"{artifact}/preflight.sh --queue-only", check=True).stdout
+    assert "ok    SkyPilot would launch the job" in said
+    done = bed.run(f"{artifact}/submit.sh --wait")
+    assert done.returncode == 0 and "done (exit 0)" in done.stdout, done.stdout + done.stderr
+    assert weights(cluster.shared / "storage") == local_weights(tmp_path)
+    status = bed.run(f"{artifact}/status.sh", check=True).stdout
+    assert "done (exit 0)" in status and "stop.sh --down ends it" in status
+
+    # D13: SkyPilot sees the code of the run, and not that of what it killed after the first node had ended.
+    (cluster.shared / "project" / "program.py").write_text(f"{PROGRAM}\nsys.exit(int(sys.argv[1]))\n")
+    artifact = write(cluster, "name=code", "backend.cluster=train", "launcher=spawn", command=("program.py", "75"))
+    done = bed.run(f"{artifact}/submit.sh --wait")
+    assert done.returncode == 75 and "return code list: [75]" in done.stdout, done.stdout + done.stderr
+
+    # D14: stop.sh reaches the nodes by SkyPilot's own ssh; on Slurm the cluster goes with its last run.
+    (cluster.shared / "project" / "program.py").write_text(f"{PROGRAM}\ntime.sleep(300)\n")
+    artifact = write(cluster, "name=stopped", "backend.cluster=train", "launcher=spawn", command=("program.py",))
+    bed.run(f"{artifact}/submit.sh", check=True)
+    logs = cluster.shared / "storage" / "stopped"
+    wait_for(lambda: len([f for f in logs.glob("*/logs/rank_*.log") if "up" in f.read_text()]) == 4, "ranks", 120)
+    done = bed.run(f"{artifact}/stop.sh")
+    assert done.returncode == 0 and "stopped by stop.sh" in done.stdout, done.stdout + done.stderr
+    assert "nothing costs money" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
