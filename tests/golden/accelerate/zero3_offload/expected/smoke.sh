@@ -22,7 +22,6 @@ all_nodes smoke || code=$?
 forget_secrets "$run"
 if ((code != 0)); then
   keep_temporary_run
-  for ((node = 0; node < nodes; node++)); do fetch_log "$run" "$run/logs/node_$(printf '%02d' "$node").log"; done
   printf 'its logs are in %q\n' "$run/logs" >&2
 fi
 exit "$code"

@@ -120,7 +120,7 @@ find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
-find_python "$wanted_python" "$([[ $launcher == torch* || $uses_trainer == true ]] && echo torch)"
+find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
@@ -154,7 +154,7 @@ if [[ $payload == preflight ]]; then
     --interface="$interface"
   )
   if [[ $code_kind == shared ]]; then checks+=(--code="$PWD"); fi
-  if [[ $launcher == torch* || $uses_trainer == true ]]; then checks+=(--torch); fi
+  if [[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]]; then checks+=(--torch); fi
   "${checks[@]}" -- "${command[@]}" || lacks=1
   exit "${lacks:-0}"
 fi
@@ -176,6 +176,7 @@ if [[ $payload == check ]]; then exit; fi
 # torchrun treats arguments as string.Template, where $$ is a dollar.
 doubled=("${rank[@]//\$/\$\$}")
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
+wait_for_head=''
 case $launcher in
   torchrun)
     launch=(
@@ -191,9 +192,7 @@ case $launcher in
       --
       "$python" "${doubled[@]:1}"
     )
-    if ((JOBC_NODE_RANK > 0)); then # wait until torchrun of node 0 answers, and say why when it does not
-      launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
-    fi
+    wait_for_head=yes
     ;;
   spawn)
     launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
@@ -214,4 +213,7 @@ case $launcher in
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
+if [[ -n $wait_for_head ]] && ((JOBC_NODE_RANK > 0)); then # until node 0 answers; says why when it does not
+  launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+fi
 exec "$python" -I -S "$rt/supervise.py" --max-restarts="$max_restarts" -- "${launch[@]}"

@@ -14,7 +14,7 @@ this_job from_git runs
 
 code_kind=git
 code_root=.
-code_max_bytes=209715200
+code_max_bytes=0
 uses_trainer=false
 
 how='' resume='' fork='' run_id=''

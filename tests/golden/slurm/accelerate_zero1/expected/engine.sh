@@ -68,7 +68,7 @@ is_live() {
 # is_over STATE
 is_over() {
   case $1 in
-    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE*) ;;
+    '' | COMPLETED* | CANCELLED* | FAILED* | TIMEOUT* | NODE_FAIL* | OUT_OF_MEMORY* | BOOT_FAIL* | DEADLINE* | PREEMPTED*) ;;
     *) return 1 ;;
   esac
 }
@@ -101,7 +101,7 @@ run_status() {
   read -r state reason <<<"$said" || true
   case $state in
     PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
-    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING)
+    RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE* | SPECIAL_EXIT)
       if [[ -e $1/control/STOP ]]; then
         echo "stopping, job $(key "$file" job_id)"
       elif [[ $state == RUNNING ]]; then
@@ -191,6 +191,22 @@ signal_steps() {
 }
 
 # ---- in the job
+
+# end_left_behind SRUN SECONDS: srun waits for every task, and for that of a lost node in vain until Slurm has given the node
+# up. So srun is ended when a failure has stood for so long that all nodes that live have ended. (srun --wait counts from the
+# end of any task, also from one that is well while rank 0 still saves.)
+end_left_behind() {
+  local since=''
+  while kill -0 "$1" 2>/dev/null; do
+    if [[ ! -e $run/exit/$attempt/first ]]; then # or not any more: the ranks start again in place
+      since=''
+    elif ((SECONDS - ${since:=$SECONDS} > $2)); then
+      kill -TERM "$1" 2>/dev/null || true
+      return
+    fi
+    sleep 2
+  done
+}
 
 # starts_again CODE ASKED: `queued` when Slurm has requeued this job already, `ask` when it should: at the time limit, in the
 # grace of a preemption, when a peer was lost. Else nothing: so it is after scancel by hand, after stop.sh, at the limit, and
@@ -329,61 +345,4 @@ on_nodes() {
   mapfile -t flags < <(sed -n 's/^#SBATCH //p' "$artifact/job.sbatch" |
     grep -Ev '^--(time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)')
   clean srun "${flags[@]}" --ntasks-per-node=1 --time=10 --mpi=none --quiet "${more[@]}" bash "$artifact/task.sh" "$run" 0 "$@"
-}
-
-# ---- all points of a sweep, whose run folder has links to the artifacts in theirs: points/0, points/1, …
-
-# elements SWEEP: their numbers, one a line.
-elements() {
-  find "$1/points" -type l -printf '%f\n' | sort -n
-}
-
-# point_run SWEEP ELEMENT: its run folder.
-point_run() {
-  local copy
-  copy=$(readlink -- "$1/points/$2")
-  printf '%s' "${copy%/artifact/*}"
-}
-
-# look_at_array SWEEP: asks Slurm once; job_state knows the answers. False when Slurm does not answer.
-look_at_array() {
-  local said id state
-  hear ask_squeue "$(key "$(job_file "$1")" job_id)" '%i %T %r' --array || return
-  states=()
-  while read -r id state; do
-    if [[ -n $id ]]; then states[$id]=$state; fi
-  done <<<"$said"
-}
-
-# all_ended SWEEP
-all_ended() {
-  local element
-  look_at_array "$1" || return
-  while IFS= read -r element; do
-    if is_live "$(point_run "$1" "$element")"; then return 1; fi
-  done < <(elements "$1")
-}
-
-# describe_points SWEEP: a line for each; false when one has ended otherwise than well.
-describe_points() {
-  local element point code bad=0
-  look_at_array "$1" || true # then each is not known
-  while IFS= read -r element; do
-    point=$(point_run "$1" "$element")
-    printf '%s  %s\n' "$point" "$(run_status "$point")"
-    code=$(key "$(job_file "$point")" exit)
-    if [[ ${code:-0} != 0 ]]; then bad=1; fi
-  done < <(elements "$1")
-  return "$bad"
-}
-
-# discard_points: the run folders of a sweep that was not queued.
-discard_points() {
-  local element point
-  while IFS= read -r element; do
-    point=$(point_run "$run" "$element")
-    forget_secrets "$point"
-    chmod -R u+w -- "$point"
-    rm -rf -- "$point"
-  done < <(elements "$run")
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # shell.sh: a shell, or one command, on a node of a run of job zero, in the environment of its ranks.
-# usage: shell.sh [--run ID] [--node N] [-- COMMAND ARGUMENT…]
-#   --run ID  beside that run; else beside the live one, or on nodes of its own when none is live
-#   --node N  on its node N; else on node 0
+# usage: shell.sh [--run ID] [NODE] [-- COMMAND ARGUMENT…]
+#   --run ID  beside that run; else beside the live one, or on a node of its own when none is live
+#   NODE      its number in the live run; else 0
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail
@@ -13,10 +13,10 @@ run_id='' node=0
 while (($#)); do
   case $1 in
     --run) need_value "$@" && run_id=$2 && shift ;;
-    --node) need_value "$@" && node=$2 && shift ;;
     --) shift && break ;;
     -h | --help) show_help && exit ;;
-    *) bad_option "$1" ;;
+    -*) bad_option "$1" ;;
+    *) node=$1 ;;
   esac
   shift
 done
@@ -27,12 +27,13 @@ if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
 said=''
 if [[ -n $run ]]; then hear job_state "$run"; fi
 if [[ $said == RUNNING* ]]; then
-  read -r id hosts <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
-  host=$(scontrol show hostnames "$hosts" | sed -n "$((node + 1))p")
-  [[ -n $host ]] || die 1 "run $(basename -- "$run") has no node $node" "its nodes: $hosts"
-  exec srun --jobid="$id" --overlap --nodes=1 --ntasks=1 --nodelist="$host" --mpi=none "${pty[@]}" \
+  read -r id list <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
+  mapfile -t hosts < <(scontrol show hostnames "$list")
+  check_node "$node" ${#hosts[@]}
+  exec srun --jobid="$id" --overlap --nodes=1 --ntasks=1 --nodelist="${hosts[node]}" --mpi=none "${pty[@]}" \
     env "JOBC_RUN_DIR=$run" bash "$artifact/node.sh" "$node" shell "$@"
 fi
+[[ $node == 0 ]] || die 2 "there is no node $node, for no run is live" 'without NODE this asks for a node of its own'
 try "create the folder $runs" mkdir -p -- "$runs"
 run=${run:-$runs}
 on_nodes --nodes=1 "${pty[@]}" -- shell "$@"
