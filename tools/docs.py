@@ -296,6 +296,7 @@ NEEDS = {  # what a backend cannot compile without
     "ssh": ("hosts=a",),
     "pdsh": ("hosts=a",),
     "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
+    "skypilot": (VOLUME.replace("claim", "volume"), "storage.root=/shared/runs"),
 }
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
@@ -307,8 +308,9 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
     ("shared", "none"): "nothing is brought, the command is found on the node",
     ("node", "none"): "nothing is brought, the command is found on the node",
     ("shared", "image"): "it is in the image",
-    ("shared", "git"): "node 0 checks the commit out to `code/` of the run folder, which all nodes see",
+    ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot brings it to each",
     ("node", "image"): "it is in the image",
+    ("node", "git"): "each node gets the commit from SkyPilot",
 }
 
 
