@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from . import strict
+from .build_locks import extensions_folder, may_build
 from .config import DeepspeedConfig, TrainConfig
 from .deepspeed_json import disagreements, engine_config
 from .distributed import Group
@@ -71,9 +72,10 @@ class Zero:
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups = optimizer.state_dict()["param_groups"]
         self.steps = 0
-        self.engine, self.optimizer, _, _ = deepspeed.initialize(
-            model=model, optimizer=optimizer, config=told, dist_init_required=False
-        )
+        with may_build(extensions_folder()):
+            self.engine, self.optimizer, _, _ = deepspeed.initialize(
+                model=model, optimizer=optimizer, config=told, dist_init_required=False
+            )
         self.module: nn.Module = self.engine
         self.evaluated: nn.Module = self.engine
         self.equal_passes = self.stage == 3  # every pass gathers weights from all ranks

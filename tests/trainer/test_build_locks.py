@@ -1,0 +1,26 @@
+"""What a killed build has left is removed, but not what somebody still uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobc.trainer.build_locks import may_build
+
+
+def test_a_lock_that_was_left_is_removed(tmp_path: Path) -> None:
+    lock = tmp_path / "py311_cpu" / "deepspeed_shm_comm" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    with may_build(tmp_path):
+        assert not lock.exists()
+
+
+def test_the_lock_of_a_build_that_goes_on_stays(tmp_path: Path) -> None:
+    lock = tmp_path / "ops" / "lock"
+    lock.parent.mkdir()
+    with may_build(tmp_path):
+        lock.touch()
+        with may_build(tmp_path):
+            assert lock.exists()
+    with may_build(tmp_path):
+        assert not lock.exists()
