@@ -130,8 +130,11 @@ def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, c
     assert "reason: node 2: rank 2" in job("status.sh")[1]
 
 
+TRAINING = ("task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")
+
+
 def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -> None:
-    words = ("nodes=2", "procs=2", "task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")
+    words = ("nodes=2", "procs=2", "launcher=spawn", *TRAINING)
     whole = make(rack, "whole", "ssh", *words)
     code, said = whole("submit.sh")
     assert code == 0, said

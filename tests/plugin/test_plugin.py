@@ -140,7 +140,7 @@ def test_a_wrong_name_gets_the_right_one_as_a_hint(acme: Installed, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "candidates"),
     [
-        ("jobc backend=ac", ["backend=acme"]),
+        ("jobc backend=acm", ["backend=acme"]),
         ("jobc acme_q", ["acme_queue="]),
         ("jobc acme_queue=", ["acme_queue=fast", "acme_queue=slow"]),
         ("jobc backend.pl", ["backend.placement="]),
