@@ -71,4 +71,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # nothing is left to do, and torch's threads can abort an interpreter that takes itself apart

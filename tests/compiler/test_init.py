@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import time
@@ -157,6 +158,9 @@ def dialogue(tmp_path: Path, keys: bytes) -> tuple[int, str]:
         os.execve(sys.executable, [*JOBC, "init"], environment)
     screen, typed = b"", False
     while True:
+        if typed and not select.select([ours], [], [], 10)[0]:
+            os.write(ours, keys[-1:])  # Ctrl-C came before there was a question: the terminal forgets what was typed
+            continue
         try:
             screen += os.read(ours, 4096)
         except OSError:
