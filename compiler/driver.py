@@ -193,7 +193,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
     place = f"{plan.run.folder}/{backend.name}"
-    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan)]
+    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     sealed = seal(whole, place, source_map, host_files.digests)
     return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "compile": "write the artifact directory (the default command)",
     "check": "diagnostics only, nothing is written",
     "plan": "steps, memory, time and cost of each size: jobc plan nodes=1,2,8",
+    "diff": "what two jobs, artifacts or runs differ in: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
     "why": "where a line of an artifact came from: jobc why FILE:LINE",
     "verify": "whether an artifact directory was edited by hand, and where: jobc verify DIR",
@@ -44,6 +45,7 @@ USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
+    "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
     "why": "FILE:LINE …",
     "verify": "DIR …",
     "explain": "[CODE …]",
@@ -113,16 +115,18 @@ def parse(argv: Sequence[str]) -> Arguments:
     try:
         options = vars(_parser(words).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
-        _refuse_commands(overrides)
+        if command != "diff":  # which takes folders as well
+            _refuse_commands(overrides)
     except CompileError:
         if rest is None:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
         raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
-    for option in ("format", "plot"):
-        if options[option] and command != "plan":
-            raise _no_effect(f"--{option}", "only jobc plan has figures to show", f"jobc plan --{option} …")
+    if options["format"] and command not in ("plan", "diff"):
+        raise _no_effect("--format", "only jobc plan and jobc diff print what has one", "jobc plan --format …")
+    if options["plot"] and command != "plan":
+        raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, rest, **options)
@@ -252,7 +256,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="a wish that the backend cannot honour is an error")
     add("--detach", action="store_true", help="with run: return at once")
-    add("--format", choices=("table", "json", "csv"), help="with plan: how figures are printed (default: table)")
+    add("--format", choices=("table", "json", "csv"), help="with plan and diff: how it is printed (default: table)")
     add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="this text")
     add("--version", action="store_true", help="print the version")
