@@ -287,7 +287,8 @@ class Spoke(Links):
 
     def _may_leave(self, deadline: float) -> bool:
         told = any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
-        if self._marks and not (told or self._head_has_ended) and time.monotonic() < deadline + JOIN_S:
+        nobody_waits = told or self._head_has_ended or 0 in self.lost
+        if self._marks and not nobody_waits and time.monotonic() < deadline + JOIN_S:
             return False
         self._next_beat = float("inf")
         for link in self._links:
