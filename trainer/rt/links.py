@@ -238,9 +238,14 @@ class Hub(Links):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._marks and len(self.met) < self._nodes - 1 and time.monotonic() < deadline + JOIN_S:
+        if self._marks and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
             return False
         return not (self._heard.keys() - self.lost.keys())
+
+    def _some_are_to_come(self) -> bool:
+        """Nodes never heard, which have left no word how they ended either: one that cannot start leaves it at once."""
+        others = range(1, self._nodes)
+        return any(node not in self.met and not self.run_folder.node_exit(node).exists() for node in others)
 
 
 class Spoke(Links):
