@@ -34,7 +34,7 @@ def run(training: Training, signals: StopSignals) -> int:
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     progress = Progress(training)
-    group.use_step_timeout(config.process_group.step_timeout_s)
+    group.use_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
 
     for step in range(training.start.step, training.total_steps):

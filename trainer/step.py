@@ -14,8 +14,7 @@ from torch import Tensor
 from .data.order import shard
 from .data.source import IGNORE
 from .errors import Diverged
-from .loss import loss_sum
-from .optimizer import lr_at
+from .optimizer import Update, lr_at
 from .training import Training, on_device
 
 
@@ -34,7 +33,7 @@ class StepResult:
     loss: float
     num_samples: int
     lr: float
-    grad_norm: float
+    update: Update
     data_s: float
     wishes: Wishes
 
@@ -43,7 +42,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     """Do global step `step`, from 0. Raises Diverged when the loss is not a number.
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
-    all ranks stop after the same step, and asking costs nothing.
+    all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
+    GPU has work of later passes before it is asked for a number.
     """
     config, group, parallel = training.config, training.group, training.parallel
     started = time.perf_counter()
@@ -52,32 +52,29 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     num_local = sum(int((targets != IGNORE).sum()) for _, targets in batches)
     sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save])
 
-    local_loss, scale, totals = 0.0, 0.0, [0.0]
+    local_loss, scale, totals = torch.zeros((), dtype=torch.float64, device=group.device), 0.0, [0.0]
     for number, batch in enumerate(batches, start=1):
         inputs, targets = on_device(batch, group.device)
         last = number == len(batches)
         with parallel.passes(last):
-            loss = loss_sum(parallel.module, inputs, targets, config.loop.precision)
+            loss = parallel.module(inputs, targets)
             if number == 1:
                 totals = sums()
                 scale = group.world_size / totals[0]  # the exchange divides by the world size
             parallel.backward(loss * scale, last)
-        local_loss += loss.item()
+        local_loss += loss.detach()
 
-    all_losses = group.start_sum([local_loss])
+    all_losses = group.start_sum_of(local_loss)
     lr = lr_at(step, training.total_steps, config.optim)
-    grad_norm = parallel.update(lr, config.optim.clip_norm)
-    if not math.isfinite(grad_norm):
-        raise diverged(training, step, local_loss)
-
-    mean_loss = all_losses()[0] / totals[0]
-    if not math.isfinite(mean_loss):
-        raise diverged(training, step, local_loss)
+    update = parallel.update(lr, config.optim.clip_norm)
+    mean_loss = all_losses() / totals[0]
+    if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
+        raise diverged(training, step, float(local_loss))
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),
         lr=lr,
-        grad_norm=grad_norm,
+        update=update,
         data_s=data_s,
         wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
     )

@@ -13,9 +13,8 @@ from .data.source import Source, open_source
 from .distributed import Group
 from .env import Env
 from .errors import BrokenInput
-from .loss import loss_sum
 from .models.build import build_model
-from .parallel import Parallel, share
+from .parallel.way import Parallel, share
 from .random_state import seed_model, seed_rank
 
 
@@ -56,8 +55,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
             " loop.drop_last leaves incomplete batches out"
         )
     seed_model(config.seed)
-    model = build_model(config.model, source).to(group.device)
-    parallel = share(model, config, env, group)
+    parallel = share(build_model(config.model, source), config, env, group)
     warm_up(parallel, config, source, group)
     return Training(
         config=config,
@@ -115,10 +113,12 @@ def warm_up(parallel: Parallel, config: TrainConfig, source: Source, group: Grou
     """
     indices = torch.zeros(config.batch.micro, dtype=torch.int64)
     inputs, targets = on_device(source.train.batch(indices), group.device)
-    parallel.warm_up(loss_sum(parallel.module, inputs, targets, config.loop.precision))
+    parallel.warm_up(parallel.module(inputs, targets))
 
 
 def on_device(tensors: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Inputs and targets on the rank's device."""
+    """Inputs and targets on the rank's device. From pinned memory: a copy from other memory waits for the GPU."""
     inputs, targets = tensors
+    if device.type == "cuda":
+        inputs, targets = inputs.pin_memory(), targets.pin_memory()
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)

@@ -4,19 +4,18 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .loss import autocast
+from .data.source import Score
 from .training import Training, on_device
 
 
 @dataclass(frozen=True)
 class Validation:
-    """loss in nats per item; score in bits per byte, or the share of items whose best guess is right."""
+    """loss in nats per item; score in bits per byte or token, or the share of items whose best guess is right."""
 
     loss: float
     score: float
@@ -28,18 +27,17 @@ def validate(training: Training) -> Validation:
     """Measure the current weights. Each rank takes a share without padding; sums are added over the ranks."""
     started = time.perf_counter()
     model, group = training.parallel.evaluated, training.group
-    sums = torch.zeros(3, dtype=torch.float64)  # loss, right guesses, items
+    sums = torch.zeros(3, dtype=torch.float64, device=group.device)  # loss, right guesses, items
     model.eval()
     with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
         for indices_B, counts in my_batches(training):
             inputs, targets = on_device(training.source.validation.batch(indices_B), group.device)
-            with autocast(inputs.device, training.config.loop.precision):
-                logits = model(inputs).flatten(0, -2).float()
+            logits = model(inputs).flatten(0, -2).float()
             if not counts:
                 continue
             targets = targets.flatten()
-            sums[0] += F.cross_entropy(logits, targets, reduction="sum").item()
-            sums[1] += (logits.argmax(-1) == targets).sum().item()
+            sums[0] += F.cross_entropy(logits, targets, reduction="sum")
+            sums[1] += (logits.argmax(-1) == targets).sum()
             sums[2] += len(targets)
     model.train()
     loss, right, items = group.start_sum(sums.tolist())()
@@ -47,9 +45,9 @@ def validate(training: Training) -> Validation:
     return Validation(loss / items, score, len(chosen(training)), time.perf_counter() - started)
 
 
-def as_score(kind: Literal["bits_per_byte", "accuracy"], loss: float, accuracy: float) -> float:
-    """What people read: a loss in nats per byte as bits per byte, or the accuracy itself."""
-    return loss / math.log(2) if kind == "bits_per_byte" else accuracy
+def as_score(kind: Score, loss: float, accuracy: float) -> float:
+    """What people read: a loss in nats per byte or token as bits, or the accuracy itself."""
+    return accuracy if kind == "accuracy" else loss / math.log(2)
 
 
 def chosen(training: Training) -> Tensor:

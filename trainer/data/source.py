@@ -9,8 +9,9 @@ from typing import Literal, Protocol
 
 from torch import Tensor
 
-from ..config import DigitsConfig, StdlibBytesConfig, TrainConfig
+from ..config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
 
+Score = Literal["bits_per_byte", "bits_per_token", "accuracy"]
 IGNORE = -100  # a target that counts neither in the loss nor in the number of items
 
 
@@ -27,10 +28,10 @@ class Split(Protocol):
 class Source:
     """Both splits and what a model must know of them.
 
-    num_inputs         features of one input (digits); for byte streams the vocabulary size
+    num_inputs         features of one input (digits); for tokens the vocabulary size
     num_classes        targets are 0 .. num_classes - 1
     tokens_per_sample  1 where a sample has one target
-    score              the number that people read: bits per byte, or accuracy
+    score              the number that people read: bits per byte or token, or accuracy
     summary            e.g. "574 files, 8,000,112 bytes"
     digest             sha256 over everything in both splits, hex
     """
@@ -41,17 +42,19 @@ class Source:
     num_inputs: int
     num_classes: int
     tokens_per_sample: int
-    score: Literal["bits_per_byte", "accuracy"]
+    score: Score
     summary: str
     digest: str
 
 
 def open_source(config: TrainConfig) -> Source:
     """The source that config.data names. Raises BrokenInput when it has too little to train on."""
-    from . import digits, stdlib_bytes
+    from . import digits, random_tokens, stdlib_bytes
 
-    if isinstance(config.data, StdlibBytesConfig):
-        assert config.model.kind == "gpt", "rules.contradictions let this pass"
-        return stdlib_bytes.open_source(config.data, context=config.model.context)
-    assert isinstance(config.data, DigitsConfig)
-    return digits.open_source(config.data)
+    if isinstance(config.data, DigitsConfig):
+        return digits.open_source(config.data)
+    assert config.model.kind == "gpt", "rules.contradictions let this pass"
+    if isinstance(config.data, RandomTokensConfig):
+        return random_tokens.open_source(config.data, config.seed, context=config.model.context)
+    assert isinstance(config.data, StdlibBytesConfig)
+    return stdlib_bytes.open_source(config.data, context=config.model.context)
