@@ -38,7 +38,13 @@ DIGITS: dict[str, Any] = {
     },
     "loop": {"steps": 20, "epochs": None, "precision": "fp32", "drop_last": False, "compile": False},
     "validation": {"every_steps": 10, "max_samples": None},
-    "checkpoint": {"every_steps": 10, "keep": 2},
+    "checkpoint": {
+        "every_steps": 10,
+        "keep": 2,
+        "keep_every_steps": None,
+        "background": True,
+        "max_failures": 2,
+    },
     "metrics": {"every_steps": 10},
     "parallel": {
         "kind": "ddp",
