@@ -72,7 +72,9 @@ class Saver:
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} is not saved; rank 0 says why")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""
-        return TrainerError(f"{self._why}{times}", hint=f"make room in {self._root}; --resume goes on from there")
+        return TrainerError(
+            f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
+        )
 
     def close(self) -> None:
         """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""

@@ -216,7 +216,7 @@ def test_a_run_that_cannot_save_its_last_state_does_not_end_well(digits: Tree, t
             train(tmp_path, digits(), received="SIGTERM")
         with pytest.raises(TrainerError, match="step 5 was not saved"):
             train(tmp_path, digits({"loop.steps": 5}))
-    assert stopped.value.code == exit_codes.CRASHED and "--resume goes on from there" in str(stopped.value)
+    assert stopped.value.code == exit_codes.CRASHED and "--resume goes on from what is there" in str(stopped.value)
     assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000002"]
 
 
