@@ -65,6 +65,8 @@ LIMITS: Mapping[str, Limit] = {
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
+    "checkpoint.keep_every_steps": AT_LEAST_1,
+    "checkpoint.max_failures": AT_LEAST_1,
     "metrics.every_steps": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
     "parallel.shards": AT_LEAST_1,
@@ -100,6 +102,12 @@ def contradictions(config: TrainConfig) -> list[str]:
         )
     if (loop.steps is None) == (loop.epochs is None):
         problems.append("loop: set exactly one of steps and epochs, the other null")
+    saves = config.checkpoint
+    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+        problems.append(
+            f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
+            f" checkpoint.every_steps {saves.every_steps}"
+        )
     if model.kind != READS[data.kind]:
         problems.append(f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}")
     if model.kind == "gpt" and model.width % model.heads:

@@ -24,6 +24,7 @@ class Wishes:
 
     stop: bool
     save: bool
+    give_up: bool = False  # nothing can be saved any more
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     batches, num_samples = micro_batches(training, step)
     data_s = time.perf_counter() - started
     num_local = sum(int((targets != IGNORE).sum()) for _, targets in batches)
-    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save])
+    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up])
 
     local_loss, scale, totals = torch.zeros((), dtype=torch.float64, device=group.device), 0.0, [0.0]
     for number, batch in enumerate(batches, start=1):
@@ -76,7 +77,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
         lr=lr,
         update=update,
         data_s=data_s,
-        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
+        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0, give_up=totals[4] > 0),
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ class Training:
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
+    parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
     """
 
     config: TrainConfig
@@ -35,6 +37,7 @@ class Training:
     total_steps: int
     parallel: Parallel
     start: checkpoint.Start
+    parts: dict[str, Any]
 
     @property
     def checkpoints(self) -> Path:
@@ -57,6 +60,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     seed_model(config.seed)
     parallel = share(build_model(config.model, source), config, env, group)
     warm_up(parallel, config, source, group)
+    start = find_start(config, env, env.run_dir, parallel, group)
     return Training(
         config=config,
         env=env,
@@ -66,7 +70,8 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         order=order,
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
         parallel=parallel,
-        start=find_start(config, env, env.run_dir, parallel, group),
+        start=start,
+        parts=dict(start.parts),
     )
 
 
