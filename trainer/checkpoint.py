@@ -7,7 +7,8 @@ Files  weights.pt and optimizer.pt  the state_dict of each
 
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,19 @@ from .errors import BrokenInput
 from .parallel import Parallel
 from .random_state import RandomState, seed_rank
 
+Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
+
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: steps done so far, and in words why."""
+    """Where a run begins: steps done so far, and in words why.
+
+    parts    as they were given to the save
+    """
 
     step: int
     words: str
+    parts: Parts = field(default_factory=dict)
 
 
 def save(
@@ -36,6 +43,7 @@ def save(
     config: TrainConfig,
     group: Group,
     val_loss: float | None = None,
+    parts: Parts | None = None,
 ) -> str:
     """Save after `step` finished steps, from all ranks together. Returns what happened, in words, on rank 0.
 
@@ -51,6 +59,7 @@ def save(
             "world_size": group.world_size,
             "identity": identity(config),
             "torch": torch.__version__,
+            "parts": dict(parts or {}),
         }
         try:
             files = {
@@ -91,7 +100,8 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     else:
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
-    return Start(step, words + "".join(f", skipped {line}" for line in found.damaged))
+    words += "".join(f", skipped {line}" for line in found.damaged)
+    return Start(step, words, state.get("parts", {}))
 
 
 def fork(root: Path, parallel: Parallel, group: Group) -> Start:

@@ -61,6 +61,12 @@ class Group:
         dist.all_gather(gathered, values)
         return gathered
 
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
+
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""
         return self.from_rank(0, number)

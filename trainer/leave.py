@@ -23,6 +23,9 @@ LOST_PEER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+# What torch.utils.data (2.13) says of a worker process that is gone.
+LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
+
 
 def leave(error: BaseException) -> NoReturn:
     """Print `error` and end this process without any teardown, which could wait for a rank that is gone."""
@@ -42,6 +45,10 @@ def known_cause(error: BaseException) -> TrainerError | None:
     """`error` as a TrainerError, or None when it is a surprise."""
     if isinstance(error, TrainerError):
         return error
+    if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
+        how = f", {died[2]}" if died[2] else ""
+        title = f"rank {os.environ.get('RANK', '0')}: process {died[1]}, which read its data, ended by itself{how}"
+        return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
     if isinstance(error, RuntimeError) and LOST_PEER.search(str(error)):
         said = re.sub(r"^\[\S+\] ", "", str(error).strip().splitlines()[0])  # without the place in gloo's source
         said = said.split(". This is typically")[0]

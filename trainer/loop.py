@@ -21,7 +21,7 @@ from .rt import exit_codes
 from .signals import StopSignals
 from .step import Wishes, train_step
 from .training import Training
-from .validation import validate
+from .validation import Validator
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
@@ -34,6 +34,7 @@ def run(training: Training, signals: StopSignals) -> int:
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     progress = Progress(training)
+    validator = Validator(training)
     group.use_step_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
 
@@ -44,9 +45,10 @@ def run(training: Training, signals: StopSignals) -> int:
         progress.after_step(done, result, time.perf_counter() - started)
 
         is_last = done == training.total_steps
+        prove(training, done, is_last)
         validation = None
-        if is_last or done % config.validation.every_steps == 0:
-            validation = validate(training)
+        if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
+            validation = validator.validate()
             progress.after_validation(done, validation)
         if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
             save(training, done, validation.loss if validation else None)
@@ -54,10 +56,20 @@ def run(training: Training, signals: StopSignals) -> int:
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
+    training.loader.close()
     weights = training.parallel.weights()
     if group.is_first:
         finish(training, progress, weights)
     return exit_codes.DONE
+
+
+def prove(training: Training, done: int, is_last: bool) -> None:
+    """At the end of an epoch and of the training: were all samples trained on once each? The line that says so."""
+    line = training.proof.after_step(done)
+    if line is None and is_last:
+        line = training.proof.verify(done)
+    if line is not None and training.group.is_first:
+        print(line, flush=True)
 
 
 def wishes(training: Training, signals: StopSignals) -> Wishes:
@@ -73,7 +85,10 @@ def save(training: Training, done: int, val_loss: float | None) -> None:
 
     val_loss: measured after the same step, or None
     """
-    words = checkpoint.save(training.checkpoints, done, training.parallel, training.config, training.group, val_loss)
+    training.parts["data"] = training.proof.state(done)
+    words = checkpoint.save(
+        training.checkpoints, done, training.parallel, training.config, training.group, val_loss, training.parts
+    )
     if training.group.is_first:
         save_file(training.run_dir).unlink(missing_ok=True)
         print(words, flush=True)

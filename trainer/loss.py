@@ -1,22 +1,27 @@
-"""The loss of one batch, as a sum: only whoever knows all ranks' counts may divide."""
+"""A model and what a recipe does with it, as one module: whatever wraps it sees one forward pass."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from .data.source import IGNORE
+from .recipe import Recipe
 
 Precision = Literal["fp32", "bf16"]
 
 
-def loss_sum(model: nn.Module, inputs: Tensor, targets: Tensor, precision: Precision) -> Tensor:
-    """Cross-entropy in nats, added over the targets that are not IGNORE; a float32 scalar."""
-    with autocast(inputs.device, precision):
-        logits = model(inputs)
-    return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+class WithLoss(nn.Module):
+    """(batch) -> loss_sum and count; (batch, measure=True) -> loss_sum, score_sum and count. See recipe.py."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe, precision: Precision) -> None:
+        super().__init__()
+        self.model, self.recipe, self.precision = model, recipe, precision
+        self.device = next(model.parameters()).device
+
+    def forward(self, batch: Any, measure: bool = False) -> Any:
+        with autocast(self.device, self.precision):
+            return self.recipe.measure(self.model, batch) if measure else self.recipe.loss(self.model, batch)
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

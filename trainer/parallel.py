@@ -15,14 +15,15 @@ from torch.nn.parallel import DistributedDataParallel
 from .config import DdpConfig, TrainConfig
 from .distributed import Group
 from .env import Env
-from .optimizer import build_optimizer
+from .loss import WithLoss
+from .recipe import Recipe
 
 
 class Parallel(Protocol):
     """One model and its optimizer, shared by all ranks. Every method but passes() is called by all of them together.
 
-    module         the model as training steps call it
-    evaluated      the model as validation calls it
+    module         the model with its loss, as training steps call it (loss.WithLoss)
+    evaluated      the same, as validation calls it
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
     """
@@ -41,6 +42,9 @@ class Parallel(Protocol):
     def backward(self, loss: Tensor, last: bool) -> None:
         """The exchange of gradients gives their mean over the ranks."""
 
+    def rescale(self, factor: float) -> None:
+        """Multiply the gradients of this step, after their exchange."""
+
     def update(self, lr: float, clip_norm: float | None) -> float:
         """One optimizer step; gives the norm of all gradients before clipping. When it is not finite, training ends."""
 
@@ -56,13 +60,13 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def share(model: nn.Module, config: TrainConfig, env: Env, group: Group) -> Parallel:
+def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
     """`model` and its optimizer as config.parallel says."""
     if isinstance(config.parallel, DdpConfig):
-        return Ddp(model, config, config.parallel, group)
+        return Ddp(model, recipe, config, config.parallel, group)
     from .zero import Zero  # imports DeepSpeed, which takes seconds and need not be there
 
-    return Zero(model, config, config.parallel, env, group)
+    return Zero(model, recipe, config, config.parallel, env, group)
 
 
 class Ddp:
@@ -70,10 +74,11 @@ class Ddp:
 
     equal_passes = False
 
-    def __init__(self, model: nn.Module, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
-        self.evaluated = model
+    def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
+        self.model = model
+        self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        self.module = cast(nn.Module, torch.compile(model)) if config.loop.compile else model
+        self.module = cast(nn.Module, torch.compile(self.evaluated)) if config.loop.compile else self.evaluated
         if group.world_size > 1:
             self.module = DistributedDataParallel(
                 self.module,
@@ -83,7 +88,7 @@ class Ddp:
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.optimizer = build_optimizer(model, config.optim)
+        self.optimizer = recipe.build_optimizer(model)
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
@@ -97,23 +102,26 @@ class Ddp:
     def backward(self, loss: Tensor, last: bool) -> None:
         torch.autograd.backward(loss)
 
+    def rescale(self, factor: float) -> None:
+        torch._foreach_mul_([p.grad for p in self.model.parameters() if p.grad is not None], factor)
+
     def update(self, lr: float, clip_norm: float | None) -> float:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
-        norm = float(nn.utils.clip_grad_norm_(self.evaluated.parameters(), clip_norm or float("inf")))
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), clip_norm or float("inf")))
         if math.isfinite(norm):  # before it reaches the weights; equal on all ranks
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
         return norm
 
     def weights(self) -> Mapping[str, Tensor]:
-        return self.evaluated.state_dict()
+        return self.model.state_dict()
 
     def optimizer_state(self) -> Mapping[str, Any]:
         return self.optimizer.state_dict()
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        self.evaluated.load_state_dict(weights)
+        self.model.load_state_dict(weights)
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         self.optimizer.load_state_dict(dict(state))

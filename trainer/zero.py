@@ -24,7 +24,8 @@ from .deepspeed_json import disagreements, engine_config
 from .distributed import Group
 from .env import Env
 from .errors import BrokenInput
-from .optimizer import build_optimizer
+from .loss import WithLoss
+from .recipe import Recipe
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -55,7 +56,9 @@ def _read(path: Path) -> dict[str, Any]:
 class Zero:
     """One DeepSpeed engine; see parallel.Parallel for what each method is."""
 
-    def __init__(self, model: nn.Module, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
+    ) -> None:
         told = settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
@@ -67,14 +70,17 @@ class Zero:
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.shapes = {name: value.shape for name, value in model.state_dict().items()}
-        optimizer = build_optimizer(model, config.optim)
+        optimizer = recipe.build_optimizer(model)
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups = optimizer.state_dict()["param_groups"]
         self.steps = 0
         with may_build(extensions_folder()):
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
-                model=model, optimizer=optimizer, config=told, dist_init_required=False
+                model=WithLoss(model, recipe, config.loop.precision),
+                optimizer=optimizer,
+                config=told,
+                dist_init_required=False,
             )
         self.module: nn.Module = self.engine
         self.evaluated: nn.Module = self.engine
@@ -90,6 +96,12 @@ class Zero:
         self.engine.backward(loss, scale_wrt_gas=False)  # the loss is of the whole step already
         if not last:
             self.engine.step()  # counts the passes of a step, and updates nothing
+
+    def rescale(self, factor: float) -> None:
+        raise BrokenInput(
+            "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+            hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+        )
 
     def update(self, lr: float, clip_norm: float | None) -> float:
         for parameters in self.optimizer.param_groups:

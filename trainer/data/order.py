@@ -34,6 +34,10 @@ class Order:
         """Epoch, from 0, of global step `step`, from 0."""
         return step // self.steps_per_epoch
 
+    def num_real(self, step: int) -> int:
+        """Slots of global step `step` that count."""
+        return min(self.batch, self.num_samples - step % self.steps_per_epoch * self.batch)
+
     def global_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """indices_G int64, weights_G float32 of global step `step`; a slot of weight 0 has a valid index."""
         epoch, place = divmod(step, self.steps_per_epoch)
