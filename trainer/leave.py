@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from .errors import PeerLost, StoppedEarly, TrainerError
+from .errors import PeerLost, StoppedEarly, TrainerError, lost_worker
 from .rt import exit_codes
 
 # What gloo and NCCL say when the other end is gone; torch raises these as plain RuntimeError or
@@ -46,9 +46,7 @@ def known_cause(error: BaseException) -> TrainerError | None:
     if isinstance(error, TrainerError):
         return error
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
-        how = f", {died[2]}" if died[2] else ""
-        title = f"rank {os.environ.get('RANK', '0')}: process {died[1]}, which read its data, ended by itself{how}"
-        return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
+        return lost_worker(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and LOST_PEER.search(str(error)):
         said = re.sub(r"^\[\S+\] ", "", str(error).strip().splitlines()[0])  # without the place in gloo's source
         said = said.split(". This is typically")[0]

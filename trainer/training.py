@@ -161,7 +161,7 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
     run. And it is where a model and data that do not fit are found. Raises BrokenInput for those.
     """
-    indices_B = torch.zeros(config.batch.micro, dtype=torch.int64)
+    indices_B = torch.arange(config.batch.micro) % len(source.train)
     _, _, batch = fetch(source.train, (indices_B, torch.ones(len(indices_B)), 0))
     expected = made.count(batch)
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]

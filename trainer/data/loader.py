@@ -4,6 +4,7 @@ Who reads a sample and when has no influence on what it is: the loader is given 
 """
 
 import ctypes
+import multiprocessing.connection
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..config import LoaderConfig
+from ..errors import lost_worker
 from . import order
 from .mapped import Mapped
 from .order import Order
@@ -110,7 +112,12 @@ class Loader:
         self._batches = iter(())
 
     def _read(self) -> list[Fed]:
-        return [Fed(*fields) for fields in islice(self._batches, self._num_micro)]
+        try:
+            return [Fed(*fields) for fields in islice(self._batches, self._num_micro)]
+        except (OSError, EOFError, RuntimeError) as error:  # what it is, depends on where the worker was
+            if dead := _dead(self._batches):
+                raise lost_worker(*dead) from error
+            raise
 
 
 class ValidationBatches:
@@ -150,6 +157,16 @@ class _Fetching(Dataset[Any]):
 
     def __getitem__(self, slots: Any) -> Any:
         return fetch(self._split, slots)
+
+
+def _dead(batches: Any) -> tuple[int, str] | None:
+    """A worker that has ended, and how."""
+    for worker in getattr(batches, "_workers", ()):
+        worker.join(0.5 if worker.sentinel in multiprocessing.connection.wait([worker.sentinel], 0.1) else 0)
+        if worker.exitcode is not None:
+            code = worker.exitcode
+            return worker.pid, f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return None
 
 
 def _as_it_is(value: Any) -> Any:

@@ -74,7 +74,7 @@ class Proof:
             self._compare_content()
         seen_N, num_fed, num_padding = self._of_all_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
-        expected = sum(self._order.num_real(step) for step in steps)
+        expected = self._order.num_real(self._first_step, len(steps))
         distinct = int(seen_N.count_nonzero())
         overlap, missing = num_fed - distinct, expected - distinct
         whole = len(steps) == self._order.steps_per_epoch
