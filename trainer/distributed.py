@@ -53,15 +53,15 @@ class Group:
 
         return finish
 
-    def start_sum_of(self, number: Tensor) -> Callable[[], float]:
-        """The same for one float64 scalar on the rank's device, which is not waited for before."""
-        total = number.clone()
+    def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
+        """The same for float64 values on the rank's device, which is not waited for before."""
+        total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
-        def finish() -> float:
+        def finish() -> list[float]:
             if work is not None:
                 work.wait()
-            return float(total)
+            return [float(value) for value in total.tolist()]
 
         return finish
 
@@ -72,6 +72,12 @@ class Group:
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
         dist.all_gather(gathered, values)
         return gathered
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""

@@ -21,7 +21,7 @@ from .saver import Saver
 from .signals import StopSignals
 from .step import Wishes, train_step
 from .training import Training
-from .validation import validate
+from .validation import Validator
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
@@ -35,15 +35,16 @@ def run(training: Training, signals: StopSignals) -> int:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     progress = Progress(training)
     saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    validator = Validator(training)
     group.use_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
     try:
-        return steps(training, signals, progress, saver)
+        return steps(training, signals, progress, saver, validator)
     finally:
         saver.close()
 
 
-def steps(training: Training, signals: StopSignals, progress: Progress, saver: Saver) -> int:
+def steps(training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator) -> int:
     """From the first step to the end; the exit code."""
     config = training.config
     is_saved = True
@@ -55,14 +56,16 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
         saver.look()
 
         is_last = done == training.total_steps
+        prove(training, done, is_last)
         ends = is_last or result.wishes.stop
         validation = None
-        if is_last or done % config.validation.every_steps == 0:
-            validation = validate(training)
+        if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
+            validation = validator.validate()
             progress.after_validation(done, validation)
         if result.wishes.give_up and not ends:
             raise saver.failure(done)
         if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
+            training.parts["data"] = training.proof.state(done)
             is_saved = saver.save(done, validation.loss if validation else None, training.parts, wait=ends)
             fulfilled(training)
         if result.wishes.stop and not is_last:
@@ -71,12 +74,22 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
+    training.loader.close()
     weights = training.parallel.weights()
     if training.group.is_first:
         finish(training, progress, weights)
     if not is_saved:
         raise saver.failure(training.total_steps)
     return exit_codes.DONE
+
+
+def prove(training: Training, done: int, is_last: bool) -> None:
+    """At the end of an epoch and of the training: were all samples trained on once each? The line that says so."""
+    line = training.proof.after_step(done)
+    if line is None and is_last:
+        line = training.proof.verify(done)
+    if line is not None and training.group.is_first:
+        print(line, flush=True)
 
 
 def wishes(training: Training, signals: StopSignals, saver: Saver) -> Wishes:

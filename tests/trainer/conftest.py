@@ -23,7 +23,10 @@ DIGITS: dict[str, Any] = {
     "threads_per_rank": 1,
     "seed": 0,
     "model": {"kind": "mlp", "hidden": 16, "layers": 1},
+    "recipe": None,
     "data": {"kind": "digits", "val_fraction": 0.2},
+    "loss": {"kind": "cross_entropy"},
+    "loader": {"workers": 0, "prefetch": 2},
     "batch": {"micro": 96, "accumulation": 1, "global": 96},
     "optim": {
         "kind": "adamw",
