@@ -32,9 +32,9 @@ def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> i
             alive.append(tensor)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        with autocast(inputs.device, precision):  # type: ignore[arg-type]
-            cross_entropy(model(inputs), targets)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, autocast(inputs.device, precision):  # type: ignore[arg-type]
+        cross_entropy(model(inputs), targets)
     return sum(found.values())
 
 
