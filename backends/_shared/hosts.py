@@ -7,6 +7,7 @@ In     the run folder under one path on the submit host and all nodes, whether i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from ...compiler.artifact import Artifact
@@ -51,7 +52,8 @@ HERE = "127.0.0.1"  # this machine, of a backend that needs no host for one node
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack.
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; JC4404: of a name that all
+    know; and what others lack.
 
     here: without hosts a single node is this machine
     """
@@ -68,6 +70,10 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
         because = f"{name} has no other hosts than those, and each node needs one of its own"
         yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
+    elif nodes > 1 and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
+        title, because = f"node 0 is {hosts[0]}", "that leads every other node to itself, so they would not meet"
+        hint = "the name of this machine as the others know it"
+        yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=digits
+export JOBC_JOB_NAME=digits
 nodes=1
 procs=2
 gpus=2
@@ -76,7 +76,6 @@ fi
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus

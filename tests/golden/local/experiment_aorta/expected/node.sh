@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=aorta
+export JOBC_JOB_NAME=aorta
 nodes=1
 procs=8
 gpus=8
@@ -76,7 +76,6 @@ fi
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus

@@ -16,7 +16,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=opensora_k8s
+export JOBC_JOB_NAME=opensora_k8s
 nodes=1
 procs=8
 gpus=8
@@ -101,7 +101,6 @@ unset JOBC_INSIDE
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus

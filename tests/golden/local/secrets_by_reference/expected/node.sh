@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=mine
+export JOBC_JOB_NAME=mine
 nodes=1
 procs=1
 gpus=0
@@ -75,7 +75,6 @@ fi
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus

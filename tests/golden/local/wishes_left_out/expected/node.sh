@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=job
+export JOBC_JOB_NAME=job
 nodes=1
 procs=1
 gpus=0
@@ -76,7 +76,6 @@ fi
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
