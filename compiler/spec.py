@@ -92,7 +92,7 @@ class HsdpSpec:
     reshard_after_forward: bool
     auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
     transformer_layer_cls_to_wrap: tuple[str, ...]
-    min_num_params: Count
+    min_num_params: int
     offload_params: bool
     state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
     cpu_ram_efficient_loading: bool
