@@ -186,6 +186,12 @@ def accumulation(spec: JobSpec) -> int:
     return 1
 
 
+def shards(spec: JobSpec) -> int:
+    """With parallel=hsdp, the ranks that share one copy of the model: as given, else those of a node."""
+    assert spec.parallel.kind == "hsdp"
+    return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
+
+
 def command(spec: JobSpec) -> tuple[str, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
     if spec.command is None:
@@ -276,6 +282,8 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
             document[section] = {
                 field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
             }
+    if spec.parallel.kind == "hsdp":
+        document["parallel"]["shards"] = shards
     document["batch"] = {
         "micro": lambda s: s.batch.micro,
         "accumulation": accumulation,

@@ -18,6 +18,7 @@ from ..trainer.config import (
     DdpConfig,
     DeepspeedConfig,
     DigitsConfig,
+    FsdpConfig,
     GptConfig,
     LoaderConfig,
     LoopConfig,
@@ -25,6 +26,7 @@ from ..trainer.config import (
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
 )
@@ -76,19 +78,16 @@ class BatchSpec:
 
 
 @dataclass(frozen=True)
-class FsdpSpec:
-    """FSDP version 2 as accelerate takes it, word for word (accelerate 1.15, `fsdp_config`).
+class HsdpSpec:
+    """FSDP within a node, copies between nodes; as HsdpConfig, but for one key.
 
-    reshard_after_forward: free gathered weights after the forward pass
-    auto_wrap_policy:      which modules are sharded as one
-    transformer_layer_cls_to_wrap: their classes; min_num_params: their least parameters
-    offload_params:        to CPU memory, gradients too
-    state_dict_type:       how checkpoints are written
-    cpu_ram_efficient_loading: only rank 0 reads a pretrained model
-    activation_checkpointing:  recompute activations in the backward pass
+    shards: ranks that share one copy of the model; null = those of a node
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
     """
 
-    kind: Literal["fsdp"]
+    kind: Literal["hsdp"]
+    shards: Count | None
     reshard_after_forward: bool
     auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
     transformer_layer_cls_to_wrap: tuple[str, ...]
@@ -96,7 +95,6 @@ class FsdpSpec:
     offload_params: bool
     state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
     cpu_ram_efficient_loading: bool
-    activation_checkpointing: bool
 
 
 @dataclass(frozen=True)
@@ -339,7 +337,7 @@ class JobSpec:
     point: Label | None
     recipe: str | None
     model: GptConfig | MlpConfig | Target
-    data: StdlibBytesConfig | DigitsConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
     loss: CrossEntropyConfig | Target
     loader: LoaderConfig
     batch: BatchSpec
@@ -348,7 +346,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig | FsdpSpec | DeepspeedConfig
+    parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec
     python: PythonSpec

@@ -18,7 +18,7 @@ from . import checkpoint_store as store
 from .config import TrainConfig, identity
 from .distributed import Group
 from .errors import BrokenInput
-from .parallel import Parallel
+from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 
 Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner

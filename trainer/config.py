@@ -24,12 +24,12 @@ IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", 
 
 @dataclass(frozen=True)
 class GptConfig:
-    """Decoder-only transformer over bytes.
+    """Decoder-only transformer over bytes, or other tokens of the data.
 
     layers   transformer blocks
     heads    attention heads; divides width
     width    channels of the residual stream
-    context  bytes seen at once; also the length of one sample
+    context  tokens seen at once; also the length of one sample
     dropout  probability, 0 <= p < 1
     """
 
@@ -65,6 +65,21 @@ class StdlibBytesConfig:
     kind: Literal["stdlib_bytes"]
     max_bytes: int | None
     val_fraction: float
+
+
+@dataclass(frozen=True)
+class RandomTokensConfig:
+    """Tokens that cost next to nothing to make and mean nothing: for measuring speed.
+
+    vocabulary   tokens are 0 .. vocabulary - 1
+    samples      of training; each has model.context tokens
+    val_samples  held-out samples
+    """
+
+    kind: Literal["random_tokens"]
+    vocabulary: int
+    samples: int
+    val_samples: int
 
 
 @dataclass(frozen=True)
@@ -160,16 +175,18 @@ class LoopConfig:
 
     steps      optimizer steps in total
     epochs     passes over the training data in total
-    precision  fp32, or bf16 autocast over fp32 weights
+    precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
     drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
-    compile    torch.compile the model
+    compile    torch.compile: the model with its loss, each of its blocks, or none
+    activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
     """
 
     steps: int | None
     epochs: int | None
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "bf16", "fp16"]
     drop_last: bool
-    compile: bool
+    compile: Literal["none", "model", "blocks"]
+    activation_checkpointing: int
 
 
 @dataclass(frozen=True)
@@ -219,6 +236,49 @@ class DdpConfig:
     bucket_cap_mb: int
     find_unused_parameters: bool
     static_graph: bool
+
+
+@dataclass(frozen=True)
+class FsdpConfig:
+    """Fully sharded data parallel, version 2: every rank holds a share of weights, gradients and optimizer state.
+
+    reshard_after_forward          free gathered weights of a block after its forward pass
+    auto_wrap_policy               which modules are sharded as one: by class, by size, or only the whole model
+    transformer_layer_cls_to_wrap  their classes; empty = the blocks that the model names
+    min_num_params                 of the smallest such module, by size
+    offload_params                 weights, gradients and optimizer state lie in CPU memory
+    state_dict_type                how programs that use accelerate save; checkpoints of the trainer are whole
+    cpu_ram_efficient_loading      for programs that use accelerate: only rank 0 reads a pretrained model
+    """
+
+    kind: Literal["fsdp"]
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: int
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
+
+
+@dataclass(frozen=True)
+class HsdpConfig:
+    """FSDP within groups of ranks, copies between them. Every other key is as of fsdp.
+
+    shards                         ranks that share one copy of the model, which follow each other; divides world_size
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
+    """
+
+    kind: Literal["hsdp"]
+    shards: int
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: int
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
 
 
 @dataclass(frozen=True)
@@ -278,7 +338,7 @@ class TrainConfig:
     seed: int
     recipe: str | None
     model: GptConfig | MlpConfig | Target
-    data: StdlibBytesConfig | DigitsConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
     loss: CrossEntropyConfig | Target
     loader: LoaderConfig
     batch: BatchConfig
@@ -287,7 +347,7 @@ class TrainConfig:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig | DeepspeedConfig
+    parallel: DdpConfig | FsdpConfig | HsdpConfig | DeepspeedConfig
     process_group: ProcessGroupConfig
 
 

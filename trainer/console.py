@@ -67,7 +67,14 @@ def score_text(kind: str, score: float) -> str:
     """bits/byte 3.338, accuracy 97.2 %, or a word of a recipe and its value."""
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
-    return f"{'bits/byte' if kind == 'bits_per_byte' else kind} {score:.3f}"
+    return f"{kind.replace('_per_', '/')} {score:.3f}"
+
+
+def skipped_line(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
+    """step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
+    return (
+        f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
+    )
 
 
 def plural(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
@@ -50,6 +50,18 @@ class Group:
             if work is not None:
                 work.wait()
             return [float(value) for value in total.tolist()]
+
+        return finish
+
+    def start_sum_of(self, numbers: Tensor) -> Callable[[], list[float]]:
+        """The same for a float64 tensor on the rank's device, which is not waited for before."""
+        total = numbers.clone()
+        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
+
+        def finish() -> list[float]:
+            if work is not None:
+                work.wait()
+            return [float(number) for number in total.tolist()]
 
         return finish
 
@@ -108,10 +120,11 @@ class Group:
             dist.broadcast(piece, src=rank)
         return bytes(buffer)
 
-    def use_step_timeout(self, seconds: int) -> None:
-        """From now on a message between ranks that takes longer than this is a lost peer."""
+    def use_timeout(self, seconds: int) -> None:
+        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
         if self.world_size > 1:
-            _set_pg_timeout(timedelta(seconds=seconds))
+            for group in list(_world.pg_map):
+                _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 def choose_device(env: Env) -> torch.device:
@@ -133,7 +146,7 @@ def join(
 ) -> Iterator[Group]:
     """Meet the other ranks; leave the group at the end.
 
-    even_alone: a world of one has a process group as well, which DeepSpeed needs
+    even_alone: a world of one has a process group as well, which DeepSpeed and FSDP need
     stopped: asked while waiting; true ends the wait with StoppedEarly
     Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
     torn down: that is a collective, and with a rank missing it hangs.

@@ -35,7 +35,7 @@ def run(training: Training, signals: StopSignals) -> int:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     progress = Progress(training)
     validator = Validator(training)
-    group.use_step_timeout(config.process_group.step_timeout_s)
+    group.use_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
 
     for step in range(training.start.step, training.total_steps):

@@ -1,4 +1,4 @@
-"""A model and what a recipe does with it, as one module: whatever wraps it sees one forward pass."""
+"""A model and what a recipe does with it, as one module: torch.compile fuses the two."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -8,7 +8,8 @@ from torch import nn
 
 from .recipe import Recipe
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp16"]
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # of matrix products; None = of the weights
 
 
 class WithLoss(nn.Module):
@@ -25,5 +26,6 @@ class WithLoss(nn.Module):
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """bf16: matrix products in bfloat16 over float32 weights. fp32: nothing."""
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+    """bf16, fp16: matrix products in 16 bits over float32 weights. fp32: nothing."""
+    dtype = DTYPES[precision]
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

@@ -49,6 +49,9 @@ LIMITS: Mapping[str, Limit] = {
     "data.val_fraction": SHARE,
     "loader.workers": AT_LEAST_0,
     "loader.prefetch": AT_LEAST_1,
+    "data.vocabulary": AT_LEAST_1,
+    "data.samples": AT_LEAST_1,
+    "data.val_samples": AT_LEAST_1,
     "batch.micro": AT_LEAST_1,
     "batch.accumulation": AT_LEAST_1,
     "batch.global": AT_LEAST_1,
@@ -62,19 +65,22 @@ LIMITS: Mapping[str, Limit] = {
     "optim.clip_norm": ABOVE_0,
     "loop.steps": AT_LEAST_1,
     "loop.epochs": AT_LEAST_1,
+    "loop.activation_checkpointing": AT_LEAST_0,
     "validation.every_steps": AT_LEAST_1,
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
     "metrics.every_steps": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
+    "parallel.shards": AT_LEAST_1,
+    "parallel.min_num_params": AT_LEAST_1,
     "parallel.reduce_bucket_size": AT_LEAST_1,
     "process_group.init_timeout_s": AT_LEAST_1,
     "process_group.step_timeout_s": AT_LEAST_1,
 }
 
 # data kind -> the model kind that reads it
-READS = {"stdlib_bytes": "gpt", "digits": "mlp"}
+READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def broken_limits(tree: object) -> list[str]:
@@ -104,6 +110,20 @@ def contradictions(config: TrainConfig) -> list[str]:
     problems += list(_do_not_fit(config)) + list(_of_targets(config))
     if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
+    return problems + _of_parallel(config)
+
+
+def _of_parallel(config: TrainConfig) -> list[str]:
+    problems = []
+    parallel, loop = config.parallel, config.loop
+    if parallel.kind == "hsdp" and config.world_size % parallel.shards:
+        problems.append(f"parallel.shards: {parallel.shards} does not divide world_size {config.world_size}")
+    if parallel.kind in ("fsdp", "hsdp") and loop.compile == "model":
+        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; compile blocks")
+    if parallel.kind == "deepspeed" and loop.compile != "none":
+        problems.append("loop.compile: must be none with deepspeed")
+    if parallel.kind == "deepspeed" and loop.precision == "fp16":
+        problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
     return problems
 
 
@@ -116,8 +136,8 @@ def _do_not_fit(config: TrainConfig) -> Iterator[str]:
         kind = getattr(model, "kind", "")
         yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
     elif isinstance(model, Target):
-        if data.kind == "stdlib_bytes" and not _is_length(model.get("context")):
-            yield "model.context: missing; data.kind stdlib_bytes takes from it the bytes of one sample"
+        if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
+            yield f"model.context: missing; data.kind {data.kind} takes from it the length of a sample"
     elif model.kind != READS[data.kind]:
         yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
 

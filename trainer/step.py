@@ -12,7 +12,7 @@ import torch
 
 from .config import schedule_of
 from .errors import BrokenInput, Diverged
-from .optimizer import lr_at
+from .optimizer import Update, lr_at
 from .training import Training
 
 
@@ -31,7 +31,7 @@ class StepResult:
     loss: float
     num_samples: int
     lr: float
-    grad_norm: float
+    update: Update
     data_s: float
     wishes: Wishes
 
@@ -40,8 +40,9 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     """Do global step `step`, from 0. Raises Diverged when the loss is not a number.
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
-    all ranks stop after the same step, and asking costs nothing. Where only the loss can count items, gradients
-    are of samples at first, and scaled once the items of all ranks are known.
+    all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
+    GPU has work of later passes before it is asked for a number. Where only the loss can count items, gradients are
+    of samples at first, and scaled once the items of all ranks are known.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim = schedule_of(config.optim)
@@ -54,7 +55,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     num_local = num_samples if late else sum(count or 0 for count in counts)
     sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, late])
 
-    local_loss, local_items, scale, totals = 0.0, 0, 0.0, [0.0]
+    local = torch.zeros(2, dtype=torch.float64, device=group.device)  # loss, items that only the loss can count
+    scale, totals = 0.0, [0.0]
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
         with parallel.passes(last):
@@ -64,32 +66,29 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
                 scale = group.world_size / max(totals[0], 1)  # the exchange divides by the world size
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
         if is_real:
-            local_loss += loss.item()
-            local_items += int(num_items) if late else 0
+            local[0] += loss.detach()
+            if late:
+                local[1] += num_items
     loader.ahead()
     training.proof.note(micro_batches)
 
-    all_losses = group.start_sum([local_loss, local_items])
+    all_losses = group.start_sum_of(local)
     if totals[4]:
-        num_items_total = all_losses()[1]
-        parallel.rescale(totals[0] / max(num_items_total, 1))
+        parallel.rescale(totals[0] / max(all_losses()[1], 1))
     lr = lr_at(step, training.total_steps, optim)
-    grad_norm = parallel.update(lr, optim.clip_norm)
-    if not math.isfinite(grad_norm):
-        raise diverged(training, step, local_loss)
-
+    update = parallel.update(lr, optim.clip_norm)
     all_loss, late_items = all_losses()
     total_items = late_items if totals[4] else totals[0]
     if total_items <= 0:
         raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")
     mean_loss = all_loss / total_items
-    if not math.isfinite(mean_loss):
-        raise diverged(training, step, local_loss)
+    if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
+        raise diverged(training, step, float(local[0]))
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),
         lr=lr,
-        grad_norm=grad_norm,
+        update=update,
         data_s=data_s,
         wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
     )

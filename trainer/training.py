@@ -19,7 +19,7 @@ from .env import Env
 from .errors import BrokenInput
 from .instantiate import failed, guarded
 from .leave import known_cause
-from .parallel import Parallel, share
+from .parallel.way import Parallel, share
 from .random_state import seed_model, seed_rank
 from .recipe import Recipe
 from .target import Target
@@ -65,8 +65,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     refuse_too_few(order, group)
     seed_model(config.seed)
-    model = new_model(made, source).to(group.device)
-    parallel = share(model, made, config, env, group)
+    parallel = share(new_model(made, source), made, config, env, group)
     warm_up(parallel, made, config, source, group)
     start = find_start(config, env, env.run_dir, parallel, group)
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)

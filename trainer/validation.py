@@ -64,8 +64,8 @@ def same_buffers(model: nn.Module, group: Group) -> None:
 
 
 def as_score(kind: str, loss: float, mean: float) -> float:
-    """What people read: a loss in nats per byte as bits per byte, the loss itself, or the mean of a score."""
-    if kind == "bits_per_byte":
+    """What people read: a loss in nats as bits, the loss itself, or the mean of a score."""
+    if kind.startswith("bits_per_"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from ..config import DigitsConfig, StdlibBytesConfig, TrainConfig
+from ..config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
 from ..errors import BrokenInput
 from ..target import Target
 
@@ -30,10 +30,10 @@ class Source:
     """Both splits and what a model must know of them.
 
     validation         may be empty: then nothing is measured
-    num_inputs         features of one input (digits); for byte streams the vocabulary size; 0 where a user knows it
+    num_inputs         features of one input (digits); for tokens the vocabulary size; 0 where a user knows it
     num_classes        targets are 0 .. num_classes - 1; 0 where a user knows it
     tokens_per_sample  1 where a sample has one target
-    score              the number that people read: bits_per_byte, accuracy, loss, or a word of the user's recipe
+    score              what people read: bits_per_byte, bits_per_token, accuracy, loss, or a word of the user's recipe
     summary            e.g. "574 files, 8,000,112 bytes"
     digest             sha256 over everything in both splits, hex
     """
@@ -51,10 +51,12 @@ class Source:
 
 def open_source(config: TrainConfig) -> Source:
     """The source that config.data names. Raises BrokenInput when it has too little to train on."""
-    from . import digits, mapped, stdlib_bytes
+    from . import digits, mapped, random_tokens, stdlib_bytes
 
     if isinstance(config.data, Target):
         return mapped.open_source(config)
+    if isinstance(config.data, RandomTokensConfig):
+        return random_tokens.open_source(config.data, config.seed, context=_context(config))
     if isinstance(config.data, StdlibBytesConfig):
         return stdlib_bytes.open_source(config.data, context=_context(config))
     assert isinstance(config.data, DigitsConfig)
@@ -66,5 +68,7 @@ def _context(config: TrainConfig) -> int:
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):
-        raise BrokenInput("model.context: missing; data.kind stdlib_bytes takes from it the bytes of one sample")
+        raise BrokenInput(
+            "model.context: missing; data.kind stdlib_bytes or random_tokens takes from it the length of a sample"
+        )
     return context
