@@ -21,7 +21,7 @@ class Progress:
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
-        source, is_text = self._training.source, self._training.source.score != "accuracy"
+        source, is_text = self._training.source, self._training.source.score.startswith("bits_per_")
         values: dict[str, object] = {
             "loss": result.loss,
             "loss_hex": result.loss.hex(),
