@@ -33,20 +33,20 @@ class Saver:
         self._under_way: tuple[int, Future[Path]] | None = None
         self._failures, self._why = 0, ""  # in a row
 
-    def save(self, step: int, val_loss: float | None, parts: Parts, wait: bool) -> bool:
+    def save(self, step: int, val_loss: float | None, parts: Parts, ends: bool) -> bool:
         """Save after `step` finished steps; all ranks call it together. False: it has failed already, on every rank.
 
         val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
-        wait: training does not go on, so that nothing need be copied, and the result is known on return
+        ends: training does not go on, so that nothing need be copied, and the result is known on return
         """
-        self._finish()
-        wait = wait or not self._config.checkpoint.background
-        keep = on_cpu if wait else self._snapshot.take
+        self.wait()
+        waits = ends or not self._config.checkpoint.background
+        keep = on_cpu if waits else self._snapshot.take
         files = checkpoint.contents(step, self._parallel, self._config, self._group, parts, keep)
         if self._group.is_first:
             kept = self._config.checkpoint.keep, val_loss, self._config.checkpoint.keep_every_steps, self._damaged
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
-        return self._finish() if wait else True
+        return self.wait() if waits else True
 
     def look(self) -> None:
         """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
@@ -81,13 +81,13 @@ class Saver:
         self._thread.shutdown(wait=True)
         self.look()
 
-    def _finish(self) -> bool:
+    def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
-        self._group.first_does(self._wait)
+        self._group.first_does(self._written)
         self.look()
         return self._group.from_first(self._failures) == 0
 
-    def _wait(self) -> str:
+    def _written(self) -> str:
         if self._under_way is not None:
             self._under_way[1].exception()  # look() tells
         return ""
