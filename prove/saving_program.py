@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -230,6 +231,13 @@ def clear(disk: Path) -> None:
         path.unlink()
 
 
+def settle(disk: Path) -> None:
+    """Wait for a save in the background: what it removes at its end would make room again."""
+    while not (disk / store.folder_name(FAULT - 1)).exists():
+        time.sleep(0.01)
+    time.sleep(0.3)
+
+
 def remount(disk: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
 
@@ -276,7 +284,8 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
     checkpoints, log = place / "checkpoints", place.parent / "log"
     if kind in DISKS:
         bad, well = (lambda act=act: act(checkpoints) for act in DISKS[kind])
-        events = {FAULT: bad} if lasts else {FAULT: bad, WELL: well}
+        events = {FAULT: lambda: (settle(checkpoints), bad())}
+        events |= {} if lasts else {WELL: well}
         status, said = Child(lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log).wait()
         if lasts:
             well()
