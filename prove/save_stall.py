@@ -61,7 +61,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
         train_step(made, number, Wishes(stop=False, save=False))
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
-            savers[background].save(number + 1, None, {}, ends=False)
+            savers[background].save(number + 1, None, {}, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()
             if number:  # the first one finds its memory

@@ -19,7 +19,7 @@ from .snapshot import Snapshot, on_cpu
 
 
 class Saver:
-    """The checkpoints of one training; rank 0 writes and counts, the others take part.
+    """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
     gives_up  rank 0 asks all ranks to end
     """
@@ -33,14 +33,14 @@ class Saver:
         self._under_way: tuple[int, Future[Path]] | None = None
         self._failures, self._why = 0, ""  # in a row
 
-    def save(self, step: int, val_loss: float | None, parts: Parts, ends: bool) -> bool:
-        """Save after `step` finished steps; all ranks call it together. False: it has failed already, on every rank.
+    def save(self, step: int, val_loss: float | None, parts: Parts, wait: bool) -> bool:
+        """Save after `step` finished steps. False, on every rank: it has failed already.
 
         val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
-        ends: training does not go on, so that nothing need be copied, and the result is known on return
+        wait: until it is written, so that nothing need be copied, and the result is known on return
         """
         self.wait()
-        waits = ends or not self._config.checkpoint.background
+        waits = wait or not self._config.checkpoint.background
         keep = on_cpu if waits else self._snapshot.take
         files = checkpoint.contents(step, self._parallel, self._config, self._group, parts, keep)
         if self._group.is_first:
@@ -78,6 +78,8 @@ class Saver:
 
     def close(self) -> None:
         """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
+        if self._under_way is not None and not self._under_way[1].done():
+            print(f"waiting for the save of step {self._under_way[0]}", flush=True)
         self._thread.shutdown(wait=True)
         self.look()
 
