@@ -66,7 +66,9 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
             raise saver.failure(done)
         if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
             training.parts["data"] = training.proof.state(done)
-            is_saved = saver.save(done, validation.loss if validation else None, training.parts, wait=ends)
+            # who asked for a save by a file takes its removal for the answer
+            waits = ends or result.wishes.save
+            is_saved = saver.save(done, validation.loss if validation else None, training.parts, waits)
             fulfilled(training)
         if result.wishes.stop and not is_last:
             if not is_saved:
