@@ -43,7 +43,9 @@ T = TypeVar("T")
 Leaf = Callable[[JobSpec], Any]
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
-_TRAIN_SECTIONS = ("model", "data", "optim", "loop", "validation", "checkpoint", "metrics", "parallel", "process_group")
+_TRAIN_SECTIONS = (
+    "model", "data", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel", "process_group",
+)  # fmt: skip
 
 
 def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:

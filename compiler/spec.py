@@ -22,6 +22,7 @@ from ..trainer.config import (
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    ProfileConfig,
     StdlibBytesConfig,
     ValidationConfig,
 )
@@ -332,6 +333,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
+    profile: ProfileConfig
     parallel: DdpConfig | FsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec

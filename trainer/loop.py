@@ -11,45 +11,82 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from . import checkpoint
+from . import checkpoint, roll_call
 from .checkpoint_store import replace_durably
 from .console import banner
 from .control import save_file, stop_file
-from .errors import TrainerError
+from .errors import Diverged, TrainerError
+from .profiling import Profiling
 from .progress import Progress
 from .rt import exit_codes
 from .signals import StopSignals
-from .step import Wishes, train_step
+from .step import StepResult, Wishes, train_step
 from .training import Training
 from .validation import validate
+from .watch import Watch
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
 
 def run(training: Training, signals: StopSignals) -> int:
     """Train; returns the exit code: done, or preempted with everything saved."""
-    config, group = training.config, training.group
+    group = training.group
+    names = greet(training)
+    progress = Progress(training, names)
+    timeout_s = training.config.process_group.step_timeout_s
+    try:
+        with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
+            return train(training, signals, progress)
+    finally:
+        progress.close()
+
+
+def greet(training: Training) -> list[str]:
+    """Say what is about to run, and what differs between the ranks; how people call each rank."""
+    group = training.group
+    answers = roll_call.call(group)
     if group.is_first:
         print(banner(training), flush=True)
+        if lines := roll_call.differences(answers):
+            print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
-    progress = Progress(training)
+    return [f"rank {rank} on {one['host']}" for rank, one in enumerate(answers)]
+
+
+def train(training: Training, signals: StopSignals, progress: Progress) -> int:
+    """All steps; the exit code."""
+    config, group, phases = training.config, training.group, training.phases
+    profiling = Profiling(config.profile, group.rank, training.run_dir)
     group.use_step_timeout(config.process_group.step_timeout_s)
     stop_automatic_collection()
+    num_skipped = 0  # in a row
 
     for step in range(training.start.step, training.total_steps):
+        done = step + 1
+        profiling.before_step(done)
+        phases.begin_step(done)
         started = time.perf_counter()
         result = train_step(training, step, wishes(training, signals))
-        done = step + 1
+        phases.enter("metrics")
         progress.after_step(done, result, time.perf_counter() - started)
+        if told := profiling.after_step(done):
+            print(told, flush=True)
+        num_skipped = num_skipped + 1 if result.trouble else 0
+        if num_skipped:
+            tell_skipped(training, done, result, num_skipped)
 
         is_last = done == training.total_steps
         validation = None
         if is_last or done % config.validation.every_steps == 0:
+            phases.enter("validation")
             validation = validate(training)
             progress.after_validation(done, validation)
         if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
+            phases.enter("save")
+            progress.file.flush()  # a run that resumes from here finds the lines of all steps before
             save(training, done, validation.loss if validation else None)
+            progress.after_save(time.perf_counter() - phases.since)
         if result.wishes.stop and not is_last:
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
@@ -58,6 +95,19 @@ def run(training: Training, signals: StopSignals) -> int:
     if group.is_first:
         finish(training, progress, weights)
     return exit_codes.DONE
+
+
+def tell_skipped(training: Training, done: int, result: StepResult, num_skipped: int) -> None:
+    """The update of step `done` was left out, on all ranks. Raises Diverged when that happens too often in a row."""
+    most = training.config.loop.max_skips
+    if num_skipped > most:
+        hint = "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help"
+        raise Diverged(
+            f"more than {most} steps in a row, up to {done}, have no finite gradient", [result.trouble], hint
+        )
+    if training.group.is_first:
+        row = f"{num_skipped} in a row, {most} at most"
+        print(f"warning: step {done} is skipped, the weights stay: {result.trouble}; {row}", flush=True)
 
 
 def wishes(training: Training, signals: StopSignals) -> Wishes:
@@ -101,6 +151,8 @@ def finish(training: Training, progress: Progress, state: Mapping[str, Tensor]) 
         hint = "make room there; --resume goes on from the last checkpoint"
         raise TrainerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
     digest = hashlib.sha256(weights).hexdigest()
+    if training.start.step < training.total_steps:
+        print(progress.step_times(), flush=True)
     parts = [
         f"done  {max(training.start.step, training.total_steps):,} steps",
         progress.last_score,

@@ -42,7 +42,7 @@ class Parallel(Protocol):
         """The exchange of gradients gives their mean over the ranks."""
 
     def update(self, lr: float, clip_norm: float | None) -> float:
-        """One optimizer step; gives the norm of all gradients before clipping. When it is not finite, training ends."""
+        """One optimizer step; gives the norm of all gradients before clipping. Not finite: the weights stay."""
 
     def weights(self) -> Mapping[str, Tensor]:
         """The whole state_dict of the model, complete on rank 0."""
@@ -103,7 +103,7 @@ class Ddp:
         norm = float(nn.utils.clip_grad_norm_(self.evaluated.parameters(), clip_norm or float("inf")))
         if math.isfinite(norm):  # before it reaches the weights; equal on all ranks
             self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         return norm
 
     def weights(self) -> Mapping[str, Tensor]:

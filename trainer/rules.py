@@ -5,6 +5,7 @@ Standard library only. Both functions return sentences, `path: what is wrong`; a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,17 +58,24 @@ LIMITS: Mapping[str, Limit] = {
     "optim.clip_norm": ABOVE_0,
     "loop.steps": AT_LEAST_1,
     "loop.epochs": AT_LEAST_1,
+    "loop.max_skips": AT_LEAST_1,
+    "loop.max_fruitless": AT_LEAST_1,
     "validation.every_steps": AT_LEAST_1,
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
     "metrics.every_steps": AT_LEAST_1,
+    "metrics.flush_s": AT_LEAST_0,
+    "metrics.max_mib": AT_LEAST_1,
+    "profile.steps[0]": AT_LEAST_1,
+    "profile.steps[1]": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
     "parallel.reduce_bucket_size": AT_LEAST_1,
     "process_group.init_timeout_s": AT_LEAST_1,
     "process_group.step_timeout_s": AT_LEAST_1,
 }
 
+TRACKERS = ("tensorboard", "mlflow", "wandb")
 # data kind -> the model kind that reads it
 READS = {"stdlib_bytes": "gpt", "digits": "mlp"}
 
@@ -98,6 +106,22 @@ def contradictions(config: TrainConfig) -> list[str]:
         problems.append(f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}")
     if model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
+    if loop.on_nan == "skip" and config.parallel.kind == "deepspeed":
+        problems.append("loop.on_nan: skip is not possible with deepspeed, which has updated the weights by then")
+    return problems + _of_observing(config)
+
+
+def _of_observing(config: TrainConfig) -> list[str]:
+    problems = [
+        f"metrics.trackers: {name} is none of {', '.join(TRACKERS)}, nor MODULE:CLASS"
+        for name in config.metrics.trackers
+        if name not in TRACKERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)
+    ]
+    steps, world_size = config.profile.steps, config.world_size
+    if steps and steps[0] > steps[1]:
+        problems.append(f"profile.steps: the first, {steps[0]}, is after the last, {steps[1]}")
+    if steps and (strange := [rank for rank in config.profile.ranks if not 0 <= rank < world_size]):
+        problems.append(f"profile.ranks: there is no rank {strange[0]} of {world_size}")
     return problems
 
 

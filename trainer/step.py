@@ -5,7 +5,6 @@ computed them. A mean of means would weigh items by how many others their rank h
 """
 
 import math
-import time
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from .data.order import shard
 from .data.source import IGNORE
 from .errors import Diverged
+from .gpu_timer import GpuTimer
 from .loss import loss_sum
 from .optimizer import lr_at
 from .training import Training, on_device
@@ -29,26 +29,30 @@ class Wishes:
 
 @dataclass(frozen=True)
 class StepResult:
-    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks."""
+    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks.
+
+    forward_s  of all forward passes of this rank, as its GPU measured; None on a CPU, where the clock is right
+    trouble    why the weights are as before, in words: the gradient was not finite; "" = they are not
+    """
 
     loss: float
     num_samples: int
     lr: float
     grad_norm: float
-    data_s: float
+    forward_s: float | None
+    trouble: str
     wishes: Wishes
 
 
 def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
-    """Do global step `step`, from 0. Raises Diverged when the loss is not a number.
+    """Do global step `step`, from 0. Raises Diverged when the loss is not a number and none may be skipped.
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing.
     """
-    config, group, parallel = training.config, training.group, training.parallel
-    started = time.perf_counter()
+    config, group, parallel, phases = training.config, training.group, training.parallel, training.phases
     batches, num_samples = micro_batches(training, step)
-    data_s = time.perf_counter() - started
+    timer = GpuTimer(group.device)
     num_local = sum(int((targets != IGNORE).sum()) for _, targets in batches)
     sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save])
 
@@ -56,29 +60,33 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     for number, batch in enumerate(batches, start=1):
         inputs, targets = on_device(batch, group.device)
         last = number == len(batches)
+        phases.enter("forward")
         with parallel.passes(last):
-            loss = loss_sum(parallel.module, inputs, targets, config.loop.precision)
+            with timer:
+                loss = loss_sum(parallel.module, inputs, targets, config.loop.precision)
             if number == 1:
+                phases.enter("exchange")
                 totals = sums()
                 scale = group.world_size / totals[0]  # the exchange divides by the world size
+            phases.enter("backward")
             parallel.backward(loss * scale, last)
         local_loss += loss.item()
 
+    phases.enter("update")
     all_losses = group.start_sum([local_loss])
     lr = lr_at(step, training.total_steps, config.optim)
     grad_norm = parallel.update(lr, config.optim.clip_norm)
-    if not math.isfinite(grad_norm):
-        raise diverged(training, step, local_loss)
-
     mean_loss = all_losses()[0] / totals[0]
-    if not math.isfinite(mean_loss):
+    if not (math.isfinite(grad_norm) and math.isfinite(mean_loss)) and config.loop.on_nan == "stop":
         raise diverged(training, step, local_loss)
+    trouble = "" if math.isfinite(grad_norm) else ", ".join(not_finite(training, local_loss))
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),
         lr=lr,
         grad_norm=grad_norm,
-        data_s=data_s,
+        forward_s=timer.seconds(),
+        trouble=trouble,
         wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
     )
 
@@ -100,12 +108,18 @@ def micro_batches(training: Training, step: int) -> tuple[list[tuple[Tensor, Ten
 
 def diverged(training: Training, step: int, local_loss: float) -> Diverged:
     """The error that says at which step and on which ranks training went wrong. All ranks call it."""
+    return Diverged(
+        f"the loss or its gradient is not a finite number at step {step + 1}",
+        not_finite(training, local_loss),
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help,"
+        " loop.on_nan=skip leaves such steps out",
+    )
+
+
+def not_finite(training: Training, local_loss: float) -> list[str]:
+    """On which ranks the loss is not a number, in words. All ranks call it."""
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     ranks = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
     ]
-    return Diverged(
-        f"the loss or its gradient is not a finite number at step {step + 1}",
-        ranks[:20] or [f"the gradient; the loss of rank {training.group.rank} is {local_loss}"],
-        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help",
-    )
+    return ranks[:20] or [f"the gradient is not finite; the loss of rank {training.group.rank} is {local_loss}"]

@@ -1,6 +1,6 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -16,6 +16,7 @@ from .errors import BrokenInput
 from .loss import loss_sum
 from .models.build import build_model
 from .parallel import Parallel, share
+from .phases import Phases
 from .random_state import seed_model, seed_rank
 
 
@@ -25,6 +26,7 @@ class Training:
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
+    phases       what this rank is doing at the moment
     """
 
     config: TrainConfig
@@ -36,6 +38,7 @@ class Training:
     total_steps: int
     parallel: Parallel
     start: checkpoint.Start
+    phases: Phases = field(default_factory=Phases)
 
     @property
     def checkpoints(self) -> Path:

@@ -36,10 +36,21 @@ DIGITS: dict[str, Any] = {
         "min_lr_ratio": 0.1,
         "clip_norm": 1.0,
     },
-    "loop": {"steps": 20, "epochs": None, "precision": "fp32", "drop_last": False, "compile": False},
+    "loop": {
+        "steps": 20,
+        "epochs": None,
+        "precision": "fp32",
+        "drop_last": False,
+        "compile": False,
+        "on_nan": "stop",
+        "max_skips": 10,
+        "max_fruitless": 3,
+    },
     "validation": {"every_steps": 10, "max_samples": None},
     "checkpoint": {"every_steps": 10, "keep": 2},
-    "metrics": {"every_steps": 10},
+    # every line is written at once, for tests wait for a step
+    "metrics": {"every_steps": 10, "flush_s": 0.0, "max_mib": 64, "trackers": []},
+    "profile": {"steps": None, "ranks": [0]},
     "parallel": {
         "kind": "ddp",
         "bucket_cap_mb": 25,

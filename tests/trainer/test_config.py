@@ -127,7 +127,8 @@ def test_no_field_has_a_default_and_every_field_is_explained() -> None:
 
 
 def test_every_limit_names_a_key_that_exists(gpt: Tree, digits: Tree) -> None:
-    trees = (gpt(), digits(), {"parallel": {"reduce_bucket_size": 1}})
+    steps = {"profile.steps": [1, 2]}
+    trees = (gpt(steps), digits(steps), {"parallel": {"reduce_bucket_size": 1}})
     for path in rules.LIMITS:
         first, *rest = path.replace("[", ".").replace("]", "").split(".")
         if not any(_has(tree, [first, *rest]) for tree in trees):
