@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -32,13 +31,13 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
-    board   opens another connection to the store where the ranks met; None for a world of one
+    board   another connection to the store where the ranks met; None for a world of one
     """
 
     rank: int
     world_size: int
     device: torch.device
-    board: Callable[[], Store] | None = None
+    board: Store | None = None
 
     @property
     def is_first(self) -> bool:
@@ -166,7 +165,7 @@ def join(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    yield Group(env.rank, env.world_size, device, partial(_open_board, env))
+    yield Group(env.rank, env.world_size, device, _open_board(env))
     dist.destroy_process_group()
 
 
