@@ -64,14 +64,7 @@ def train(training: Training, signals: StopSignals, progress: Progress) -> int:
 
     for step in range(training.start.step, training.total_steps):
         done = step + 1
-        profiling.before_step(done)
-        phases.begin_step(done)
-        started = time.perf_counter()
-        result = train_step(training, step, wishes(training, signals))
-        phases.enter("metrics")
-        progress.after_step(done, result, time.perf_counter() - started)
-        if told := profiling.after_step(done):
-            print(told, flush=True)
+        result = watched_step(training, step, signals, progress, profiling)
         num_skipped = num_skipped + 1 if result.trouble else 0
         if num_skipped:
             tell_skipped(training, done, result, num_skipped)
@@ -95,6 +88,22 @@ def train(training: Training, signals: StopSignals, progress: Progress) -> int:
     if group.is_first:
         finish(training, progress, weights)
     return exit_codes.DONE
+
+
+def watched_step(
+    training: Training, step: int, signals: StopSignals, progress: Progress, profiling: Profiling
+) -> StepResult:
+    """Global step `step`, from 0, with everything that is measured beside it."""
+    phases = training.phases
+    profiling.before_step(step + 1)
+    phases.begin_step(step + 1)
+    started = time.perf_counter()
+    result = train_step(training, step, wishes(training, signals))
+    phases.enter("metrics")
+    progress.after_step(step + 1, result, time.perf_counter() - started)
+    if told := profiling.after_step(step + 1):
+        print(told, flush=True)
+    return result
 
 
 def tell_skipped(training: Training, done: int, result: StepResult, num_skipped: int) -> None:
