@@ -4,25 +4,26 @@ Between two steps, in this order: metrics, validation, checkpoint, stop. All ran
 because they decide on numbers that were added over all ranks.
 """
 
+import contextlib
 import gc
-import hashlib
 import time
 from collections.abc import Mapping
 
 from torch import Tensor
 
-from . import checkpoint, roll_call
-from .checkpoint_store import replace_durably
+from . import export, roll_call
 from .console import banner
 from .control import save_file, stop_file
-from .errors import Diverged, TrainerError
+from .errors import TrainerError
 from .profiling import Profiling
 from .progress import Progress
 from .rt import exit_codes
+from .saver import Saver
 from .signals import StopSignals
+from .skips import Skips
 from .step import StepResult, Wishes, train_step
 from .training import Training
-from .validation import validate
+from .validation import Validator
 from .watch import Watch
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
@@ -30,112 +31,116 @@ COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause 
 
 def run(training: Training, signals: StopSignals) -> int:
     """Train; returns the exit code: done, or preempted with everything saved."""
-    group = training.group
+    config, group = training.config, training.group
     names = greet(training)
     progress = Progress(training, names)
-    timeout_s = training.config.process_group.step_timeout_s
+    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    validator = Validator(training)
+    timeout_s = config.process_group.step_timeout_s
+    group.use_timeout(timeout_s)
+    stop_automatic_collection()
     try:
         with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
-            return train(training, signals, progress)
+            return steps(training, signals, progress, saver, validator)
     finally:
         progress.close()
+        saver.close()
 
 
 def greet(training: Training) -> list[str]:
-    """Say what is about to run, and what differs between the ranks; how people call each rank."""
-    group = training.group
-    answers = roll_call.call(group)
-    if group.is_first:
+    """Say what is about to run, and how the ranks differ; gives what people call each rank, by rank."""
+    answers = roll_call.call(training.group)
+    if training.group.is_first:
         print(banner(training), flush=True)
         if lines := roll_call.differences(answers):
             print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
-    return [f"rank {rank} on {one['host']}" for rank, one in enumerate(answers)]
+    return [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
 
 
-def train(training: Training, signals: StopSignals, progress: Progress) -> int:
-    """All steps; the exit code."""
-    config, group, phases = training.config, training.group, training.phases
-    profiling = Profiling(config.profile, group.rank, training.run_dir)
-    group.use_step_timeout(config.process_group.step_timeout_s)
-    stop_automatic_collection()
-    num_skipped = 0  # in a row
-
+def steps(training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator) -> int:
+    """From the first step to the end; the exit code."""
+    config, phases = training.config, training.phases
+    profiling = Profiling(config.profile, training.group.rank, training.run_dir)
+    skips = Skips(config.loop.max_skips)
+    is_saved = True
     for step in range(training.start.step, training.total_steps):
         done = step + 1
-        result = watched_step(training, step, signals, progress, profiling)
-        num_skipped = num_skipped + 1 if result.trouble else 0
-        if num_skipped:
-            tell_skipped(training, done, result, num_skipped)
+        result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
+        if (line := skips.after(done, result.trouble)) and training.group.is_first:
+            print(line, flush=True)
+        saver.look()
 
         is_last = done == training.total_steps
+        prove(training, done, is_last)
+        ends = is_last or result.wishes.stop
         validation = None
-        if is_last or done % config.validation.every_steps == 0:
+        if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
             phases.enter("validation")
-            validation = validate(training)
+            validation = validator.validate()
             progress.after_validation(done, validation)
-        if is_last or result.wishes.stop or result.wishes.save or done % config.checkpoint.every_steps == 0:
+        if result.wishes.give_up and not ends:
+            raise saver.failure(done)
+        if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
             phases.enter("save")
             progress.file.flush()  # a run that resumes from here finds the lines of all steps before
-            save(training, done, validation.loss if validation else None)
+            training.parts["data"] = training.proof.state(done)
+            is_saved = saver.save(done, validation.loss if validation else None, training.parts, wait=ends)
+            fulfilled(training)
             progress.after_save(time.perf_counter() - phases.since)
         if result.wishes.stop and not is_last:
+            if not is_saved:
+                raise saver.failure(done)
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
+    phases.enter("save")
+    training.loader.close()
     weights = training.parallel.weights()
-    if group.is_first:
+    if training.group.is_first:
         finish(training, progress, weights)
+    if not is_saved:
+        raise saver.failure(training.total_steps)
     return exit_codes.DONE
 
 
-def watched_step(
-    training: Training, step: int, signals: StopSignals, progress: Progress, profiling: Profiling
-) -> StepResult:
+def watched_step(training: Training, step: int, wished: Wishes, progress: Progress, profiling: Profiling) -> StepResult:
     """Global step `step`, from 0, with everything that is measured beside it."""
-    phases = training.phases
-    profiling.before_step(step + 1)
-    phases.begin_step(step + 1)
+    done = step + 1
+    profiling.before_step(done)
+    training.phases.begin_step(done)
     started = time.perf_counter()
-    result = train_step(training, step, wishes(training, signals))
-    phases.enter("metrics")
-    progress.after_step(step + 1, result, time.perf_counter() - started)
-    if told := profiling.after_step(step + 1):
-        print(told, flush=True)
+    result = train_step(training, step, wished)
+    training.phases.enter("metrics")
+    progress.after_step(done, result, time.perf_counter() - started)
+    if line := profiling.after_step(done):
+        print(line, flush=True)
     return result
 
 
-def tell_skipped(training: Training, done: int, result: StepResult, num_skipped: int) -> None:
-    """The update of step `done` was left out, on all ranks. Raises Diverged when that happens too often in a row."""
-    most = training.config.loop.max_skips
-    if num_skipped > most:
-        hint = "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help"
-        raise Diverged(
-            f"more than {most} steps in a row, up to {done}, have no finite gradient", [result.trouble], hint
-        )
-    if training.group.is_first:
-        row = f"{num_skipped} in a row, {most} at most"
-        print(f"warning: step {done} is skipped, the weights stay: {result.trouble}; {row}", flush=True)
+def prove(training: Training, done: int, is_last: bool) -> None:
+    """At the end of an epoch and of the training: were all samples trained on once each? The line that says so."""
+    line = training.proof.after_step(done)
+    if line is None and is_last:
+        line = training.proof.verify(done)
+    if line is not None and training.group.is_first:
+        print(line, flush=True)
 
 
-def wishes(training: Training, signals: StopSignals) -> Wishes:
+def wishes(training: Training, signals: StopSignals, saver: Saver) -> Wishes:
     """What this rank has been asked for. Rank 0 alone looks for files: it is one question, asked once."""
     if not training.group.is_first:
         return Wishes(stop=signals.received is not None, save=False)
     stop = signals.received is not None or stop_file(training.run_dir).exists()
-    return Wishes(stop=stop, save=save_file(training.run_dir).exists())
+    return Wishes(stop=stop, save=save_file(training.run_dir).exists(), give_up=saver.gives_up)
 
 
-def save(training: Training, done: int, val_loss: float | None) -> None:
-    """Write the checkpoint after `done` steps; a request to save is then fulfilled.
-
-    val_loss: measured after the same step, or None
-    """
-    words = checkpoint.save(training.checkpoints, done, training.parallel, training.config, training.group, val_loss)
+def fulfilled(training: Training) -> None:
+    """A request to save is removed once it was served, whether the disk took the checkpoint or not."""
     if training.group.is_first:
-        save_file(training.run_dir).unlink(missing_ok=True)
-        print(words, flush=True)
+        with contextlib.suppress(OSError):  # a folder that can only be read
+            save_file(training.run_dir).unlink(missing_ok=True)
 
 
 def stopped(training: Training, signals: StopSignals, done: int) -> int:
@@ -150,23 +155,17 @@ def stopped(training: Training, signals: StopSignals, done: int) -> int:
     return code
 
 
-def finish(training: Training, progress: Progress, state: Mapping[str, Tensor]) -> None:
-    """Write the weights alone where people look for them, and say how to recognise them. state: all of them"""
-    weights = checkpoint.to_bytes(state)
-    path = training.run_dir / "final" / "weights.pt"
+def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor]) -> None:
+    """Write the weights alone where people look for them, and say how to recognise them. weights: all of them"""
+    folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
     try:
-        replace_durably(path, weights)
+        digest = export.write(folder, weights, training.config, training.source, step)
     except OSError as error:
         hint = "make room there; --resume goes on from the last checkpoint"
-        raise TrainerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
-    digest = hashlib.sha256(weights).hexdigest()
+        raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
     if training.start.step < training.total_steps:
         print(progress.step_times(), flush=True)
-    parts = [
-        f"done  {max(training.start.step, training.total_steps):,} steps",
-        progress.last_score,
-        f"final/weights.pt sha256 {digest}",
-    ]
+    parts = [f"done  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
     print("  ".join(part for part in parts if part), flush=True)
 
 

@@ -4,6 +4,7 @@ Each rank writes every step. Every so many steps the ranks tell each other, in o
 what; from that are the line on the console, the numbers of trackers, and the name of a rank that is slow.
 """
 
+import math
 import resource
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from statistics import fmean, median
 import torch
 
 from .config import MetricsConfig
-from .console import score_text, step_line
+from .console import score_text, skipped_line, step_line
 from .metrics import MetricsFile, flush_interval
 from .speed import flops_per_sample, peak_flops, percentile
 from .step import StepResult
@@ -45,6 +46,7 @@ class Progress:
         self._step_times: deque[float] = deque(maxlen=STEPS_KEPT)
         self._save_times: deque[float] = deque(maxlen=20)
         self._lines = self._done = 0
+        self._skipped = 0  # steps that fp16 left out in this attempt
         self._seconds, self._samples, self._steps = 0.0, 0, 0  # since the last line on the console
         self._data_s, self._forward_s = 0.0, 0.0
         is_gpu = group.device.type == "cuda"
@@ -54,14 +56,14 @@ class Progress:
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
         source = self._training.source
-        is_text = source.score == "bits_per_byte"
+        is_text = source.score != "accuracy"
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
-            "loss": None if result.trouble else result.loss,
+            "loss": finite(result.loss),
             "loss_hex": result.loss.hex(),
             "lr": result.lr,
-            "grad_norm": None if result.trouble else result.grad_norm,
+            "grad_norm": finite(result.update.grad_norm),
             "step_s": round(step_s, 6),
             **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "exchange", "backward")},
             "samples_per_s": round(rate, 1),
@@ -69,9 +71,10 @@ class Progress:
         }
         if result.trouble:
             values["skipped"] = result.trouble
-        elif is_text:
-            values["bits_per_byte"] = as_score(source.score, result.loss, 0.0)
+        if self._training.config.loop.precision == "fp16":
+            values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
         if is_text:
+            values[source.score] = finite(as_score(source.score, result.loss, 0.0))
             values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
         self._done = done
         self._step_times.append(step_s)
@@ -81,6 +84,10 @@ class Progress:
         self._data_s += spent.get("data", 0.0)
         self._forward_s += spent.get("forward", 0.0) if result.forward_s is None else result.forward_s
         total = self._training.total_steps
+        if result.update.skipped:
+            self._skipped += 1
+            if self._training.group.is_first:
+                print(skipped_line(done, total, self._skipped, result.update.loss_scale), flush=True)
         if done % self._metrics.every_steps == 0 or done == total:
             values["mem_gib"] = round(memory_bytes(self._training.group.device) / GIB, 3)
             self._write(done, values)
@@ -97,10 +104,11 @@ class Progress:
             rate, step_s = self._samples / self._seconds, self._seconds / self._steps
             data = [row[0] / self._seconds for row in ranks]
             memory_gib = max(row[3] for row in ranks)
-            is_text = training.source.score == "bits_per_byte"
+            kind = training.source.score
+            is_text = kind != "accuracy"
             numbers = {
                 "train/loss": result.loss,
-                "train/grad_norm": result.grad_norm,
+                "train/grad_norm": result.update.grad_norm,
                 "train/lr": result.lr,
                 "speed/step_s": step_s,
                 "speed/samples_per_s": rate,
@@ -112,7 +120,7 @@ class Progress:
             if is_text:
                 tokens_per_s = rate * training.source.tokens_per_sample
                 shown_rate = f"{tokens_per_s:,.0f} tok/s"
-                score = score_text("bits_per_byte", as_score("bits_per_byte", result.loss, 0.0))
+                score = score_text(kind, as_score(kind, result.loss, 0.0))
                 numbers["speed/tokens_per_s"] = tokens_per_s
             if mfu is not None:
                 shown_rate += f"  mfu {100 * mfu:.1f} %"
@@ -149,7 +157,7 @@ class Progress:
             {
                 "val_loss": result.loss,
                 "val_loss_hex": result.loss.hex(),
-                f"val_{kind}": result.score,
+                **({} if kind == "loss" else {f"val_{kind}": result.score}),
                 "val_samples": result.num_samples,
                 "val_s": round(result.seconds, 6),
             },
@@ -158,7 +166,8 @@ class Progress:
         if self._training.group.is_first:
             self._trackers.log(done, {"val/loss": result.loss, f"val/{kind}": result.score})
             print(
-                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}  {self.last_score}",
+                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}"
+                + ("" if kind == "loss" else f"  {self.last_score}"),
                 flush=True,
             )
 
@@ -196,6 +205,11 @@ class Progress:
                 "time": round(time.time(), 3),
             }
         )
+
+
+def finite(value: float) -> float | None:
+    """JSON has no word for the others."""
+    return value if math.isfinite(value) else None
 
 
 def open_file(training: Training, config: MetricsConfig) -> MetricsFile:

@@ -5,7 +5,7 @@
 Two ranks on this machine's CPUs, one thread each, one process group. Each way of training has its own copy of one
 model, AdamW, clipping and batches of the same data; a block is `--steps` steps of one way, a round is a block of each,
 in an order that changes. Figures are of a rank and step: CPU (user + system of the whole process, threads and all)
-and wall; ratios are paired inside a round, as the median over the rounds with its 95 % bounds (bootstrap, 10,000 resamples).
+and wall; ratios are paired inside a round: the median over the rounds, with its 95 % bounds (10,000 resamples).
 
     bare        DistributedDataParallel and a loop by hand (ways.py)
     one rank    the same without DDP, on rank 0 alone while the other waits: what a second rank brings (T3)

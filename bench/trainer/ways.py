@@ -33,7 +33,7 @@ from jobc.trainer.models.build import build_model  # noqa: E402
 from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
 from jobc.trainer.profiling import Profiling  # noqa: E402
 from jobc.trainer.progress import Progress  # noqa: E402
-from jobc.trainer.signals import StopSignals  # noqa: E402
+from jobc.trainer.step import Wishes  # noqa: E402
 from jobc.trainer.training import Training, build  # noqa: E402
 from jobc.trainer.watch import Watch  # noqa: E402
 
@@ -98,14 +98,13 @@ def jobc(training: Training) -> Iterator[None]:
     names = [f"rank {rank}" for rank in range(group.world_size)]
     progress = Progress(training, names)
     profiling = Profiling(training.config.profile, group.rank, training.run_dir)
-    signals = StopSignals()
     timeout_s = training.config.process_group.step_timeout_s
     with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
         step = 0
         while True:
             training.phases.enter("start")  # the other ways have their turn
             yield
-            watched_step(training, step, signals, progress, profiling)
+            watched_step(training, step, Wishes(stop=False, save=False), progress, profiling)
             step += 1
 
 
