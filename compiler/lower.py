@@ -45,7 +45,7 @@ Leaf = Callable[[JobSpec], Any]
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 _TRAIN_SECTIONS = (
-    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "parallel",
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
     "process_group",
 )  # fmt: skip
 _NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code

@@ -26,6 +26,7 @@ from ..trainer.config import (
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    ProfileConfig,
     RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
@@ -377,6 +378,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
+    profile: ProfileConfig
     parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec

@@ -85,6 +85,13 @@ export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
 
+# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
+# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000} # so many (TORCH_NCCL_TRACE_BUFFER_SIZE before)
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's own default: after the dump the process ends
+
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"

@@ -88,9 +88,6 @@ export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
 export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradient; DETAIL crashes torch 2.13
-export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1} # when one hangs: the last collectives of each rank,
-export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000} # so many (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE),
-export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # into a file of each rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
