@@ -105,7 +105,7 @@ class Progress:
             data = [row[0] / self._seconds for row in ranks]
             memory_gib = max(row[3] for row in ranks)
             kind = training.source.score
-            is_text = kind != "accuracy"
+            is_text = kind.startswith("bits_per_")
             numbers = {
                 "train/loss": result.loss,
                 "train/grad_norm": result.update.grad_norm,
