@@ -28,6 +28,7 @@ PACKAGES = {
     "pdsh": "pdsh",
     "clush": "clustershell",
     "rsync": "rsync",
+    "mpirun": "openmpi-bin",
     "ip": "iproute2",
     "docker": "docker.io",
     "dockerd": "docker.io",
