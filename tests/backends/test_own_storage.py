@@ -248,7 +248,7 @@ def test_one_mpirun_spans_hosts_that_share_nothing(rack: Cluster) -> None:
     job = make(rack, "mpi", "ssh", "nodes=3", "procs=2", "launcher=mpirun", *AS_ROOT, command=("bash", "-c", say))
     code, said = job("submit.sh")
     assert code == 0, said
-    ends = [rack.login.outside(job.run / "logs" / f"rank_{rank:02}.log").read_text() for rank in range(6)]
+    ends = [job.read(rack.nodes[rank // 2], f"logs/rank_{rank:02}.log") for rank in range(6)]
     assert [end.splitlines()[-1] for end in ends] == [f"rank {r} of 6 is {r} on node{r // 2 + 1}" for r in range(6)]
 
 

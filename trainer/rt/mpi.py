@@ -49,7 +49,9 @@ def main(argv: list[str]) -> int:
         return hand_on(rest[0], shlex.split(" ".join(rest[1:])))
     if role == "--node":
         return become_daemon(float(rest[0]))
-    become_rank(rest[1:])
+    if role == "--rank":
+        become_rank(rest[1:])
+    raise ValueError(role)
 
 
 def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
