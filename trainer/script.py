@@ -61,7 +61,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """With 65, 69, 71 or 75 where the cause is known, else 1 and the traceback; no teardown, which waits for the dead."""
+    """With 65, 69, 71 or 75 where the cause is known, else 1 and the traceback; no teardown, which could hang."""
     leave(error.with_traceback(trace))
 
 
