@@ -30,6 +30,11 @@ TEMPLATES = {
     for path in (REPO / folder).glob("*.sh.j2")
 }
 PROGRAM = Path(__file__).with_name("program.py")
+MPIRUN = pytest.param(
+    "mpirun",
+    marks=[pytest.mark.engine, pytest.mark.skipif(shutil.which("mpirun") is None, reason="not installed: mpirun")],
+)
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # whom mpirun refuses otherwise
 TIMEOUT_S = 90  # a start of torchrun on a busy machine takes 20 s, and a kill after the grace 10 more
 
 JINJA = jinja2.Environment(

@@ -188,3 +188,14 @@ need_launch_module() {
   [[ -f $torch/distributed/launch.py ]] ||
     lacking "the torch in $torch has no torch.distributed.launch any more" 'launcher=torchrun, and the program reads LOCAL_RANK from its environment'
 }
+
+# need_mpirun: that of Open MPI 4, which mpi.py knows; and root may use it only by the variables that it asks for.
+need_mpirun() {
+  local said
+  said=$(mpirun --version 2>/dev/null | head -n 1) || true
+  if [[ $said != *'(Open MPI) 4.'* ]]; then
+    lacking "no mpirun of Open MPI 4 on $(uname -n)${said:+: $said}" 'apt-get install openmpi-bin, or python.modules=[openmpi/4.1]; or launcher=torchrun'
+  elif ((EUID == 0)) && [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || -z ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} ]]; then
+    lacking 'mpirun refuses to run as root' 'another user; or, at your own risk, env.OMPI_ALLOW_RUN_AS_ROOT=1 env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1'
+  fi
+}
