@@ -157,6 +157,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     diagnostics = [*notes, *_stop_on(_placed(found, origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
+    missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
     place = f"{plan.run.folder}/{backend.name}"

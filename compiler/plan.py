@@ -74,7 +74,7 @@ class Resources:
     cpus: int | None = _wish()
     mem_bytes: int | None = _wish()
     shm_bytes: int | None = _must()
-    hosts: tuple[str, ...] = _must(())
+    hosts: tuple[str, ...] = _wish(())
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else "here.sh.j2")
+        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE)
 
 
 BACKEND = AccelerateBackend()
