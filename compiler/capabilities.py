@@ -78,7 +78,7 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
 def said_left_out(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[LeftOut]:
-    """The wishes that a backend's own check() leaves out with a note, because it depends on more than `honours` knows."""
+    """The wishes that a backend's own check() leaves out with a note: it knows more than `honours` can say."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
     wishes = [(demand, key) for demand in demands(plan) if not demand.must for key in table.get(demand.key, ())]
     return [LeftOut(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted]

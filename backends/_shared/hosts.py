@@ -95,7 +95,7 @@ def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:
-    """Of this machine, one for each node; here.sh.j2 tells the node from it. All of 127.0.0.0/8 is loopback (RFC 1122)."""
+    """Of this machine, one for each node, by which here.sh.j2 knows it: all of 127.0.0.0/8 is loopback (RFC 1122)."""
     return tuple(f"127.0.{i // 250}.{i % 250 + 1}" for i in range(nodes))
 
 

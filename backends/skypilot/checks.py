@@ -197,7 +197,8 @@ def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         wishes["queue.name"] = plan.queue.name
     for key, value in wishes.items():
         if value and (not heard or key == "queue.name"):
-            because = f"infra {options.infra or cloud(plan, options) or 'any'} has no word for it; the job is the same without"
+            where = options.infra or cloud(plan, options) or "any"
+            because = f"infra {where} has no word for it; the job is the same without"
             hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)
     if heard and plan.queue.qos and options.qos is not None and plan.queue.qos not in options.qos:

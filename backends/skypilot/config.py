@@ -1,7 +1,7 @@
 """`config:` of a task: what SkyPilot's own keys of a task cannot say, in the words of the infrastructure.
 
-Out    the keys of ~/.sky/config.yaml that hold for this task: sbatch options and the queue of Kueue; mounts of the nodes'
-       folders and the size of /dev/shm in its pods and containers; and `backend.config` on top
+Out    the keys of ~/.sky/config.yaml that hold for this task: sbatch options, the queue of Kueue, folders of the nodes
+       and the size of /dev/shm in its pods and containers; and `backend.config` on top
 Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
        sky/utils/config_utils.py, which merges volumes by name, mounts by path and a container without a name into its
        own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py

@@ -132,8 +132,10 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
 
 
 def infra(v: Any) -> str | None:
-    """With the partition that `queue.name` names, where Slurm has such; Kubernetes where folders of nodes are mounted."""
-    asked, queue = v.options.infra or ("k8s" if needs_pods(v.plan, v.options) else None), v.plan.queue.name
+    """With the partition of `queue.name`, where Slurm has such; Kubernetes where folders of nodes are mounted."""
+    if needs_pods(v.plan, v.options):
+        return "k8s"
+    asked, queue = v.options.infra, v.plan.queue.name
     is_whole = asked is None or v.options.cloud != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 

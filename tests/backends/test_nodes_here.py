@@ -1,4 +1,4 @@
-"""Backend local with several nodes on this machine: the same training, GPUs of their own, and of the type that is asked."""
+"""Backend local with several nodes on this machine: the same training, GPUs of their own, of the type that is asked."""
 
 from __future__ import annotations
 
