@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from . import capabilities, check, directory, neutral, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -148,6 +148,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     found = [
         *check.check_training(plan, partial(blamed, composed, values)),
         *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
+        *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..trainer.config import (
     CheckpointConfig,
@@ -44,6 +44,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
+    "accelerate.extra", "accelerate.deepspeed_extra",
 )  # fmt: skip
 IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
 
@@ -301,6 +302,14 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
 
@@ -344,4 +353,5 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    accelerate: AccelerateSpec
     site: SiteSpec

@@ -75,6 +75,7 @@ FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  
 def digest(plan: LaunchPlan) -> str:
     """Tells an artifact from one that an earlier launch left on the nodes: SkyPilot removes nothing there."""
     what = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
+    what += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 

@@ -179,7 +179,7 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make, flavo
 
     often = make(f"backend.flavor={flavor}", "name=often", "lifecycle.max_requeues=1", program="69 60 0 1 2 3")
     code, said = often("submit.sh", "--wait")
-    assert code == 69, said
+    assert code in (69, 75), said  # 75: of the peer, which ended first, and whose end took the other pod away
     assert ended(often) == ("ReachedMaxRestarts", 1)
 
 
