@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..trainer.config import (
     CheckpointConfig,
@@ -51,7 +51,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
-    "estimate.prices",
+    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 IDENTITY = (
@@ -314,6 +314,14 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class EstimateSpec:
     """What `jobc plan` reckons with beside the job itself; no file of a job depends on it. null = not known.
 
@@ -391,6 +399,7 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    accelerate: AccelerateSpec
     site: SiteSpec
     estimate: EstimateSpec
 

@@ -183,7 +183,6 @@ HINTS_THAT_COMPILE = [
     ["container=docker"],
     ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
     ["env=venv", "python.path=null"],
-    ["nodes=2"],
     ["launcher=srun"],
     ["hosts=a,a"],
     ["hosts=me@a,b,A"],

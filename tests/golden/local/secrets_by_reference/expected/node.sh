@@ -111,6 +111,7 @@ cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -121,6 +122,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"

@@ -1,6 +1,7 @@
 """What accelerate and DeepSpeed take without a word though it is wrong: diagnostics JC4600 and JC4602 to JC4604.
 
-In   the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra)
+In   the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra):
+     `accelerate.extra` of any job, and `backend.extra` of backend accelerate
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from ...compiler.accelerate import SHARDED
-from ...compiler.diagnostics import Diagnostic, alternatives, nearest
-from ...compiler.extra import Path, leaves, refuse_extra
-from ...compiler.plan import LaunchPlan
-from .known import ACCELERATE, DEEPSPEED, Known, Value
+from .accelerate import SHARDED
+from .accelerate_known import ACCELERATE, DEEPSPEED, Known, Value
+from .diagnostics import Diagnostic, alternatives, nearest
+from .extra import Path, leaves, refuse_extra
+from .plan import LaunchPlan
 
 Tree = Mapping[str, Any]
 Protected = Mapping[Path, str]
@@ -87,35 +88,44 @@ OF_HSDP: Protected = {
 FSDP_1 = ("sharding_strategy", "backward_prefetch", "forward_prefetch", "sync_module_states", "use_orig_params")
 
 
-def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree) -> Iterator[Diagnostic]:
-    """Every finding in both trees."""
+def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
+    """Every finding in both trees. section: of the keys, `accelerate` or `backend`"""
+    at = (section, "extra")
+    if extra and plan.launcher != "accelerate":
+        because = f"launcher={plan.launcher} reads no accelerate.yaml to merge it into"
+        yield _without_effect((*at, *next(leaves(extra))), because, "launcher=accelerate")
     ours = {
         **OF_THE_PLAN,
         **(OF_THE_TRAINER if plan.uses_trainer else {}),
         **(OF_HSDP if plan.parallel == "hsdp" else {}),
     }
-    yield from refuse_extra(extra, ours)
-    yield from _wrong(extra, ACCELERATE, ours, ("extra",))
-    yield from _misplaced(plan, extra)
+    yield from refuse_extra(extra, ours, at)
+    yield from _wrong(extra, ACCELERATE, ours, at)
+    yield from _misplaced(plan, extra, at)
+    at = (section, "deepspeed_extra")
     ours = {**OF_DEEPSPEED, **(OF_ITS_DEEPSPEED if plan.uses_trainer else {})}
-    yield from refuse_extra(deepspeed_extra, ours, "deepspeed_extra")
-    yield from _wrong(deepspeed_extra, DEEPSPEED, ours, ("deepspeed_extra",))
+    yield from refuse_extra(deepspeed_extra, ours, at)
+    yield from _wrong(deepspeed_extra, DEEPSPEED, ours, at)
     if deepspeed_extra and plan.parallel != "deepspeed":
-        key = ".".join(("backend.deepspeed_extra", *next(leaves(deepspeed_extra))))
         because = f"parallel={plan.parallel} makes no deepspeed.json to merge it into"
-        yield Diagnostic("JC4604", f"{key} has no effect", because, "parallel=deepspeed", key=key)
+        yield _without_effect((*at, *next(leaves(deepspeed_extra))), because, "parallel=deepspeed")
+
+
+def _without_effect(path: Path, because: str, hint: str) -> Diagnostic:
+    key = ".".join(path)
+    return Diagnostic("JC4604", f"{key} has no effect", because, hint, key=key)
 
 
 def _wrong(tree: Tree, known: Known, ours: Protected, at: Path) -> Iterator[Diagnostic]:
     """JC4602 an unknown key, JC4603 a value of the wrong type or out of range; what the plan says is passed over."""
     for name, value in tree.items():
         path = (*at, name)
-        key = ".".join(("backend", *path))
+        key, inside = ".".join(path), path[2:]
         rule = known.get(name)
-        if any(path[1:] == own for own in ours):
+        if any(inside == own for own in ours):
             continue
         if rule is None:
-            below = any(own[: len(path) - 1] == path[1:] for own in ours)
+            below = any(own[: len(inside)] == inside for own in ours)
             if below and isinstance(value, Mapping):
                 yield from _wrong(value, {}, ours, path)
             elif not (name.startswith("fsdp_") and name.removeprefix("fsdp_") in FSDP_1):
@@ -142,49 +152,48 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(name: str, known: Known, ours: Protected, path: Path) -> Diagnostic:
-    key = ".".join(("backend", *path))
-    inside = len(path) - 2
-    there = [*known, *(own[inside] for own in ours if own[:inside] == path[1:-1] and len(own) > inside)]
+    key, above = ".".join(path), path[2:-1]
+    there = [*known, *(own[len(above)] for own in ours if own[: len(above)] == above and len(own) > len(above))]
     close = nearest(name, there)
     hint = f"did you mean {close[0]}?" if close else f"leave it out; known here: {', '.join(sorted(set(there)))}"
-    whose = "DeepSpeed 0.19" if path[0] == "deepspeed_extra" else "accelerate 1.15"
+    whose = "DeepSpeed 0.19" if path[1] == "deepspeed_extra" else "accelerate 1.15"
     return Diagnostic("JC4602", f"unknown key {key}", f"{whose} has no such key", hint, key=key)
 
 
-def _misplaced(plan: LaunchPlan, extra: Tree) -> Iterator[Diagnostic]:
+def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
     """JC4604: a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world."""
     wanted = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
     for section, parallel in wanted.items():
         if section not in extra:
             continue
-        key = f"backend.extra.{section}"
         if plan.parallel not in parallel:
             because = f"parallel={plan.parallel}, and accelerate reads that section with {' or '.join(parallel)} alone"
-            yield Diagnostic("JC4604", f"{key} has no effect", because, f"parallel={parallel[0]}", key=key)
+            yield _without_effect((*at, section), because, f"parallel={parallel[0]}")
         elif plan.uses_trainer and parallel == SHARDED:
             because = "the trainer that comes with jobc shards its model itself"
-            yield Diagnostic("JC4604", f"{key} has no effect", because, f"leave out {key}", key=key)
+            yield _without_effect((*at, section), because, f"leave out {'.'.join((*at, section))}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if name.removeprefix("fsdp_") in FSDP_1:
-            key = f"backend.extra.fsdp_config.{name}"
+            key = ".".join((*at, "fsdp_config", name))
             because = "parallel=fsdp is version 2 of FSDP, which ignores or refuses it (accelerate#3394)"
             hint = f"leave out {key}; parallel.reshard_after_forward says what sharding_strategy said"
             yield Diagnostic("JC4604", f"{key} is a key of FSDP version 1", because, hint, key=key)
     if plan.parallel == "deepspeed" and extra.get("mixed_precision") is not None and not plan.uses_trainer:
         because = "accelerate refuses it beside a deepspeed.json, which says it"
-        key, hint = "backend.extra.mixed_precision", "loop.precision=bf16; or backend.deepspeed_extra.fp16.enabled=true"
+        key = ".".join((*at, "mixed_precision"))
+        hint = f"loop.precision=bf16; or {at[0]}.deepspeed_extra.fp16.enabled=true"
         yield Diagnostic("JC4604", f"{key} is said twice", because, hint, key=key)
-    yield from _mesh(plan, extra.get("parallelism_config"))
+    yield from _mesh(plan, extra.get("parallelism_config"), at)
 
 
-def _mesh(plan: LaunchPlan, sizes: Any) -> Iterator[Diagnostic]:
+def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
         return
     found = {name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0}
     world, product = plan.topology.world_size, prod(found.values())
     if found and product != world:
-        key = f"backend.extra.parallelism_config.{next(iter(found))}"
+        key = ".".join((*at, "parallelism_config", next(iter(found))))
         rest = product // next(iter(found.values()))
         fitting = [f"{key}={world // rest}"] if world % rest == 0 else [f"leave out {key}"]
         title = f"the sizes of parallelism_config multiply to {product}, and there are {world} ranks"
