@@ -253,10 +253,11 @@ class Spoke(Links):
         self._head = head
         self._token = ""
         self._head_has_ended = False
+        self._has_told = False  # all, and has ended the connection after it: node 0 closes when it has read that
         self._next_try, self._pause_s = 0.0, TICK_S
 
     def _connect(self) -> None:
-        is_done = self._head_has_ended or (self._ending.is_set() and not self._marks)
+        is_done = self._head_has_ended or self._has_told or (self._ending.is_set() and not self._marks)
         if self._links or is_done or time.monotonic() < self._next_try:
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
@@ -286,12 +287,13 @@ class Spoke(Links):
         self._head_has_ended = True
 
     def _may_leave(self, deadline: float) -> bool:
-        told = any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
+        told = self._has_told or any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
         if self._marks and not (told or self._head_has_ended) and time.monotonic() < deadline + JOIN_S:
             return False
         self._next_beat = float("inf")
         for link in self._links:
             with contextlib.suppress(OSError):
                 if link.flush():
-                    link.connection.shutdown(socket.SHUT_WR)  # node 0 closes when it has read everything
+                    link.connection.shutdown(socket.SHUT_WR)
+                    self._has_told = link.node == 0
         return not self._links or time.monotonic() > deadline
