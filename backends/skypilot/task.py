@@ -206,6 +206,12 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
     return {key: value for key, value in asked.items() if value}
 
 
+def run_root(plan: Any) -> str:
+    """The folder of all runs, as a node sees it."""
+    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return found
+
+
 def setup(v: Any) -> str | None:
     """SkyPilot runs it with every launch; the mark makes it once for each node and each text."""
     lines = v.options.setup
