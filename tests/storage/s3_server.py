@@ -1,7 +1,7 @@
 """A real S3 server for the tests: moto's, in a process of its own, which checks who asks and every signature.
 
 with S3Server() as server:
-    server.endpoint, server.environment, server.overrides, server.keys()
+    server.endpoint, server.environment, server.overrides, server.listed()
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class S3Server:
         """Of a job that keeps its runs there."""
         return ("storage.run=object", f"storage.root=s3://{NAME}/some/runs", f"storage.endpoint={self.endpoint}")
 
-    def keys(self) -> list[str]:
-        """Of all objects below the root."""
+    def listed(self) -> list[str]:
+        """The keys of all objects below the root."""
         return self._prepared("list", NAME, "some/runs/", self.key, self.secret)
 
     def bucket(self, prefix: str = "some/runs", **changed: str) -> Bucket:
