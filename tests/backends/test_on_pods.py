@@ -331,7 +331,7 @@ def bucket(runner: PodRunner, cluster: Cluster) -> Iterator[S3Server]:
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_a_run_in_a_bucket_is_killed_resumed_and_ends_with_the_same_weights(make, bucket, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    train = ("task=digits", "loop.epochs=null", "loop.steps=2500", "checkpoint.every_steps=250", "threads=1")
+    train = ("task=digits", "loop.epochs=null", "loop.steps=1500", "checkpoint.every_steps=150", "threads=1")
     keys = [f"secrets.{name}=k8s:store/{name}" for name in bucket.environment]
     job = make(*bucket.overrides, *keys, *train, "code=image", "procs=1", f"storage.scratch={tmp_path}/scratch")
     assert job("submit.sh", "--run-id", "first")[0] == 0
