@@ -11,7 +11,7 @@ from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
-from .lower import inventory, procs, thaw, world_size
+from .lower import brings_code, inventory, procs, thaw, world_size
 from .parallel_rules import PARALLEL_RULES
 from .plan import LaunchPlan
 from .private import PRIVATE_RULES
@@ -157,7 +157,7 @@ def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def code_of_a_commit(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4514"""
-    if spec.code.kind != "git" or spec.command is None:
+    if spec.code.kind != "git" or not brings_code(spec):
         return
     for key, value, form, example in (
         ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
@@ -228,7 +228,7 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def runs_in_a_bucket(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2080 a root that is no bucket, or a bucket that is not asked for; JC2081 an endpoint that is none, or of nothing."""
+    """JC2080 a root that is no bucket, or should not be one; JC2081 an endpoint that is none, or of nothing."""
     root, is_object = spec.storage.root, spec.storage.run == "object"
     if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
         because = "a bucket's name is 3 to 63 of a-z, 0-9, dash and dot, and the runs lie below a prefix in it"
@@ -297,7 +297,7 @@ def _mended(train: Any, key: str) -> str:
     """`key=value` with the nearest number, or list of two, of which the trainer refuses less; "" when none is near."""
     tree = thaw(train)
     section, _, name = key.partition(".")
-    value = tree.get(section, {}).get(name)
+    value = (tree.get(section) or {}).get(name)
     near: list[Any] = [0.1, 1, 0.0]
     if isinstance(value, list):
         near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]

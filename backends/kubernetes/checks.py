@@ -70,7 +70,7 @@ def names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4502: runs lie on a volume that all pods see, or in a bucket; JC4520 no restart in place without such a volume."""
+    """JC4502: runs lie on a volume that all pods see, or in a bucket; JC4520: then there is no restart in place."""
     root = plan.run.root
     if plan.run.storage == "object":
         if plan.lifecycle.max_restarts and plan.topology.nodes > 1:

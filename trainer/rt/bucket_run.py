@@ -172,8 +172,9 @@ class BucketRun:
                 return
             if self.get(STOP) is not None:
                 raise Leave(exit_codes.DONE, "the run was stopped")
-            if self.get(f"exit/{attempt}/first") is not None:
-                raise Leave(exit_codes.PEER_LOST, "another node was started again")
+            if (first := self.get(f"exit/{attempt}/first")) is not None:
+                keys = small(first)[1]
+                raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
             if said != lacking:
                 said = lacking
                 print(f"jobc: node {who.node} is there, waiting for {lacking}", flush=True)
