@@ -138,6 +138,9 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
+            endpoint=lambda s: s.storage.endpoint or "",
+            region=lambda s: s.storage.region,
+            scratch=lambda s: s.storage.scratch,
         ),
         caches=low.make(
             "caches",

@@ -210,6 +210,7 @@ class Run:
 
     root: relative = beside artifacts/; folder: the job's name, with the point of a sweep behind it
     storage: shared | node | object; keep: finished runs kept; data: JOBC_DATA_DIR
+    endpoint, region, scratch: of storage=object, whose root is s3://BUCKET/PREFIX; scratch is a folder of each node
     """
 
     root: str = _given()
@@ -217,6 +218,9 @@ class Run:
     storage: str = _must("shared")
     keep: int = _given()
     data: str | None = _given()
+    endpoint: str = _given()
+    region: str = _given()
+    scratch: str = _given()
 
 
 @dataclass(frozen=True)

@@ -245,13 +245,17 @@ class StorageSpec:
     """Where runs and data lie.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
-    root: folder of all runs; relative = beside the folder `artifacts/`
+    root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
     data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
+    endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
     """
 
     run: Literal["shared", "node", "object"]
     root: Path
     data: Path | None
+    endpoint: str | None
+    region: str
+    scratch: Path
 
 
 @dataclass(frozen=True)

@@ -332,7 +332,13 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
     ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot brings it to each",
     ("node", "image"): "it is in the image",
     ("node", "git"): "each node gets the commit from SkyPilot",
+    ("object", "snapshot"): "SkyPilot sends the copy to each node",
+    ("object", "shared"): "`node.sh` goes to `code.root`, which every node must have at that path",
+    ("object", "none"): "nothing is brought, the command is found on the node",
+    ("object", "image"): "it is in the image",
+    ("object", "git"): "each pod checks the commit out; SkyPilot brings it to each node",
 }
+BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
 
 
 def placement_page() -> str:
@@ -341,7 +347,10 @@ def placement_page() -> str:
     storages = choices(hints(StorageSpec)["run"])
     places = []
     for storage, code in itertools.product(storages, codes):
-        taken = [fate(name, f"code={code}", *CODE.get(code, ()), f"storage.run={storage}") for name in names]
+        taken = [
+            fate(name, f"code={code}", *CODE.get(code, ()), f"storage.run={storage}", *BUCKET.get(storage, ()))
+            for name in names
+        ]
         places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
     pythons = []
     for kind in choices(hints(PythonSpec)["kind"]):

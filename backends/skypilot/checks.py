@@ -104,7 +104,7 @@ def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4706 a run that the nodes do not share; JC4707 one that ends with its machines."""
-    root, shared = plan.run.root, plan.run.storage == "shared"
+    root, shared, own_disks = plan.run.root, plan.run.storage == "shared", plan.run.storage == "node"
     lasting = [m for m in plan.mounts if m.kind in ("volume", "host") and not m.read_only and _below(root, m.target)]
     own = options.cloud == "slurm" and root.startswith("/")  # a file system of the site
     if shared and (plan.topology.nodes > 1 or options.managed) and not (lasting or own):
@@ -118,9 +118,9 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
             hint += "" if options.managed else ", or storage.run=node"
         yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
-    if not shared and options.managed:
+    if own_disks and options.managed:
         because = "a managed job goes on elsewhere, on new machines, where its checkpoints must be"
-        hint = "storage.run=shared storage.root=/shared/runs on a volume, or backend.managed=false"
+        hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
         yield Diagnostic("JC4707", "a managed job with runs on the nodes' own disks", because, hint, key="storage.run")
     if not shared and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "the nodes agree on a restart in a run folder that all see"

@@ -184,6 +184,12 @@ def secret_variables(plan: LaunchPlan) -> list[str]:
     return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
 
 
+def run_root(plan: Any) -> str:
+    """The folder of all runs, as a node sees it."""
+    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return found
+
+
 def setup(v: Any) -> str | None:
     """SkyPilot runs it with every launch; the mark makes it once for each node and each text."""
     lines = v.options.setup

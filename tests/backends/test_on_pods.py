@@ -5,8 +5,10 @@ The scripts call a real kubectl; submit.sh runs on this machine, which sees the 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ import pytest
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.testing import BackendSuite
 from jobc.tests.podrunner import KUBECTL, PodRunner
+from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
@@ -361,3 +364,49 @@ def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignor
     code, said = job("shell.sh", "--node", "1", *ask)
     assert code == 3 and "node 1 in /shared" in said, said
     assert job("stop.sh", "--now")[0] == 0
+
+
+@pytest.fixture
+def bucket(runner: PodRunner, cluster: Cluster) -> Iterator[S3Server]:
+    """On the login host, where the pods reach it; its keys are a Secret."""
+    login, nothing = cluster.login, subprocess.DEVNULL
+    with S3Server(
+        cluster.shape.address("login"),
+        lambda command, env: login.popen(command, env=env, stdout=nothing, stderr=nothing),
+        lambda command, env: login.run(command, env=env, check=True).stdout,
+    ) as server:
+        environment = {**os.environ, "KUBECONFIG": str(runner.kubeconfig)}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "store"}, "stringData": server.environment}
+        create = [KUBECTL, "create", "--filename=-"]
+        subprocess.run(create, input=json.dumps(secret), env=environment, check=True, capture_output=True, text=True)
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_a_run_in_a_bucket_is_killed_resumed_and_ends_with_the_same_weights(make, bucket, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    train = ("task=digits", "loop.epochs=null", "loop.steps=1500", "checkpoint.every_steps=150", "threads=1")
+    keys = [f"secrets.{name}=k8s:store/{name}" for name in bucket.environment]
+    job = make(*bucket.overrides, *keys, *train, "code=image", "procs=1", f"storage.scratch={tmp_path}/scratch")
+    assert job("submit.sh", "--run-id", "first")[0] == 0
+    wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
+    status = job("status.sh")[1]
+    assert "live" in status and '"loss"' in status, "the metrics of the pod that runs"
+    for pod in job.runner.pods("Running"):
+        process = job.runner.process(pod)
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: "failed" in job("status.sh")[1], "the end of both pods")
+    assert "final/weights.pt" not in " ".join(bucket.listed())
+    code, said = job("submit.sh", "--wait", "--replace", "--resume", "first")
+    assert code == 0, said + job("logs.sh")[1]
+    _, log = job("logs.sh", "--rank", "0")
+    assert "attempt 0, rank 0" in log, log
+    assert "brought checkpoints/step_" in job("logs.sh", "--follow", "--node", "0")[1]
+    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
+    script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
+    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
+    found = re.findall(r"sha256 (\w{64})", log)
+    assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
+    assert "first/final/weights.pt" in " ".join(bucket.listed())
+    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()

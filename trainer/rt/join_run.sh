@@ -66,7 +66,8 @@ begin_next_attempt() {
   for final in 65 71 1; do # the engine has seen a node that ended with 69 or 75 because of it, and not the one that failed
     if grep -qsx -- "$final" "$run/exit/$attempt"/{first,node_*}; then leave "$final" "attempt $attempt failed so, and another start does not help"; fi
   done
-  began=$(find "$run/starts" -mindepth 1 -maxdepth 1 -name "*.$2" | wc -l)
+  # those up to this one: another node may have begun the next already
+  began=$(find "$run/starts" -mindepth 1 -maxdepth 1 -name "*.$2" -printf '%f\n' | awk -F . -v last="$attempt" '$1 <= last' | wc -l)
   if ((began > $3)); then fail 1 "started again $3 times, the limit is $3" 'lifecycle.max_requeues'; fi
   mkdir -p -- "$run/exit/$attempt"
   printf '69\nnode=%s\nreason=node %s was started again\n' "$1" "$1" >"$first.$HOSTNAME"
