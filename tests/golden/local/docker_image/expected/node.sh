@@ -16,7 +16,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=boxed
+export JOBC_JOB_NAME=boxed
 nodes=1
 procs=2
 gpus=2
@@ -103,7 +103,6 @@ unset JOBC_INSIDE
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -113,6 +112,13 @@ export JOBC_GRACE_S=$grace_s
 export JOBC_DATA_DIR=/data
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
+
+# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
+# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000} # so many (TORCH_NCCL_TRACE_BUFFER_SIZE before)
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's own default: after the dump the process ends
 settle_in
 need_shm "$shm_bytes"
 
@@ -130,7 +136,7 @@ if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then
-  if [[ $uses_trainer == false && $code_kind != none ]]; then
+  if [[ $code_kind != @(none|lib) && $payload != smoke ]]; then
     lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
   fi
   code=${JOBC_RUN_DIR:-$here}

@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=debug
+export JOBC_JOB_NAME=debug
 nodes=1
 procs=2
 gpus=0
@@ -76,7 +76,6 @@ fi
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -90,9 +89,6 @@ export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
 export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradient; DETAIL crashes torch 2.13
-export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1} # when one hangs: the last collectives of each rank,
-export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000} # so many (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE),
-export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # into a file of each rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
@@ -108,7 +104,7 @@ if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then
-  if [[ $uses_trainer == false && $code_kind != none ]]; then
+  if [[ $code_kind != @(none|lib) && $payload != smoke ]]; then
     lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
   fi
   code=${JOBC_RUN_DIR:-$here}

@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=mine
+export JOBC_JOB_NAME=mine
 nodes=1
 procs=1
 gpus=0
@@ -76,7 +76,6 @@ fi
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -102,7 +101,7 @@ if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then
-  if [[ $uses_trainer == false && $code_kind != none ]]; then
+  if [[ $code_kind != @(none|lib) && $payload != smoke ]]; then
     lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
   fi
   code=${JOBC_RUN_DIR:-$here}
