@@ -50,6 +50,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
+    "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 IDENTITY = (
@@ -312,6 +313,36 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class EstimateSpec:
+    """What `jobc plan` reckons with beside the job itself; no file of a job depends on it. null = not known.
+
+    samples:           training samples of an epoch
+    parameters:        numbers that a model of your own learns
+    largest_unit:      of these, in the largest module that is gathered at once; null = all
+    tokens_per_sample: null = as the built-in model reads them
+    step_s:            seconds of one optimizer step, the same at every size
+    run:               run folder whose metrics say how long a step takes
+    gpu_mem:           memory of one GPU
+    write_rate:        bytes that a checkpoint writes in one second
+    prices:            of one GPU hour, by gpu_type; `any` for others
+    mtbf:              mean time between two failures of one node
+    restart:           from a failure to the next new step
+    """
+
+    samples: Count | None
+    parameters: float | None
+    largest_unit: Count | None
+    tokens_per_sample: Count | None
+    step_s: float | None
+    run: Path | None
+    gpu_mem: Bytes | None
+    write_rate: Bytes | None
+    prices: Mapping[str, float]
+    mtbf: TimeLimit | None
+    restart: Duration | None
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
 
@@ -359,6 +390,7 @@ class JobSpec:
     storage: StorageSpec
     caches: CachesSpec
     site: SiteSpec
+    estimate: EstimateSpec
 
 
 def open_keys(words: Iterable[str]) -> tuple[str, ...]:

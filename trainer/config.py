@@ -205,12 +205,18 @@ class ValidationConfig:
 class CheckpointConfig:
     """When to save; always done after the last step and when stopped.
 
-    every_steps  optimizer steps between two saves
-    keep         newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays as well
+    every_steps       optimizer steps between two saves
+    keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
+    keep_every_steps  those of steps that are multiples of this stay for ever; null = none
+    background        copy the state and go on training while rank 0 writes it; false = all ranks wait
+    max_failures      saves in a row that may fail before the run ends
     """
 
     every_steps: int
     keep: int
+    keep_every_steps: int | None
+    background: bool
+    max_failures: int
 
 
 @dataclass(frozen=True)

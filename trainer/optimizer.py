@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from .config import SCHEDULE_KEYS, OptimConfig, ScheduleConfig, TrainConfig
+from .config import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
 from .errors import BrokenInput
 from .instantiate import instantiate
 from .loss_scale import LossScale
@@ -32,18 +32,18 @@ class Update:
 class Stepper:
     """The optimizer of one model whose gradients are there, whole or as DTensors.
 
-    whole: makes a norm that is spread over ranks the number that it is
+    precision: of loop; whole: makes a norm that is spread over ranks the number that it is
     """
 
     def __init__(
         self,
         model: nn.Module,
         optimizer: Optimizer,
-        config: TrainConfig,
+        precision: str,
         whole: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
         self.optimizer = optimizer
-        self.scale = LossScale(config.loop.precision == "fp16")
+        self.scale = LossScale(precision == "fp16")
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._whole = whole
 
@@ -51,11 +51,12 @@ class Stepper:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def rescale(self, factor: float) -> None:
-        torch._foreach_mul_([p.grad for p in self._parameters if p.grad is not None], factor)
+        """Multiply all gradients."""
+        torch._foreach_mul_(self._gradients(), factor)
 
     def update(self, lr: float, clip_norm: float | None) -> Update:
         """The norm is read before anything is updated: the only time in a step that the device is waited for."""
-        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        gradients = self._gradients()
         if self.scale.used:
             torch._foreach_mul_(gradients, 1 / self.scale.factor)
         norm_tensor = self._whole(nn.utils.get_total_norm(gradients))
@@ -74,6 +75,9 @@ class Stepper:
         """The inverse of optimizer.state_dict() and scale.state() in one mapping."""
         self.optimizer.load_state_dict({"state": state["state"], "param_groups": state["param_groups"]})
         self.scale.load(state)
+
+    def _gradients(self) -> list[Tensor]:
+        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:

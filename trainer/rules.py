@@ -47,11 +47,11 @@ LIMITS: Mapping[str, Limit] = {
     "model.hidden": AT_LEAST_1,
     "data.max_bytes": AT_LEAST_1,
     "data.val_fraction": SHARE,
-    "loader.workers": AT_LEAST_0,
-    "loader.prefetch": AT_LEAST_1,
     "data.vocabulary": AT_LEAST_1,
     "data.samples": AT_LEAST_1,
     "data.val_samples": AT_LEAST_1,
+    "loader.workers": AT_LEAST_0,
+    "loader.prefetch": AT_LEAST_1,
     "batch.micro": AT_LEAST_1,
     "batch.accumulation": AT_LEAST_1,
     "batch.global": AT_LEAST_1,
@@ -70,6 +70,8 @@ LIMITS: Mapping[str, Limit] = {
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
+    "checkpoint.keep_every_steps": AT_LEAST_1,
+    "checkpoint.max_failures": AT_LEAST_1,
     "metrics.every_steps": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
     "parallel.shards": AT_LEAST_1,
@@ -107,6 +109,12 @@ def contradictions(config: TrainConfig) -> list[str]:
         )
     if (loop.steps is None) == (loop.epochs is None):
         problems.append("loop: set exactly one of steps and epochs, the other null")
+    saves = config.checkpoint
+    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+        problems.append(
+            f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
+            f" checkpoint.every_steps {saves.every_steps}"
+        )
     problems += list(_do_not_fit(config)) + list(_of_targets(config))
     if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")

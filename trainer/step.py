@@ -22,6 +22,7 @@ class Wishes:
 
     stop: bool
     save: bool
+    give_up: bool = False  # nothing can be saved any more
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
-    GPU has work of later passes before it is asked for a number. Where only the loss can count items, gradients are
-    of samples at first, and scaled once the items of all ranks are known.
+    GPU has work of later passes before it is asked for a number. Where only the loss can count items, gradients are of
+    samples at first, and scaled once the items of all ranks are known.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim = schedule_of(config.optim)
@@ -53,9 +54,9 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
     late = any(count is None for count in counts)
     num_local = num_samples if late else sum(count or 0 for count in counts)
-    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, late])
+    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late])
 
-    local = torch.zeros(2, dtype=torch.float64, device=group.device)  # loss, items that only the loss can count
+    local = torch.zeros(2, dtype=torch.float64, device=group.device)  # losses; items, where the loss counts them
     scale, totals = 0.0, [0.0]
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
@@ -73,15 +74,15 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     training.proof.note(micro_batches)
 
     all_losses = group.start_sum_of(local)
-    if totals[4]:
+    if totals[5]:
         parallel.rescale(totals[0] / max(all_losses()[1], 1))
     lr = lr_at(step, training.total_steps, optim)
     update = parallel.update(lr, optim.clip_norm)
-    all_loss, late_items = all_losses()
-    total_items = late_items if totals[4] else totals[0]
-    if total_items <= 0:
+    loss_of_all, late_items = all_losses()
+    num_items_of_all = late_items if totals[5] else totals[0]
+    if num_items_of_all <= 0:
         raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")
-    mean_loss = all_loss / total_items
+    mean_loss = loss_of_all / num_items_of_all
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
         raise diverged(training, step, float(local[0]))
     return StepResult(
@@ -90,7 +91,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
         lr=lr,
         update=update,
         data_s=data_s,
-        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
+        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0, give_up=totals[4] > 0),
     )
 
 

@@ -42,13 +42,14 @@ class Validator:
         training, model = self._training, self._training.parallel.evaluated
         same_buffers(model, training.group)
         copier = Copier(training.group.device)
-        sums = torch.zeros(3, dtype=torch.float64)  # loss, score, items
+        device = training.group.device
+        sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
         model.eval()
         with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
             for fed, counts in zip(self._batches, self._counts, strict=True):
                 found = model(copier.finish(fed.batch), measure=True)
                 if counts:
-                    sums += torch.tensor([float(value) for value in found], dtype=torch.float64)
+                    sums += torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device) for each in found])
         model.train()
         loss, score, items = training.group.start_sum(sums.tolist())()
         items = max(items, 1)
@@ -64,8 +65,8 @@ def same_buffers(model: nn.Module, group: Group) -> None:
 
 
 def as_score(kind: str, loss: float, mean: float) -> float:
-    """What people read: a loss in nats as bits, the loss itself, or the mean of a score."""
-    if kind.startswith("bits_per_"):
+    """What people read: a loss in nats per byte or token as bits, the loss itself, or the mean of a score."""
+    if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobc.trainer.rt.link import proof
-from jobc.trainer.rt.links import Hub, Links, Spoke
+from jobc.trainer.rt.links import DOUBT_S, HEAD_LOST_S, Hub, Links, Spoke
 from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
 
 
@@ -106,3 +106,16 @@ def test_a_node_that_falls_silent_is_missed_after_20_s_and_not_after_10(nodes: l
     assert not nodes[1].lost
     del nodes[2]._exchange
     until(lambda: not nodes[0].lost, "its return")
+
+
+@pytest.mark.slow
+def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[Links]) -> None:
+    until(lambda: 0 in nodes[1].met, "its link")
+    nodes[0]._exchange = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
+    silent = time.monotonic()
+    write_small(nodes[1].run_folder.first_failure, "69", {"node": 1, "reason": "lost a peer"})
+    time.sleep(5)
+    nodes[1].end()
+    until(lambda: not nodes[1].is_alive(), "its end")
+    assert time.monotonic() - silent < HEAD_LOST_S + DOUBT_S
+    del nodes[0]._exchange

@@ -48,7 +48,13 @@ DIGITS: dict[str, Any] = {
         "activation_checkpointing": 0,
     },
     "validation": {"every_steps": 10, "max_samples": None},
-    "checkpoint": {"every_steps": 10, "keep": 2},
+    "checkpoint": {
+        "every_steps": 10,
+        "keep": 2,
+        "keep_every_steps": None,
+        "background": True,
+        "max_failures": 2,
+    },
     "metrics": {"every_steps": 10},
     "parallel": {
         "kind": "ddp",

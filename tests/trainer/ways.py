@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from jobc.trainer import config, env
-from jobc.trainer.data.loader import Loader, training_slots
-from jobc.trainer.data.source import IGNORE, Split
+from jobc.trainer.data.source import IGNORE, Source, Split
 from jobc.trainer.distributed import Group, join
 from jobc.trainer.leave import leave
 from jobc.trainer.parallel.blocks import blocks_of
+from jobc.trainer.recipe import Recipe
 from jobc.trainer.step import Wishes, train_step
 from jobc.trainer.training import Training, build
 
@@ -70,12 +70,16 @@ class Uneven:
         return tokens_BT, targets_BT.masked_fill(ignored_BT, IGNORE)
 
 
+class UnevenRecipe(Recipe):
+    """The trainer's own, over samples that differ in how many targets count."""
+
+    def build_data(self) -> Source:
+        source = super().build_data()
+        return dataclasses.replace(source, train=Uneven(source.train))
+
+
 def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
-    made = build(config.parse(tree), values, group)
-    slots = training_slots(made.order, group.rank, group.world_size, made.config.batch.micro, 0)
-    uneven = Uneven(made.source.train)
-    loader = Loader(uneven, slots, made.config.batch.accumulation, made.config.loader, group.device)
-    return dataclasses.replace(made, loader=loader)
+    return build(config.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
 
 
 def steps(training: Training) -> list[list[float]]:
@@ -88,9 +92,9 @@ def overflow(training: Training) -> dict[str, Any]:
     group, parallel, said = training.group, training.parallel, []
     before = {name: value.clone() for name, value in parallel.weights().items()}
     for factor in (float("inf") if group.rank == group.world_size - 1 else 1.0, 1e-3):
-        batch = training.loader.take()[0].batch
         with parallel.passes(True):
-            parallel.backward(parallel.module(batch)[0] * factor, True)
+            loss, _ = parallel.module(training.loader.take()[0].batch)
+            parallel.backward(loss * factor, True)
         update = parallel.update(1e-3, 1.0)
         same = all(torch.equal(value, before[name]) for name, value in parallel.weights().items())
         told = torch.tensor([float(update.skipped), update.loss_scale, float(same)], dtype=torch.float64)

@@ -33,7 +33,7 @@ class Source:
     num_inputs         features of one input (digits); for tokens the vocabulary size; 0 where a user knows it
     num_classes        targets are 0 .. num_classes - 1; 0 where a user knows it
     tokens_per_sample  1 where a sample has one target
-    score              what people read: bits_per_byte, bits_per_token, accuracy, loss, or a word of the user's recipe
+    score              the number that people read: bits_per_byte, bits_per_token, accuracy, loss, or a word of a recipe
     summary            e.g. "574 files, 8,000,112 bytes"
     digest             sha256 over everything in both splits, hex
     """
@@ -55,20 +55,18 @@ def open_source(config: TrainConfig) -> Source:
 
     if isinstance(config.data, Target):
         return mapped.open_source(config)
+    if isinstance(config.data, DigitsConfig):
+        return digits.open_source(config.data)
     if isinstance(config.data, RandomTokensConfig):
         return random_tokens.open_source(config.data, config.seed, context=_context(config))
-    if isinstance(config.data, StdlibBytesConfig):
-        return stdlib_bytes.open_source(config.data, context=_context(config))
-    assert isinstance(config.data, DigitsConfig)
-    return digits.open_source(config.data)
+    assert isinstance(config.data, StdlibBytesConfig)
+    return stdlib_bytes.open_source(config.data, context=_context(config))
 
 
 def _context(config: TrainConfig) -> int:
-    """Bytes of one sample: as the model takes them. rules.contradictions saw to it that it says so."""
+    """Tokens of one sample: as the model takes them. rules.contradictions saw to it that it says so."""
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):
-        raise BrokenInput(
-            "model.context: missing; data.kind stdlib_bytes or random_tokens takes from it the length of a sample"
-        )
+        raise BrokenInput("model.context: missing; the data take from it the tokens of one sample")
     return context

@@ -38,7 +38,7 @@ class Ddp:
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.stepper = Stepper(model, recipe.build_optimizer(model), config)
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)

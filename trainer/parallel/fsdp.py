@@ -57,7 +57,7 @@ class Fsdp:
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = Stepper(model, recipe.build_optimizer(model), config, whole)
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)

@@ -82,7 +82,7 @@ wait_for_nodes() {
     done
     if [[ -z $lacking ]]; then return; fi
     if [[ -e $run/control/STOP ]]; then leave 0 'the run was stopped'; fi
-    if [[ -e $run/exit/$attempt/first ]]; then leave 69 'another node was started again'; fi
+    if [[ -e $run/exit/$attempt/first ]]; then leave 69 "node $(key "$run/exit/$attempt/first" node): $(key "$run/exit/$attempt/first" reason)"; fi
     if [[ $said != "$lacking" ]]; then
       said=$lacking
       echo "jobc: node $2 is there, waiting for$lacking"

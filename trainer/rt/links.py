@@ -238,9 +238,14 @@ class Hub(Links):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._marks and len(self.met) < self._nodes - 1 and time.monotonic() < deadline + JOIN_S:
+        if self._marks and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
             return False
         return not (self._heard.keys() - self.lost.keys())
+
+    def _some_are_to_come(self) -> bool:
+        """Nodes never heard, which have left no word how they ended either: one that cannot start leaves it at once."""
+        others = range(1, self._nodes)
+        return any(node not in self.met and not self.run_folder.node_exit(node).exists() for node in others)
 
 
 class Spoke(Links):
@@ -287,7 +292,8 @@ class Spoke(Links):
 
     def _may_leave(self, deadline: float) -> bool:
         told = any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
-        if self._marks and not (told or self._head_has_ended) and time.monotonic() < deadline + JOIN_S:
+        nobody_waits = told or self._head_has_ended or 0 in self.lost
+        if self._marks and not nobody_waits and time.monotonic() < deadline + JOIN_S:
             return False
         self._next_beat = float("inf")
         for link in self._links:
