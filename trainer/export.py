@@ -39,6 +39,7 @@ def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, size
         "format": 1,
         "job": config.job,
         "step": step,
+        "recipe": config.recipe,
         "model": strict.plain(config.model),
         "num_inputs": sizes.num_inputs,
         "num_classes": sizes.num_classes,
@@ -59,6 +60,9 @@ def load(folder: str | Path) -> nn.Module:
     with open(folder / "weights.pt", "rb") as file:
         if sha256_of(file) != sidecar["weights_sha256"]:
             raise BrokenInput(f"{folder}/weights.pt is not the file that model.json was written for")
+    if sidecar.get("recipe") is not None:
+        hint = f"load weights.pt into what build_model() of {sidecar['recipe']} gives"
+        raise BrokenInput(f"{folder}: its model was built by a recipe, for which model.json is not enough", hint=hint)
     model, problems = strict.parse(sidecar["model"], get_type_hints(TrainConfig)["model"])
     if model is None:
         raise BrokenInput(f"{folder}/model.json: this version of the trainer has no such model", problems)

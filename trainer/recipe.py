@@ -71,7 +71,7 @@ class Recipe:
         """For held-out data: the loss, a score (see `score`) and the items, each added over a batch."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
-            return loss, 0.0, num_items
+            return loss, 0.0, self.count(batch) if num_items is None else num_items
         inputs, targets = batch
         logits = outputs(model, inputs)
         if self.items_of is cross_entropy:

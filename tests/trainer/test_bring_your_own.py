@@ -17,7 +17,7 @@ import torch
 
 from jobc.trainer import config as configuration
 from jobc.trainer import env as environment
-from jobc.trainer import recipe
+from jobc.trainer import export, recipe
 from jobc.trainer.checkpoint_store import newest_first
 from jobc.trainer.data import order
 from jobc.trainer.distributed import Group
@@ -195,6 +195,14 @@ def test_a_recipe_trains_measures_and_resumes(digits: Tree, tmp_path: Path, caps
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     assert losses(tmp_path / "whole")[-1] < losses(tmp_path / "whole")[0]
     assert validation(tmp_path / "whole")["val_error_of_the_mean"] != 0
+    with pytest.raises(BrokenInput, match=r"built by a recipe.*\n.*build_model\(\) of my_pkg.recipes.Denoise"):
+        export.load(tmp_path / "whole" / "final")
+
+
+def test_the_result_is_a_module_again(whole: Path) -> None:
+    net = export.load(whole / "final")
+    assert type(net).__name__ == "Net"
+    assert not net.training
 
 
 def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
