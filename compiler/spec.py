@@ -7,24 +7,30 @@ its folder brings them, below the key `backend`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ..trainer.config import (
     CheckpointConfig,
+    CrossEntropyConfig,
     DdpConfig,
     DeepspeedConfig,
     DigitsConfig,
+    FsdpConfig,
     GptConfig,
+    LoaderConfig,
     LoopConfig,
     MetricsConfig,
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
 )
+from ..trainer.target import Target
 from .values import (
     Bytes,
     Count,
@@ -46,7 +52,16 @@ OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
     "estimate.prices",
 )  # fmt: skip
-IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
+TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
+IDENTITY = (
+    "recipe",
+    "model",
+    "data",
+    "loss",
+    "seed",
+    "optim",
+    "batch",
+)  # what a run is; a change of these refuses to resume (D10)
 
 
 @dataclass(frozen=True)
@@ -64,19 +79,16 @@ class BatchSpec:
 
 
 @dataclass(frozen=True)
-class FsdpSpec:
-    """FSDP version 2 as accelerate takes it, word for word (accelerate 1.15, `fsdp_config`).
+class HsdpSpec:
+    """FSDP within a node, copies between nodes; as HsdpConfig, but for one key.
 
-    reshard_after_forward: free gathered weights after the forward pass
-    auto_wrap_policy:      which modules are sharded as one
-    transformer_layer_cls_to_wrap: their classes; min_num_params: their least parameters
-    offload_params:        to CPU memory, gradients too
-    state_dict_type:       how checkpoints are written
-    cpu_ram_efficient_loading: only rank 0 reads a pretrained model
-    activation_checkpointing:  recompute activations in the backward pass
+    shards: ranks that share one copy of the model; null = those of a node
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
     """
 
-    kind: Literal["fsdp"]
+    kind: Literal["hsdp"]
+    shards: Count | None
     reshard_after_forward: bool
     auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
     transformer_layer_cls_to_wrap: tuple[str, ...]
@@ -84,7 +96,6 @@ class FsdpSpec:
     offload_params: bool
     state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
     cpu_ram_efficient_loading: bool
-    activation_checkpointing: bool
 
 
 @dataclass(frozen=True)
@@ -355,15 +366,18 @@ class JobSpec:
     seed: CountOrZero
     keep_runs: CountOrZero
     point: Label | None
-    model: GptConfig | MlpConfig
-    data: StdlibBytesConfig | DigitsConfig
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
     batch: BatchSpec
-    optim: OptimConfig
+    optim: OptimConfig | Target
     loop: LoopConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig | FsdpSpec | DeepspeedConfig
+    parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec
     python: PythonSpec
@@ -377,3 +391,9 @@ class JobSpec:
     caches: CachesSpec
     site: SiteSpec
     estimate: EstimateSpec
+
+
+def open_keys(words: Iterable[str]) -> tuple[str, ...]:
+    """The mappings that take new keys without `+` on a command line: a section with a `_target_` does too."""
+    chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
+    return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

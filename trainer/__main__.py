@@ -43,7 +43,7 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
     """What accelerate read in its YAML: this trainer follows train.json, and one that says otherwise was edited."""
     if env.accelerate_mixed_precision is None:
         return
-    precision = "bf16" if config.loop.precision == "bf16" else "no"
+    precision = "no" if config.loop.precision == "fp32" else config.loop.precision
     found = env.accelerate_mixed_precision
     is_zero = config.parallel.kind == "deepspeed"  # whose precision is in deepspeed.json (zero.py)
     wrong = [
@@ -65,9 +65,14 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     from .loop import run
     from .training import build
 
-    zero = config.parallel.kind == "deepspeed"
-    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, zero) as group:
-        return run(build(config, env, group), signals)
+    even_alone = config.parallel.kind != "ddp"
+    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
+        signals.ends_at_once = True
+        if signals.received is not None:
+            raise StoppedEarly("asked to stop before the first step")
+        training = build(config, env, group)
+        signals.ends_at_once = False
+        return run(training, signals)
 
 
 if __name__ == "__main__":

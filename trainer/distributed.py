@@ -4,6 +4,7 @@
 process group at all and every operation is the identity.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
@@ -22,6 +23,8 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
+STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
 
 
@@ -53,6 +56,18 @@ class Group:
 
         return finish
 
+    def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
+        """The same for float64 values on the rank's device, which is not waited for before."""
+        total = values.clone()
+        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
+
+        def finish() -> list[float]:
+            if work is not None:
+                work.wait()
+            return [float(value) for value in total.tolist()]
+
+        return finish
+
     def gather(self, values: Tensor) -> list[Tensor]:
         """The CPU tensor `values` of every rank, by rank; all have one shape."""
         if self.world_size == 1:
@@ -60,6 +75,12 @@ class Group:
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
         dist.all_gather(gathered, values)
         return gathered
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""
@@ -102,10 +123,11 @@ class Group:
             dist.broadcast(piece, src=rank)
         return bytes(buffer)
 
-    def use_step_timeout(self, seconds: int) -> None:
-        """From now on a message between ranks that takes longer than this is a lost peer."""
+    def use_timeout(self, seconds: int) -> None:
+        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
         if self.world_size > 1:
-            _set_pg_timeout(timedelta(seconds=seconds))
+            for group in list(_world.pg_map):
+                _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 def choose_device(env: Env) -> torch.device:
@@ -127,7 +149,7 @@ def join(
 ) -> Iterator[Group]:
     """Meet the other ranks; leave the group at the end.
 
-    even_alone: a world of one has a process group as well, which DeepSpeed needs
+    even_alone: a world of one has a process group as well, which DeepSpeed and FSDP need
     stopped: asked while waiting; true ends the wait with StoppedEarly
     Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
     torn down: that is a collective, and with a rank missing it hangs.
@@ -149,6 +171,7 @@ def join(
     store = _open_store(env, timeout)
     try:
         store.set(f"here/{env.rank}", "1")
+        _wait_for_all(store, env, init_timeout_s, stopped)
         dist.init_process_group(
             backend=_libraries(device),
             store=store,
@@ -158,6 +181,8 @@ def join(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
+        if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
+            raise StoppedEarly("asked to stop before the ranks met") from error
         raise RendezvousFailed(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
@@ -191,6 +216,30 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
             f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
         ) from error
     return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
+
+
+def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
+    """Until every rank has come here: torch would wait as well, but deaf to signals.
+
+    Raises StoppedEarly, and RuntimeError after timeout_s.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
+    num_here = store.add("num_here", 1)
+    while num_here < env.world_size:
+        if stopped():
+            raise StoppedEarly("asked to stop before the ranks met")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{num_here} of {env.world_size} came")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        num_here = store.add("num_here", 0)
+
+
+def _comes_true(condition: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(FIRST_PAUSE_S)
+    return condition()
 
 
 def _who_is_missing(store: Store, world_size: int) -> str:

@@ -2,7 +2,7 @@
 
 import time
 
-from .console import score_text, step_line
+from .console import score_text, skipped_line, step_line
 from .metrics import MetricsFile
 from .step import StepResult
 from .training import Training
@@ -17,23 +17,31 @@ class Progress:
         self._training = training
         self._file = MetricsFile(training.run_dir, training.group.rank)
         self._seconds, self._samples, self._steps = 0.0, 0, 0  # since the last line on the console
+        self._skipped = 0  # steps that fp16 left out in this attempt
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
-        source, is_text = self._training.source, self._training.source.score == "bits_per_byte"
+        source, is_text = self._training.source, self._training.source.score != "accuracy"
         values: dict[str, object] = {
             "loss": result.loss,
             "loss_hex": result.loss.hex(),
             "lr": result.lr,
-            "grad_norm": result.grad_norm,
+            "grad_norm": result.update.grad_norm,
             "step_s": round(step_s, 6),
             "data_s": round(result.data_s, 6),
             "samples_per_s": round(result.num_samples / step_s, 1),
         }
         if is_text:
-            values["bits_per_byte"] = as_score(source.score, result.loss, 0.0)
+            values[source.score] = as_score(source.score, result.loss, 0.0)
             values["tokens_per_s"] = round(result.num_samples * source.tokens_per_sample / step_s, 1)
+        if self._training.config.loop.precision == "fp16":
+            values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
         self._write(done, values)
+        if result.update.skipped:
+            self._skipped += 1
+            if self._training.group.is_first:
+                total, scale = self._training.total_steps, result.update.loss_scale
+                print(skipped_line(done, total, self._skipped, scale), flush=True)
 
         self._seconds += step_s
         self._samples += result.num_samples
@@ -58,7 +66,7 @@ class Progress:
             {
                 "val_loss": result.loss,
                 "val_loss_hex": result.loss.hex(),
-                f"val_{kind}": result.score,
+                **({} if kind == "loss" else {f"val_{kind}": result.score}),
                 "val_samples": result.num_samples,
                 "val_s": round(result.seconds, 6),
             },
@@ -66,7 +74,8 @@ class Progress:
         self.last_score = f"val {score_text(kind, result.score)}"
         if self._training.group.is_first:
             print(
-                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}  {self.last_score}",
+                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}"
+                + ("" if kind == "loss" else f"  {self.last_score}"),
                 flush=True,
             )
 

@@ -84,7 +84,7 @@ class Runtime:
         self._env, self._signals, self._keep = env, signals, keep
         self._joined = join(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
         self.group: Group = self._joined.__enter__()
-        self.group.use_step_timeout(step_timeout_s)
+        self.group.use_timeout(step_timeout_s)
         self.rank, self.local_rank, self.world_size = env.rank, env.local_rank, env.world_size
         self.device, self.is_first = self.group.device, self.group.is_first
         self.run_dir, self.data_dir = run_dir, env.data_dir

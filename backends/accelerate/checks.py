@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from ...compiler.accelerate import SHARDED
 from ...compiler.diagnostics import Diagnostic, alternatives, nearest
 from ...compiler.extra import Path, leaves, refuse_extra
 from ...compiler.plan import LaunchPlan
@@ -34,9 +35,10 @@ OF_THE_PLAN: Protected = {
         ("fsdp_config", f"fsdp_{name}"): f"parallel.{name}"
         for name in (
             "reshard_after_forward", "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params",
-            "offload_params", "state_dict_type", "cpu_ram_efficient_loading", "activation_checkpointing",
+            "offload_params", "state_dict_type", "cpu_ram_efficient_loading",
         )
     },
+    ("fsdp_config", "fsdp_activation_checkpointing"): "loop.activation_checkpointing",
     ("deepspeed_config", "deepspeed_config_file"): "parallel",
     ("deepspeed_config", "deepspeed_multinode_launcher"): "launcher",
     ("deepspeed_config", "deepspeed_hostfile"): "hosts",
@@ -78,12 +80,20 @@ OF_ITS_DEEPSPEED: Protected = {
     ("optimizer",): "optim",
     ("scheduler",): "optim.schedule",
 }
+OF_HSDP: Protected = {
+    ("parallelism_config", "parallelism_config_dp_replicate_size"): "nodes, procs and parallel.shards",
+    ("parallelism_config", "parallelism_config_dp_shard_size"): "parallel.shards",
+}
 FSDP_1 = ("sharding_strategy", "backward_prefetch", "forward_prefetch", "sync_module_states", "use_orig_params")
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree) -> Iterator[Diagnostic]:
     """Every finding in both trees."""
-    ours = {**OF_THE_PLAN, **(OF_THE_TRAINER if plan.uses_trainer else {})}
+    ours = {
+        **OF_THE_PLAN,
+        **(OF_THE_TRAINER if plan.uses_trainer else {}),
+        **(OF_HSDP if plan.parallel == "hsdp" else {}),
+    }
     yield from refuse_extra(extra, ours)
     yield from _wrong(extra, ACCELERATE, ours, ("extra",))
     yield from _misplaced(plan, extra)
@@ -143,12 +153,17 @@ def _unknown(name: str, known: Known, ours: Protected, path: Path) -> Diagnostic
 
 def _misplaced(plan: LaunchPlan, extra: Tree) -> Iterator[Diagnostic]:
     """JC4604: a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world."""
-    wanted = {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "parallelism_config": "fsdp"}
+    wanted = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
     for section, parallel in wanted.items():
-        if section in extra and plan.parallel != parallel:
-            because = f"parallel={plan.parallel}, and accelerate reads that section with {parallel} alone"
-            key = f"backend.extra.{section}"
-            yield Diagnostic("JC4604", f"{key} has no effect", because, f"parallel={parallel}", key=key)
+        if section not in extra:
+            continue
+        key = f"backend.extra.{section}"
+        if plan.parallel not in parallel:
+            because = f"parallel={plan.parallel}, and accelerate reads that section with {' or '.join(parallel)} alone"
+            yield Diagnostic("JC4604", f"{key} has no effect", because, f"parallel={parallel[0]}", key=key)
+        elif plan.uses_trainer and parallel == SHARDED:
+            because = "the trainer that comes with jobc shards its model itself"
+            yield Diagnostic("JC4604", f"{key} has no effect", because, f"leave out {key}", key=key)
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if name.removeprefix("fsdp_") in FSDP_1:

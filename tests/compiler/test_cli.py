@@ -180,12 +180,12 @@ def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
 
 COMPLETIONS = {
     "jobc backend=l": ["backend=local"],
-    "jobc task=g": ["task=gpt_small", "task=gpt_tiny"],
+    "jobc task=g": ["task=gpt2_124m", "task=gpt_small", "task=gpt_tiny"],
     "jobc ver": ["verify "],
     "jobc nod": ["nodes="],
     "jobc optim.warm": ["optim.warmup_steps="],
-    "jobc loop.precision=": ["loop.precision=bf16", "loop.precision=fp32"],
-    "jobc loop.compile=t": ["loop.compile=true"],
+    "jobc loop.precision=": ["loop.precision=bf16", "loop.precision=fp16", "loop.precision=fp32"],
+    "jobc loop.drop_last=t": ["loop.drop_last=true"],
     "jobc --conf": ["--config-dir ", "--config-name "],
     "jobc backend.det": ["backend.detach="],
     "jobc -- tr": [],

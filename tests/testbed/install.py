@@ -29,6 +29,7 @@ PACKAGES = {
     "clush": "clustershell",
     "rsync": "rsync",
     "mpirun": "openmpi-bin",
+    "strace": "strace",
     "ip": "iproute2",
     "docker": "docker.io",
     "dockerd": "docker.io",

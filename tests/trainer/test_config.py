@@ -66,7 +66,8 @@ def test_all_mistakes_are_told_at_once(gpt: Tree) -> None:
         ("data.max_bytes", "all", "expected an integer"),
         ("model.kind", "rnn", "expected one of gpt, mlp"),
         ("model", None, "expected an object"),
-        ("loop.compile", 1, "expected true or false"),
+        ("loop.compile", True, "expected one of none, model, blocks"),
+        ("loop.drop_last", 1, "expected true or false"),
         ("schema", 2, "must be 1"),
         ("batch.global", 17, "is not micro 96 x accumulation 1 x world_size 1 = 96"),
         ("loop.epochs", 3, "set exactly one of steps and epochs"),
@@ -127,7 +128,9 @@ def test_no_field_has_a_default_and_every_field_is_explained() -> None:
 
 
 def test_every_limit_names_a_key_that_exists(gpt: Tree, digits: Tree) -> None:
-    trees = (gpt(), digits(), {"parallel": {"reduce_bucket_size": 1}})
+    shared = {"parallel": {"reduce_bucket_size": 1, "shards": 1, "min_num_params": 1}}
+    tokens = {"data": {"vocabulary": 1, "samples": 1, "val_samples": 1}}
+    trees = (gpt(), digits(), shared, tokens)
     for path in rules.LIMITS:
         first, *rest = path.replace("[", ".").replace("]", "").split(".")
         if not any(_has(tree, [first, *rest]) for tree in trees):

@@ -104,7 +104,7 @@ if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then
-  if [[ $uses_trainer == false && $code_kind != none ]]; then
+  if [[ $code_kind != @(none|lib) && $payload != smoke ]]; then
     lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
   fi
   code=${JOBC_RUN_DIR:-$here}

@@ -17,14 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import strict
-from .build_locks import extensions_folder, may_build
-from .config import DeepspeedConfig, TrainConfig
-from .deepspeed_json import disagreements, engine_config
-from .distributed import Group
-from .env import Env
-from .errors import BrokenInput
-from .optimizer import build_optimizer
+from .. import strict
+from ..build_locks import extensions_folder, may_build
+from ..config import DeepspeedConfig, TrainConfig
+from ..deepspeed_json import disagreements, engine_config
+from ..distributed import Group
+from ..env import Env
+from ..errors import BrokenInput
+from ..loss import WithLoss
+from ..optimizer import Update
+from ..recipe import Recipe
+from .blocks import prepare
+from .way import refuse_another_model
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -53,9 +57,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class Zero:
-    """One DeepSpeed engine; see parallel.Parallel for what each method is."""
+    """One DeepSpeed engine; see way.Parallel for what each method is."""
 
-    def __init__(self, model: nn.Module, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
+    ) -> None:
         told = settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
@@ -66,15 +72,20 @@ class Zero:
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        model.to(group.device)
+        prepare(model, config.loop)
         self.shapes = {name: value.shape for name, value in model.state_dict().items()}
-        optimizer = build_optimizer(model, config.optim)
+        optimizer = recipe.build_optimizer(model)
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups = optimizer.state_dict()["param_groups"]
         self.steps = 0
         with may_build(extensions_folder()):
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
-                model=model, optimizer=optimizer, config=told, dist_init_required=False
+                model=WithLoss(model, recipe, config.loop.precision),
+                optimizer=optimizer,
+                config=told,
+                dist_init_required=False,
             )
         self.module: nn.Module = self.engine
         self.evaluated: nn.Module = self.engine
@@ -91,7 +102,13 @@ class Zero:
         if not last:
             self.engine.step()  # counts the passes of a step, and updates nothing
 
-    def update(self, lr: float, clip_norm: float | None) -> float:
+    def rescale(self, factor: float) -> None:
+        raise BrokenInput(
+            "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+            hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+        )
+
+    def update(self, lr: float, clip_norm: float | None) -> Update:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
         norm = None
@@ -101,7 +118,7 @@ class Zero:
         self.steps += 1
         if norm is None:
             norm = float(self.engine.get_global_grad_norm())
-        return norm if norm >= 0 else math.nan  # -1: not finite
+        return Update(norm if norm >= 0 else math.nan)  # -1: not finite
 
     def weights(self) -> Mapping[str, Tensor]:
         with self._gathered():
@@ -125,9 +142,7 @@ class Zero:
         return {"state": state, "param_groups": groups}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        found = {name: value.shape for name, value in weights.items()}
-        if wrong := sorted(name for name in found.keys() | self.shapes if found.get(name) != self.shapes.get(name)):
-            raise RuntimeError("weights of another model:\n" + "\n".join(wrong))
+        refuse_another_model(weights, self.shapes)
         with self._gathered(modified=True):
             if self.stage < 3 or self.group.is_first:
                 self.model.load_state_dict(weights)
