@@ -256,9 +256,13 @@ class Hub(Links):
         return not (self._heard.keys() - self.lost.keys())
 
     def _some_are_to_come(self) -> bool:
-        """Nodes never heard, which have left no word how they ended either: one that cannot start leaves it at once."""
-        others = range(1, self._nodes)
-        return any(node not in self.met and not self.run_folder.node_exit(node).exists() for node in others)
+        """Nodes that were never heard and have not ended: one that could not start its supervisor has, at once."""
+        return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
+
+    def _has_ended(self, node: int) -> bool:
+        """Says its state, the last word of a supervisor too: its exit code comes earlier, when it waits to be heard."""
+        state = read_small(self.run_folder.node_state(node))
+        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
 
 class Spoke(Links):

@@ -90,6 +90,12 @@ find_network() {
   done <<<"$said"
 }
 
+# need_gpu_type TYPE: dies when the GPUs are not what the job asks for, on nodes that no engine has chosen by it.
+need_gpu_type() {
+  local said
+  said=$("$python" -I -S "$rt/gpus.py" "$1") || lacking "$said" 'other hosts, or gpu_type=null for any'
+}
+
 # use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
 # one user makes in /tmp is closed to the others. KEY is where the spec says it.
 use_cache() {

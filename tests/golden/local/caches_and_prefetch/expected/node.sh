@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=cached
+export JOBC_JOB_NAME=cached
 nodes=1
 procs=1
 gpus=0
@@ -76,7 +76,6 @@ fi
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -129,6 +128,7 @@ cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -139,6 +139,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"

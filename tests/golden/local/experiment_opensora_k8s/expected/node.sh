@@ -16,7 +16,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=opensora_k8s
+export JOBC_JOB_NAME=opensora_k8s
 nodes=1
 procs=8
 gpus=8
@@ -102,7 +102,6 @@ unset JOBC_INSIDE
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -111,6 +110,13 @@ export JOBC_LIB=$here/lib
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
+
+# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
+# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000} # so many (TORCH_NCCL_TRACE_BUFFER_SIZE before)
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's own default: after the dump the process ends
 export COLOSSALAI_DIST_TIMEOUT=1800
 export COLOSSALAI_MASTER_READY_TIMEOUT=600
 settle_in
@@ -140,6 +146,7 @@ cd -- /workspace/Open-Sora 2>/dev/null || fail 65 'no folder container.workdir i
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -150,6 +157,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"

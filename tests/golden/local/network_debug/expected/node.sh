@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=debug
+export JOBC_JOB_NAME=debug
 nodes=1
 procs=2
 gpus=0
@@ -76,7 +76,6 @@ fi
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
 export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
-export JOBC_JOB_NAME=$job_name
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -90,9 +89,6 @@ export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
 export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradient; DETAIL crashes torch 2.13
-export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1} # when one hangs: the last collectives of each rank,
-export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-2000} # so many (older torch: TORCH_NCCL_TRACE_BUFFER_SIZE),
-export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_} # into a file of each rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
@@ -117,6 +113,7 @@ cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -127,6 +124,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"
