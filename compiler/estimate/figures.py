@@ -48,7 +48,7 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, step_s: float | None) -
     given, topology = spec.estimate, plan.topology
     size = _size(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
-    needs = memory(plan.train, size, topology.world_size, topology.procs) if size else None
+    needs = memory(plan.train, size, topology.world_size) if size else None
     step_s = given.step_s if given.step_s is not None else step_s
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None

@@ -46,9 +46,10 @@ class Memory:
         return round(0.01 * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 
-def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, procs: int) -> Memory:
-    """train: train.json; procs: ranks of one node, which hsdp shards over"""
+def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory:
+    """train: train.json"""
     n, parallel = size.parameters, train["parallel"]
+    low = 4 if train["loop"]["precision"] == "fp32" else 2
     kind = parallel["kind"]
     weights = gradients = optimizer = buffers = host = 0
     if kind == "deepspeed":
@@ -65,12 +66,14 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, procs: in
         if parallel["offload_param_device"] != "none":
             host, weights = host + weights, 0
     else:
-        share = {"fsdp": world_size, "hsdp": procs}.get(kind, 1)
+        share = {"fsdp": world_size, "hsdp": parallel.get("shards", 1)}.get(kind, 1)
         weights, gradients, optimizer = FP32 * n // share, FP32 * n // share, MOMENTS * n // share
         if share > 1:  # two units are whole at a time: one is used, the next is on its way
-            buffers = 2 * FP32 * size.largest_unit
-    if train["loop"]["precision"] != "fp32":
-        buffers += 2 * n // (world_size if kind == "fsdp" else 1)  # autocast keeps its copies of a pass
+            buffers = 2 * low * size.largest_unit
+            if train["batch"]["accumulation"] > 1:  # whole gradients are added up, and shared in the last pass
+                gradients = FP32 * n
+    if low == 2 and kind not in ("fsdp", "hsdp"):
+        buffers += 2 * n // (world_size if kind == "deepspeed" and parallel["zero_stage"] == 3 else 1)  # autocast's
     activations = None
     if size.saved_per_sample is not None:
         activations = train["batch"]["micro"] * size.saved_per_sample

@@ -122,7 +122,7 @@ def test_a_fault_of_one_size_is_told_once(plan: Plan) -> None:
 
 
 def train(**parallel: Any) -> dict[str, Any]:
-    return {"parallel": parallel, "loop": {"precision": "fp32"}, "batch": {"micro": 1}}
+    return {"parallel": parallel, "loop": {"precision": "fp32"}, "batch": {"micro": 1, "accumulation": 1}}
 
 
 def zero(stage: int, offload: str = "none") -> dict[str, Any]:
@@ -139,7 +139,7 @@ SEVEN_B = ModelSize(7_000_000_000, 200_000_000, None, 1)
 
 
 def test_each_stage_divides_one_part_more() -> None:
-    stages = [memory(zero(stage), SEVEN_B, 64, 8) for stage in range(4)]
+    stages = [memory(zero(stage), SEVEN_B, 64) for stage in range(4)]
     n = SEVEN_B.parameters
     assert [stage.weights for stage in stages] == [4 * n, 4 * n, 4 * n, 4 * n // 64]
     assert [stage.gradients for stage in stages] == [4 * n, 4 * n, 4 * n // 64, 4 * n // 64]
@@ -152,13 +152,20 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
 
     n, ranks = SEVEN_B.parameters, 64
     _, theirs = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=8, cpu_offload=False)
-    ours = memory(zero(2), SEVEN_B, ranks, 8).states
+    ours = memory(zero(2), SEVEN_B, ranks).states
     assert theirs == 2 * n + 18 * n // ranks
     assert ours == 4 * n + 16 * n // ranks
 
 
+def test_fsdp_shares_over_all_ranks_and_hsdp_over_those_of_a_mesh() -> None:
+    n = SEVEN_B.parameters
+    all_of_it, of_a_node = (memory(train(kind=k, shards=8), SEVEN_B, 64) for k in ("fsdp", "hsdp"))
+    assert (all_of_it.weights, of_a_node.weights) == (4 * n // 64, 4 * n // 8)
+    assert all_of_it.buffers == 2 * 4 * SEVEN_B.largest_unit
+
+
 def test_what_is_offloaded_lies_with_the_cpu() -> None:
-    there, here = memory(zero(2), SEVEN_B, 8, 8), memory(zero(2, "cpu"), SEVEN_B, 8, 8)
+    there, here = memory(zero(2), SEVEN_B, 8), memory(zero(2, "cpu"), SEVEN_B, 8)
     assert here.optimizer == here.gradients == 0
     assert here.host == there.optimizer + there.gradients
 
