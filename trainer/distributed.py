@@ -35,7 +35,7 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
-    board   another connection to the store where the ranks met; None for a world of one, or when there is none to be had
+    board   another connection to the store where the ranks met; None for a world of one, or without a connection
     """
 
     rank: int
@@ -227,9 +227,8 @@ def _open_board(env: Env, timeout: timedelta) -> Store | None:
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
-        print(
-            f"warning: a rank that hangs will not be named: {str(error).splitlines()[0]}", file=sys.stderr, flush=True
-        )
+        why = str(error).splitlines()[0]
+        print(f"warning: a rank that hangs will not be named: {why}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
