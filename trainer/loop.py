@@ -86,7 +86,9 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
             phases.enter("save")
             progress.file.flush()  # a run that resumes from here finds the lines of all steps before
             training.parts["data"] = training.proof.state(done)
-            is_saved = saver.save(done, validation.loss if validation else None, training.parts, wait=ends)
+            # who asked for a save by a file takes its removal for the answer
+            waits = ends or result.wishes.save
+            is_saved = saver.save(done, validation.loss if validation else None, training.parts, waits)
             fulfilled(training)
             progress.after_save(time.perf_counter() - phases.since)
         if result.wishes.stop and not is_last:

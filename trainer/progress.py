@@ -56,7 +56,7 @@ class Progress:
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
         source = self._training.source
-        is_text = source.score != "accuracy"
+        is_text = source.score.startswith("bits_per_")
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
@@ -105,7 +105,7 @@ class Progress:
             data = [row[0] / self._seconds for row in ranks]
             memory_gib = max(row[3] for row in ranks)
             kind = training.source.score
-            is_text = kind != "accuracy"
+            is_text = kind.startswith("bits_per_")
             numbers = {
                 "train/loss": result.loss,
                 "train/grad_norm": result.update.grad_norm,

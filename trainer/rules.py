@@ -168,8 +168,8 @@ def _do_not_fit(config: TrainConfig) -> Iterator[str]:
         kind = getattr(model, "kind", "")
         yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
     elif isinstance(model, Target):
-        if data.kind == "stdlib_bytes" and not _is_length(model.get("context")):
-            yield "model.context: missing; data.kind stdlib_bytes takes from it the bytes of one sample"
+        if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
+            yield f"model.context: missing; data.kind {data.kind} takes from it the length of a sample"
     elif model.kind != READS[data.kind]:
         yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
 

@@ -168,7 +168,9 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     expected = made.count(batch)
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
-    if expected is not None and expected != int(num_items):
+    if expected is None and num_items is None:
+        raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
+    if expected is not None and num_items is not None and expected != int(num_items):
         raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
     parallel.warm_up(loss)
     for buffer, before in buffers:

@@ -46,6 +46,8 @@ project=$HOME/sky_workdir
 ends_with=''
 trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for status.sh
 
+trap 'ends_with=75; exit 143' TERM # until there are ranks; not 75, by which a job would recover that ends because of another node
+
 # ---- this node's attempt
 
 try "create the folder $run" mkdir -p -- "$run"
