@@ -3,6 +3,7 @@
 A crash that comes at the same step each time would otherwise be resumed and requeued for ever. Standard library only.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from . import checkpoint_store as store
@@ -34,12 +35,14 @@ def note_start(run_dir: Path, most: int | None) -> None:
 
 def note_good_end(run_dir: Path) -> None:
     """Done, or ended because somebody asked: no sign that the run gets nowhere."""
-    _file(run_dir).unlink(missing_ok=True)
+    with suppress(OSError):
+        _file(run_dir).unlink(missing_ok=True)
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
     """fruitless: starts before this one that did not come further than `step`"""
-    write_small(_file(run_dir), keys={"step": step, "fruitless": fruitless})
+    with suppress(OSError):  # a folder that can only be read: the first save says so
+        write_small(_file(run_dir), keys={"step": step, "fruitless": fruitless})
 
 
 def _file(run_dir: Path) -> Path:

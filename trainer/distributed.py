@@ -4,6 +4,7 @@
 process group at all and every operation is the identity.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -23,7 +24,7 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
-BOARD_TIMEOUT_S = 1.5  # for an answer to the watch; a frozen rank 0 gives none
+BOARD_TIMEOUT_S = 1.5  # for an answer to the watch
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
 STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
@@ -34,7 +35,7 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
-    board   another connection to the store where the ranks met; None for a world of one
+    board   another connection to the store where the ranks met; None for a world of one, or without a connection
     """
 
     rank: int
@@ -190,7 +191,7 @@ def join(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    yield Group(env.rank, env.world_size, device, _open_board(env))
+    yield Group(env.rank, env.world_size, device, _open_board(env, timeout))
     dist.destroy_process_group()
 
 
@@ -221,10 +222,15 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
     return PrefixStore(_prefix(env), store)
 
 
-def _open_board(env: Env) -> Store:
+def _open_board(env: Env, timeout: timedelta) -> Store | None:
     """A connection of its own to that store, whose operations do not wait for those of the training."""
-    timeout = timedelta(seconds=BOARD_TIMEOUT_S)
-    store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+    try:
+        store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0]
+        print(f"warning: a rank that hangs will not be named: {why}", file=sys.stderr, flush=True)
+        return None
+    store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 
 import pytest
@@ -57,6 +59,12 @@ def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.Ca
         time.sleep(0.6)  # rank 0 tells the others that it still writes
     assert capfd.readouterr().err == ""
     assert store.num_keys() == 0
+
+
+def test_a_rank_writes_its_stacks_when_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    with Watch(Phases(), 0, NAMES[:1], 100, None):
+        os.kill(os.getpid(), signal.SIGQUIT)
+    assert "in test_a_rank_writes_its_stacks_when_asked" in capfd.readouterr().err
 
 
 def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:

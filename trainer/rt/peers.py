@@ -121,7 +121,7 @@ class Peers:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
         myself = f"node {self.node} ({os.uname().nodename})"
-        if len(names) < len(self.others):
+        if not names or len(names) < len(self.others):
             return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not answer" if names else ""
         return (
             f"{myself} and {names[0]} do not reach each other" if len(names) == 1 else f"{myself} reaches no other node"

@@ -25,6 +25,7 @@ from .run_folder import RunFolder, write_small
 from .signal_queue import SignalQueue
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers send one request more than once; within this time it counts as one
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # a launcher that ends all ranks when one has failed
 DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
@@ -92,6 +93,8 @@ class Rank:
         self.forwarded[number] = now
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
+            if number in ENDING:
+                os.kill(child, signal.SIGCONT)  # a frozen rank would not hear it; Slurm sends both as well
         with contextlib.suppress(OSError):
             self._write_state()
 
