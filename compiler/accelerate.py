@@ -29,8 +29,9 @@ COMMENTS: Mapping[tuple[str | int, ...], str] = {
 ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would leave the starting to mpirun"
 }
+SHARDED = ("fsdp", "hsdp")
 # The keys of a job that these files carry to a program of the user's own.
-READ = ("parallel", "batch", "optim.clip_norm", "loop.precision")
+READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
 def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
@@ -47,18 +48,25 @@ def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> 
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.extra`, merged last."""
+    """extra: `options.extra`, merged last, over the plan's."""
     comments = COMMENTS if plan.topology.gpus or plan.topology.world_size == 1 else {**COMMENTS, **ON_CPUS}
-    return render.yaml([merge_extra(_yaml_document(plan), extra or {}, "extra")], YAML, comments)
+    document = merge_extra(_yaml_document(plan), plan.accelerate_extra, ("plan", "accelerate_extra"))
+    return render.yaml([merge_extra(document, extra or {})], YAML, comments)
 
 
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.deepspeed_extra`, merged last."""
+    """extra: `options.deepspeed_extra`, merged last, over the plan's."""
     document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
     if not plan.uses_trainer:  # as a program that uses DeepSpeed expects it: bf16 weights, and fp32 ones to update
         del document["torch_autocast"]
-        document["bf16"] = lambda v: {"enabled": True} if v.plan.train["loop"]["precision"] == "bf16" else Omit
-    return render.json(merge_extra(document, extra or {}, "deepspeed_extra"), JSON)
+        for name in ("bf16", "fp16"):
+            document[name] = _enabled_if_precision(name)
+    document = merge_extra(document, plan.deepspeed_extra, ("plan", "deepspeed_extra"))
+    return render.json(merge_extra(document, extra or {}, ("options", "deepspeed_extra")), JSON)
+
+
+def _enabled_if_precision(name: str) -> Any:
+    return lambda v: {"enabled": True} if v.plan.train["loop"]["precision"] == name else Omit
 
 
 def _of_train(leaf: Any) -> Any:
@@ -87,17 +95,36 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
     if plan.parallel == "deepspeed":  # accelerate refuses mixed_precision beside a file that says it as well
         document["deepspeed_config"] = {"deepspeed_config_file": JSON, "deepspeed_multinode_launcher": "standard"}
     else:
-        document["mixed_precision"] = lambda v: "bf16" if v.plan.train["loop"]["precision"] == "bf16" else "no"
-    if plan.parallel == "fsdp":
+        document["mixed_precision"] = _mixed_precision
+    if plan.parallel in SHARDED and not plan.uses_trainer:
         document["fsdp_config"] = _fsdp_config(plan)
+        if plan.parallel == "hsdp":
+            document["parallelism_config"] = {
+                "parallelism_config_dp_replicate_size": _replicas,
+                "parallelism_config_dp_shard_size": lambda v: v.plan.train["parallel"]["shards"],
+            }
     return document
 
 
+def _mixed_precision(views: Any) -> str:
+    precision = str(views.plan.train["loop"]["precision"])
+    return "no" if precision == "fp32" else precision
+
+
+def _replicas(views: Any) -> int:
+    return int(views.plan.topology.world_size // views.plan.train["parallel"]["shards"])
+
+
 def _distributed_type(views: Any) -> str:
-    """As accelerate calls it. One process alone is NO, which accelerate starts without torchrun."""
+    """As accelerate calls it. One process alone is NO, which accelerate starts without torchrun.
+
+    The trainer shards its model itself, and takes no more from accelerate than its processes.
+    """
     parallel = views.plan.train["parallel"]["kind"]
-    if parallel in ("fsdp", "deepspeed"):
-        return str(parallel).upper()
+    if parallel == "deepspeed":
+        return "DEEPSPEED"
+    if parallel in SHARDED and not views.plan.uses_trainer:
+        return "FSDP"
     return "MULTI_GPU" if views.plan.topology.world_size > 1 else "NO"
 
 
@@ -113,9 +140,10 @@ def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
     names = [
         name
         for name in plan.train["parallel"]
-        if name not in ("kind", "transformer_layer_cls_to_wrap", "min_num_params")
+        if name not in ("kind", "shards", "transformer_layer_cls_to_wrap", "min_num_params")
     ]
     document: dict[str, Any] = {"fsdp_version": 2, **{f"fsdp_{name}": said(name) for name in names}}
+    document["fsdp_activation_checkpointing"] = lambda v: v.plan.train["loop"]["activation_checkpointing"] > 0
     policy = plan.train["parallel"]["auto_wrap_policy"]
     if policy == "TRANSFORMER_BASED_WRAP":
         document["fsdp_transformer_layer_cls_to_wrap"] = classes

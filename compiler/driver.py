@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import __version__
-from . import capabilities, check, directory, neutral, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
-from .compose import Folder, compose, hydra_ready, read_inputs
+from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import spec_keys
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
 from .host_file import too_few_slots
@@ -32,10 +32,12 @@ from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
 from .sourcemap import SourceMap
-from .spec import OPEN_KEYS, JobSpec
+from .spec import JobSpec, open_keys
 from .text import COMMAND_LINE, Origin
-from .typed import blamed, origins, typed
+from .typed import Typed, blamed, origins, typed
 from .unread import unread
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,28 +80,51 @@ class SweepFolder:
     place: str
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What a job comes to, before any backend. origin_of: where a key was written."""
+
+    spec: JobSpec
+    plan: LaunchPlan
+    table: Mapping[str, tuple[str, ...]]
+    typed: Typed
+    composed: Composed
+    diagnostics: tuple[Diagnostic, ...]
+    origin_of: Callable[[str], Origin | None]
+
+
 def compile_job(request: Request) -> Compiled:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_ready(search_path(request)) as loader:
-        return _compile(request, read_overrides(request.words, OPEN_KEYS), loader)
+        return _compile(request, read_overrides(request.words, open_keys(request.words)), loader)
 
 
 def compile_sweep(request: Request) -> list[Compiled]:
     """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points."""
-    compiled: list[Compiled] = []
+    return _every_point(request, _compile, aside=("backend", "name"))
+
+
+def plan_sweep(request: Request) -> list[Planned]:
+    """The plan of every point, where commas make several, whether or not its backend could start it."""
+    return _every_point(request, _plan)
+
+
+def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] = ()) -> list[T]:
+    """aside: keys that the label of a point does not name. Raises with the errors of all points."""
+    made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
-        points = read_sweep(request.words, OPEN_KEYS, loader)
+        points = read_sweep(request.words, open_keys(request.words), loader)
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
-            label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in ("backend", "name"))
+            label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in aside)
             try:
-                compiled.append(_compile(request, [*point, *([set_key("point", label)] if label else [])], loader))
+                made.append(make(request, [*point, *([set_key("point", label)] if label else [])], loader))
             except CompileError as error:
                 refused += error.diagnostics
     if refused:
         raise CompileError(dict.fromkeys(refused))
-    return compiled
+    return made
 
 
 def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
@@ -129,38 +154,48 @@ def search_path(request: Request) -> list[Folder]:
     return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
 
 
-def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
+def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Planned:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     composed = compose(loader, request.config_name, overrides, known_keys)
     if "backend" not in composed.choices and request.config_name != "config":
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    chosen, backend, spec, options, values, host_files = typed(composed, request.command, dict(request.config_dirs))
+    read = typed(composed, request.command, dict(request.config_dirs))
     origin_of = origins(composed, request.command)
-    spec, own_container = capabilities.container_of_engine(spec, backend)
-    checked = [*own_container, *check.check(spec), *too_few_slots(host_files, spec.nodes, procs(spec))]
+    spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
+    checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
     if request.strict:
         checked = [replace(d, severity=Severity.ERROR) for d in checked]
     notes = _stop_on(_placed(checked, origin_of))
     plan, table = lower(spec)
+    training = check.check_training(plan, partial(blamed, composed, read.values))
+    notes += _stop_on(_placed(list(training), origin_of))
+    return Planned(spec, plan, table, read, composed, tuple(notes), origin_of)
+
+
+def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
+    planned = _plan(request, overrides, loader)
+    spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
+    chosen, backend, _, options, values, host_files = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
-        *check.check_training(plan, partial(blamed, composed, values)),
         *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
+        *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]
     with _of_plugin(chosen, "check"):
         own = list(backend.check(plan, options))
     found += [replace(d, severity=Severity.ERROR) for d in own] if request.strict else own
-    diagnostics = [*notes, *_stop_on(_placed(found, origin_of))]
+    diagnostics = [*planned.diagnostics, *_stop_on(_placed(found, planned.origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
+    missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
     place = f"{plan.run.folder}/{backend.name}"
-    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan)]
+    whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     sealed = seal(whole, place, source_map, host_files.digests)
     return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from ..trainer.config import SCHEMA
 from ..trainer.strict import plain
+from ..trainer.target import Target, names
 from .plan import (
     Caches,
     Code,
@@ -43,7 +44,11 @@ T = TypeVar("T")
 Leaf = Callable[[JobSpec], Any]
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
-_TRAIN_SECTIONS = ("model", "data", "optim", "loop", "validation", "checkpoint", "metrics", "parallel", "process_group")
+_TRAIN_SECTIONS = (
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
+    "process_group",
+)  # fmt: skip
+_NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
 
 
 def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
@@ -97,7 +102,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         code=low.make(
             "code",
             Code,
-            kind=lambda s: "lib" if s.command is None else s.code.kind,
+            kind=lambda s: s.code.kind if brings_code(s) else "lib",
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
@@ -133,6 +138,9 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
+            endpoint=lambda s: s.storage.endpoint or "",
+            region=lambda s: s.storage.region,
+            scratch=lambda s: s.storage.scratch,
         ),
         caches=low.make(
             "caches",
@@ -142,6 +150,8 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             offline=lambda s: s.caches.offline,
             prefetch=lambda s: tuple(download(text) for text in s.caches.prefetch),
         ),
+        accelerate_extra=low.mapping_of_trees("accelerate_extra", ("accelerate", "extra")),
+        deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
     return plan, MappingProxyType(low.table)
@@ -181,12 +191,26 @@ def accumulation(spec: JobSpec) -> int:
     return 1
 
 
+def shards(spec: JobSpec) -> int:
+    """With parallel=hsdp, the ranks that share one copy of the model: as given, else those of a node."""
+    assert spec.parallel.kind == "hsdp"
+    return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
+
+
 def command(spec: JobSpec) -> tuple[str, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
     if spec.command is None:
         return TRAINER_COMMAND
     first = spec.command[0]
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
+
+
+def brings_code(spec: JobSpec) -> bool:
+    """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
+    if spec.command is not None or spec.recipe is not None:
+        return True
+    targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
+    return not all(name.startswith(_NO_CODE) for name in names(targets))
 
 
 def module_lines(spec: JobSpec) -> tuple[str, ...]:
@@ -253,18 +277,36 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
         "world_size": world_size,
         "threads_per_rank": threads,
         "seed": lambda s: s.seed,
+        "recipe": lambda s: s.recipe,
     }
     for section in _TRAIN_SECTIONS:
-        document[section] = {
-            field.name.rstrip("_"): _section_leaf(section, field.name)
-            for field in dataclasses.fields(getattr(spec, section))
-        }
+        value = getattr(spec, section)
+        if isinstance(value, Target):
+            document[section] = _target_leaves(value, (section,))
+        else:
+            document[section] = {
+                field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
+            }
+    if spec.parallel.kind == "hsdp":
+        document["parallel"]["shards"] = shards
     document["batch"] = {
         "micro": lambda s: s.batch.micro,
         "accumulation": accumulation,
         "global": lambda s: s.batch.micro * accumulation(s) * world_size(s),
     }
     return document
+
+
+def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Each argument is a leaf of its own, so that a line of train.json knows the key that it came from."""
+
+    def leaf(path: tuple[str, ...]) -> Leaf:
+        return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
+
+    return {
+        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else leaf((*keys, key))
+        for key, value in tree.items()
+    }
 
 
 def _section_leaf(section: str, name: str) -> Leaf:
@@ -287,6 +329,13 @@ def _whole_list(key: str) -> str:
 
 def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> Any:
     return entry(spec, name)
+
+
+def _dig(at: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
+    here: Any = getattr(getattr(spec, at[0]), at[1])
+    for name in path:
+        here = here[name]
+    return here
 
 
 class _Lowering:
@@ -313,6 +362,18 @@ class _Lowering:
     def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
         self.table[key] = (key,)
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
+
+    def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
+        """A mapping of the spec, of any depth, as it is. at: section and name"""
+        self.table[key] = (".".join(at),)
+
+        def leaf(value: Any, path: tuple[str, ...]) -> Any:
+            if isinstance(value, Mapping) and value:
+                return {name: leaf(inner, (*path, name)) for name, inner in value.items()}
+            return partial(_dig, at, path)
+
+        tree = getattr(getattr(self.spec, at[0]), at[1])
+        return self.tree(key, {name: leaf(value, (name,)) for name, value in tree.items()})
 
     def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(

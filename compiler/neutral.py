@@ -21,6 +21,7 @@ from .capabilities import LeftOut
 from .convert import join, type_at, value_type
 from .lower import thaw
 from .plan import LaunchPlan
+from .plan_text import plan_text
 from .reads import WatchedFields
 from .registry import PACKAGE
 from .render import Render
@@ -144,8 +145,9 @@ def _readable(value: Any) -> Any:
 # ---- .jobc/ and lib/ ------------------------------------------------------------------------------------------------
 
 
-def identity_files(spec: JobSpec, plan: LaunchPlan) -> Iterator[Artifact]:
-    """What a resume compares: `key = json` lines of the identity keys, and of all others that may change freely."""
+def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
+    """What a resume and `jobc diff` compare: `key = json` lines of the identity keys, of all others that may change
+    freely, and of the plan."""
     identity = config.identity(config.parse(thaw(plan.train))) if plan.uses_trainer else {}
     free = {
         key: value
@@ -154,6 +156,7 @@ def identity_files(spec: JobSpec, plan: LaunchPlan) -> Iterator[Artifact]:
     }
     yield Artifact(".jobc/identity.txt", _pairs(identity))
     yield Artifact(".jobc/free.txt", _pairs(free))
+    yield Artifact(".jobc/plan.txt", plan_text(plan, backend, options))
 
 
 def flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:

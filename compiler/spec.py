@@ -7,24 +7,31 @@ its folder brings them, below the key `backend`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..trainer.config import (
     CheckpointConfig,
+    CrossEntropyConfig,
     DdpConfig,
     DeepspeedConfig,
     DigitsConfig,
+    FsdpConfig,
     GptConfig,
+    LoaderConfig,
     LoopConfig,
     MetricsConfig,
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    ProfileConfig,
+    RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
 )
+from ..trainer.target import Target
 from .values import (
     Bytes,
     Count,
@@ -44,8 +51,18 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
+    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
-IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
+TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
+IDENTITY = (
+    "recipe",
+    "model",
+    "data",
+    "loss",
+    "seed",
+    "optim",
+    "batch",
+)  # what a run is; a change of these refuses to resume (D10)
 
 
 @dataclass(frozen=True)
@@ -63,27 +80,23 @@ class BatchSpec:
 
 
 @dataclass(frozen=True)
-class FsdpSpec:
-    """FSDP version 2 as accelerate takes it, word for word (accelerate 1.15, `fsdp_config`).
+class HsdpSpec:
+    """FSDP within a node, copies between nodes; as HsdpConfig, but for one key.
 
-    reshard_after_forward: free gathered weights after the forward pass
-    auto_wrap_policy:      which modules are sharded as one
-    transformer_layer_cls_to_wrap: their classes; min_num_params: their least parameters
-    offload_params:        to CPU memory, gradients too
-    state_dict_type:       how checkpoints are written
-    cpu_ram_efficient_loading: only rank 0 reads a pretrained model
-    activation_checkpointing:  recompute activations in the backward pass
+    shards: ranks that share one copy of the model; null = those of a node
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
     """
 
-    kind: Literal["fsdp"]
+    kind: Literal["hsdp"]
+    shards: Count | None
     reshard_after_forward: bool
     auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
     transformer_layer_cls_to_wrap: tuple[str, ...]
-    min_num_params: Count
+    min_num_params: int
     offload_params: bool
     state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
     cpu_ram_efficient_loading: bool
-    activation_checkpointing: bool
 
 
 @dataclass(frozen=True)
@@ -232,13 +245,17 @@ class StorageSpec:
     """Where runs and data lie.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
-    root: folder of all runs; relative = beside the folder `artifacts/`
+    root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
     data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
+    endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
     """
 
     run: Literal["shared", "node", "object"]
     root: Path
     data: Path | None
+    endpoint: str | None
+    region: str
+    scratch: Path
 
 
 @dataclass(frozen=True)
@@ -301,6 +318,44 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EstimateSpec:
+    """What `jobc plan` reckons with beside the job itself; no file of a job depends on it. null = not known.
+
+    samples:           training samples of an epoch
+    parameters:        numbers that a model of your own learns
+    largest_unit:      of these, in the largest module that is gathered at once; null = all
+    tokens_per_sample: null = as the built-in model reads them
+    step_s:            seconds of one optimizer step, the same at every size
+    run:               run folder whose metrics say how long a step takes
+    gpu_mem:           memory of one GPU
+    write_rate:        bytes that a checkpoint writes in one second
+    prices:            of one GPU hour, by gpu_type; `any` for others
+    mtbf:              mean time between two failures of one node
+    restart:           from a failure to the next new step
+    """
+
+    samples: Count | None
+    parameters: float | None
+    largest_unit: Count | None
+    tokens_per_sample: Count | None
+    step_s: float | None
+    run: Path | None
+    gpu_mem: Bytes | None
+    write_rate: Bytes | None
+    prices: Mapping[str, float]
+    mtbf: TimeLimit | None
+    restart: Duration | None
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
 
@@ -324,15 +379,19 @@ class JobSpec:
     seed: CountOrZero
     keep_runs: CountOrZero
     point: Label | None
-    model: GptConfig | MlpConfig
-    data: StdlibBytesConfig | DigitsConfig
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
     batch: BatchSpec
-    optim: OptimConfig
+    optim: OptimConfig | Target
     loop: LoopConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig | FsdpSpec | DeepspeedConfig
+    profile: ProfileConfig
+    parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec
     python: PythonSpec
@@ -344,4 +403,12 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    accelerate: AccelerateSpec
     site: SiteSpec
+    estimate: EstimateSpec
+
+
+def open_keys(words: Iterable[str]) -> tuple[str, ...]:
+    """The mappings that take new keys without `+` on a command line: a section with a `_target_` does too."""
+    chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
+    return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from . import attempts
 from . import env as environment
 from .config import TrainConfig, load
 from .errors import BrokenInput, StoppedEarly
@@ -22,9 +23,19 @@ def main() -> int:
         config = load(env.train_json)
         refuse_other_world(config, env)
         refuse_other_settings(config, env)
+        assert env.run_dir is not None
+        if env.rank == 0:
+            attempts.note_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the ranks met")
-        return train(config, env, signals)
+        code = train(config, env, signals)
+        if env.rank == 0:
+            attempts.note_good_end(env.run_dir)
+        return code
+    except StoppedEarly as error:
+        if env.rank == 0 and env.run_dir is not None:
+            attempts.note_good_end(env.run_dir)
+        leave(error)
     except BaseException as error:
         leave(error)
 
@@ -43,7 +54,7 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
     """What accelerate read in its YAML: this trainer follows train.json, and one that says otherwise was edited."""
     if env.accelerate_mixed_precision is None:
         return
-    precision = "bf16" if config.loop.precision == "bf16" else "no"
+    precision = "no" if config.loop.precision == "fp32" else config.loop.precision
     found = env.accelerate_mixed_precision
     is_zero = config.parallel.kind == "deepspeed"  # whose precision is in deepspeed.json (zero.py)
     wrong = [
@@ -65,8 +76,8 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     from .loop import run
     from .training import build
 
-    zero = config.parallel.kind == "deepspeed"
-    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, zero) as group:
+    even_alone = config.parallel.kind != "ddp"
+    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         signals.ends_at_once = True
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the first step")

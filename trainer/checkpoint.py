@@ -21,7 +21,7 @@ from .distributed import Group
 from .durable import Content
 from .errors import BrokenInput
 from .leave import known_cause
-from .parallel import Parallel
+from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 
 Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner

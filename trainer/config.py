@@ -8,27 +8,28 @@ Standard library only.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from . import rules, strict
 from .errors import BrokenInput
+from .target import Target
 
 SCHEMA = 1
 # What a run *is*. A change of any of these refuses to resume; everything else (steps, nodes, logging) may
 # change. drop_last is here because the position in the data is computed from the steps per epoch.
-IDENTITY = ("model", "data", "seed", "optim", "batch.global", "loop.drop_last")
+IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
 
 
 @dataclass(frozen=True)
 class GptConfig:
-    """Decoder-only transformer over bytes.
+    """Decoder-only transformer over bytes, or other tokens of the data.
 
     layers   transformer blocks
     heads    attention heads; divides width
     width    channels of the residual stream
-    context  bytes seen at once; also the length of one sample
+    context  tokens seen at once; also the length of one sample
     dropout  probability, 0 <= p < 1
     """
 
@@ -67,6 +68,21 @@ class StdlibBytesConfig:
 
 
 @dataclass(frozen=True)
+class RandomTokensConfig:
+    """Tokens that cost next to nothing to make and mean nothing: for measuring speed.
+
+    vocabulary   tokens are 0 .. vocabulary - 1
+    samples      of training; each has model.context tokens
+    val_samples  held-out samples
+    """
+
+    kind: Literal["random_tokens"]
+    vocabulary: int
+    samples: int
+    val_samples: int
+
+
+@dataclass(frozen=True)
 class DigitsConfig:
     """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer.
 
@@ -75,6 +91,25 @@ class DigitsConfig:
 
     kind: Literal["digits"]
     val_fraction: float
+
+
+@dataclass(frozen=True)
+class CrossEntropyConfig:
+    """Cross-entropy in nats. The last dimension of the model's outputs is the classes; targets of -100 do not count."""
+
+    kind: Literal["cross_entropy"]
+
+
+@dataclass(frozen=True)
+class LoaderConfig:
+    """How samples are read; of no influence on what is trained.
+
+    workers   processes of each rank that read samples; 0 = the rank itself
+    prefetch  micro batches that each worker has ready
+    """
+
+    workers: int
+    prefetch: int
 
 
 @dataclass(frozen=True)
@@ -116,21 +151,48 @@ class OptimConfig:
 
 
 @dataclass(frozen=True)
+class ScheduleConfig:
+    """What the trainer itself does with any optimizer, a `_target_` too: the words of OptimConfig.
+
+    lr, warmup_steps, schedule, min_lr_ratio, clip_norm
+    """
+
+    lr: float
+    warmup_steps: int
+    schedule: Literal["cosine", "constant"]
+    min_lr_ratio: float
+    clip_norm: float | None
+
+
+SCHEDULE_KEYS = tuple(field.name for field in fields(ScheduleConfig))
+# Keys beside data._target_ that are no arguments: held-out data, and a function from samples to a batch.
+DATA_KEYS = ("val", "collate")
+
+
+@dataclass(frozen=True)
 class LoopConfig:
     """How long and how to compute. Exactly one of steps and epochs is set.
 
     steps      optimizer steps in total
     epochs     passes over the training data in total
-    precision  fp32, or bf16 autocast over fp32 weights
+    precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
     drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
-    compile    torch.compile the model
+    compile    torch.compile: the model with its loss, each of its blocks, or none
+    activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
+    on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
+    max_skips  steps skipped in a row, before training stops after all
+    max_fruitless  starts in a row that complete no new step, before the next one ends with 65; null = no limit
     """
 
     steps: int | None
     epochs: int | None
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "bf16", "fp16"]
     drop_last: bool
-    compile: bool
+    compile: Literal["none", "model", "blocks"]
+    activation_checkpointing: int
+    on_nan: Literal["stop", "skip"]
+    max_skips: int
+    max_fruitless: int | None
 
 
 @dataclass(frozen=True)
@@ -165,12 +227,31 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Console output. metrics/rank_NN.jsonl has every step.
+    """What is recorded: metrics/rank_NN.jsonl has every step of every rank, console and trackers a line per so many.
 
-    every_steps  optimizer steps between two lines on rank 0's console
+    every_steps  optimizer steps between two lines on rank 0's console, and in trackers
+    flush_s      seconds between two writes of a rank's file, and half a second at least for each rank of its node;
+                 0 = every line at once
+    max_mib      MiB at which a rank's file is put aside, as rank_NN.jsonl.1, .2, ...
+    trackers     tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py)
     """
 
     every_steps: int
+    flush_s: float
+    max_mib: int
+    trackers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProfileConfig:
+    """torch.profiler, into profile/ of the run folder.
+
+    steps  first and last optimizer step, from 1; null = none
+    ranks  those that write a trace
+    """
+
+    steps: tuple[int, int] | None
+    ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -186,6 +267,49 @@ class DdpConfig:
     bucket_cap_mb: int
     find_unused_parameters: bool
     static_graph: bool
+
+
+@dataclass(frozen=True)
+class FsdpConfig:
+    """Fully sharded data parallel, version 2: every rank holds a share of weights, gradients and optimizer state.
+
+    reshard_after_forward          free gathered weights of a block after its forward pass
+    auto_wrap_policy               which modules are sharded as one: by class, by size, or only the whole model
+    transformer_layer_cls_to_wrap  their classes; empty = the blocks that the model names
+    min_num_params                 of the smallest such module, by size
+    offload_params                 weights, gradients and optimizer state lie in CPU memory
+    state_dict_type                how programs that use accelerate save; checkpoints of the trainer are whole
+    cpu_ram_efficient_loading      for programs that use accelerate: only rank 0 reads a pretrained model
+    """
+
+    kind: Literal["fsdp"]
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: int
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
+
+
+@dataclass(frozen=True)
+class HsdpConfig:
+    """FSDP within groups of ranks, copies between them. Every other key is as of fsdp.
+
+    shards                         ranks that share one copy of the model, which follow each other; divides world_size
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
+    """
+
+    kind: Literal["hsdp"]
+    shards: int
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: int
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
 
 
 @dataclass(frozen=True)
@@ -234,6 +358,8 @@ class TrainConfig:
     world_size        ranks this file was compiled for
     threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
     seed              of the initial weights, the order of samples and dropout
+    recipe            dotted name of a subclass of recipe.Recipe; null = Recipe itself
+    model, data, loss, optim  one of ours, known by `kind`, or one of the user's, known by `_target_`
     """
 
     schema: int
@@ -241,15 +367,19 @@ class TrainConfig:
     world_size: int
     threads_per_rank: int
     seed: int
-    model: GptConfig | MlpConfig
-    data: StdlibBytesConfig | DigitsConfig
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
     batch: BatchConfig
-    optim: OptimConfig
+    optim: OptimConfig | Target
     loop: LoopConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
-    parallel: DdpConfig | DeepspeedConfig
+    profile: ProfileConfig
+    parallel: DdpConfig | FsdpConfig | HsdpConfig | DeepspeedConfig
     process_group: ProcessGroupConfig
 
 
@@ -281,6 +411,18 @@ def to_json(config: TrainConfig) -> str:
     return json.dumps(strict.plain(config), indent=2) + "\n"
 
 
+def kind_of(section: Any) -> str:
+    """What a section is, for people: `gpt`, or `my_pkg.Net`."""
+    return section.name if isinstance(section, Target) else str(section.kind)
+
+
+def schedule_of(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
+    """Learning rate and clipping, whatever the optimizer."""
+    if not isinstance(optim, Target):
+        return optim
+    return ScheduleConfig(**{key: optim[key] for key in SCHEDULE_KEYS})
+
+
 def identity(config: TrainConfig) -> dict[str, object]:
     """The leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
     leaves = _leaves(strict.plain(config), "")
@@ -292,7 +434,7 @@ def identity(config: TrainConfig) -> dict[str, object]:
 
 
 def _leaves(tree: Any, path: str) -> dict[str, object]:
-    if not isinstance(tree, Mapping):
+    if not isinstance(tree, Mapping) or not tree:
         return {path: tree}
     found: dict[str, object] = {}
     for key, value in tree.items():

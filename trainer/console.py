@@ -1,11 +1,10 @@
 """The text that rank 0 shows: the banner, a line per so many steps, a duration. Functions of values."""
 
 import platform
-from typing import Literal
 
 import torch
 
-from .config import TrainConfig
+from .config import TrainConfig, kind_of
 from .training import Training
 
 
@@ -21,7 +20,7 @@ def banner(training: Training) -> str:
         "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
-        "model": f"{config.model.kind}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
+        "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
         "batch": batch_line(config),
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",
@@ -64,9 +63,18 @@ def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, r
     return "  ".join(part for part in parts if part)
 
 
-def score_text(kind: Literal["bits_per_byte", "accuracy"], score: float) -> str:
-    """bits/byte 3.338, or accuracy 97.2 %."""
-    return f"bits/byte {score:.3f}" if kind == "bits_per_byte" else f"accuracy {100 * score:.1f} %"
+def score_text(kind: str, score: float) -> str:
+    """bits/byte 3.338, accuracy 97.2 %, or a word of a recipe and its value."""
+    if kind == "accuracy":
+        return f"accuracy {100 * score:.1f} %"
+    return f"{kind.replace('_per_', '/')} {score:.3f}"
+
+
+def skipped_line(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
+    """step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
+    return (
+        f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
+    )
 
 
 def plural(count: int, noun: str) -> str:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
@@ -23,6 +23,7 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+BOARD_TIMEOUT_S = 1.5  # for an answer to the watch; a frozen rank 0 gives none
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
 STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
@@ -33,11 +34,13 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
+    board   another connection to the store where the ranks met; None for a world of one
     """
 
     rank: int
     world_size: int
     device: torch.device
+    board: Store | None = None
 
     @property
     def is_first(self) -> bool:
@@ -56,6 +59,18 @@ class Group:
 
         return finish
 
+    def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
+        """The same for float64 values on the rank's device, which is not waited for before."""
+        total = values.clone()
+        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
+
+        def finish() -> list[float]:
+            if work is not None:
+                work.wait()
+            return [float(value) for value in total.tolist()]
+
+        return finish
+
     def gather(self, values: Tensor) -> list[Tensor]:
         """The CPU tensor `values` of every rank, by rank; all have one shape."""
         if self.world_size == 1:
@@ -63,6 +78,12 @@ class Group:
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
         dist.all_gather(gathered, values)
         return gathered
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""
@@ -105,10 +126,11 @@ class Group:
             dist.broadcast(piece, src=rank)
         return bytes(buffer)
 
-    def use_step_timeout(self, seconds: int) -> None:
-        """From now on a message between ranks that takes longer than this is a lost peer."""
+    def use_timeout(self, seconds: int) -> None:
+        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
         if self.world_size > 1:
-            _set_pg_timeout(timedelta(seconds=seconds))
+            for group in list(_world.pg_map):
+                _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 def choose_device(env: Env) -> torch.device:
@@ -130,7 +152,7 @@ def join(
 ) -> Iterator[Group]:
     """Meet the other ranks; leave the group at the end.
 
-    even_alone: a world of one has a process group as well, which DeepSpeed needs
+    even_alone: a world of one has a process group as well, which DeepSpeed and FSDP need
     stopped: asked while waiting; true ends the wait with StoppedEarly
     Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
     torn down: that is a collective, and with a rank missing it hangs.
@@ -168,7 +190,7 @@ def join(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    yield Group(env.rank, env.world_size, device)
+    yield Group(env.rank, env.world_size, device, _open_board(env))
     dist.destroy_process_group()
 
 
@@ -196,7 +218,18 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
         raise RendezvousFailed(
             f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
         ) from error
-    return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
+    return PrefixStore(_prefix(env), store)
+
+
+def _open_board(env: Env) -> Store:
+    """A connection of its own to that store, whose operations do not wait for those of the training."""
+    timeout = timedelta(seconds=BOARD_TIMEOUT_S)
+    store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+    return PrefixStore(f"{_prefix(env)}/board", store)
+
+
+def _prefix(env: Env) -> str:
+    return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
 
 
 def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:

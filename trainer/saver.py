@@ -14,7 +14,7 @@ from .checkpoint import Parts, Start
 from .config import TrainConfig
 from .distributed import Group
 from .errors import TrainerError
-from .parallel import Parallel
+from .parallel.way import Parallel
 from .snapshot import Snapshot, on_cpu
 
 

@@ -71,6 +71,14 @@ def _dispatch(arguments: Arguments) -> int:
         from . import runs
 
         return runs.COMMANDS[command](arguments)
+    if command == "diff":
+        from . import diff
+
+        return diff.COMMANDS[command](arguments)
+    if command == "plan":
+        from . import plan
+
+        return plan.COMMANDS[command](arguments)
     if command == "init":
         from . import init
 

@@ -17,6 +17,8 @@ from ..text import COMMAND_LINE, Origin
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
     "check": "diagnostics only, nothing is written",
+    "plan": "steps, memory, time and cost of each size: jobc plan nodes=1,2,8",
+    "diff": "what two jobs, artifacts or runs differ in: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
     "why": "where a line of an artifact came from: jobc why FILE:LINE",
     "verify": "whether an artifact directory was edited by hand, and where: jobc verify DIR",
@@ -36,12 +38,14 @@ COMMANDS = {
     "help": "",
     "_complete": "",
 }
+_TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format", "--plot")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
-    **dict.fromkeys(("compile", "check", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
+    **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
+    "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
     "why": "FILE:LINE …",
     "verify": "DIR …",
     "explain": "[CODE …]",
@@ -68,6 +72,8 @@ class Arguments:
     force: bool = False
     strict: bool = False
     detach: bool = False
+    format: str | None = None
+    plot: Path | None = None
     help: bool = False
     version: bool = False
 
@@ -109,13 +115,18 @@ def parse(argv: Sequence[str]) -> Arguments:
     try:
         options = vars(_parser(words).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
-        _refuse_commands(overrides)
+        if command != "diff":  # which takes folders as well
+            _refuse_commands(overrides)
     except CompileError:
         if rest is None:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
         raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
+    if options["format"] and command not in ("plan", "diff"):
+        raise _no_effect("--format", "only jobc plan and jobc diff print what has one", "jobc plan --format …")
+    if options["plot"] and command != "plan":
+        raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, rest, **options)
@@ -147,7 +158,7 @@ def option_names() -> list[str]:
 
 def _is_value(words: Sequence[str], at: int) -> bool:
     """Whether a word is the value of the option before it, as in `--config-name run`."""
-    return at > 0 and words[at - 1] in ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p")
+    return at > 0 and words[at - 1] in _TAKE_VALUES
 
 
 def _refuse_commands(overrides: Sequence[str]) -> None:
@@ -245,6 +256,8 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="a wish that the backend cannot honour is an error")
     add("--detach", action="store_true", help="with run: return at once")
+    add("--format", choices=("table", "json", "csv"), help="with plan and diff: how it is printed (default: table)")
+    add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="this text")
     add("--version", action="store_true", help="print the version")
     return parser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,13 +100,35 @@ def test_a_secret_reaches_the_ranks_and_nothing_else(cluster: Cluster, tmp_path:
         assert not [f for f in folder.rglob("*") if f.is_file() and SECRET.encode() in f.read_bytes()]
 
 
-def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", ["node1,node2,node9", "node9,node1,node2"])
+def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tmp_path: Path, hosts: str) -> None:
+    """Nor does anything wait for it, a first host either: rendezvous.timeout is longer than a script may take here."""
     for way in ("ssh", "pdsh", "clush"):
-        words = ("nodes=3", "hosts=node1,node2,node9")
+        words = ("nodes=3", f"hosts={hosts}")
         job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
         code, said = job("submit.sh")
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
-        wait_for(lambda: not cluster.processes("program.py|supervise.py"), "an end of all")
+        wait_for(lambda: not cluster.processes("program.py|supervise.py|head_port.py"), "an end of all")
+
+
+@pytest.mark.parametrize(("way", "lacking"), [("slurm", 0), ("slurm", 1), ("ssh", 1)])
+def test_a_node_that_cannot_start_is_named_and_no_other_waits(
+    cluster: Cluster, tmp_path: Path, way: str, lacking: int
+) -> None:
+    has = cluster.nodes[1 - lacking].outside("/tmp/python")
+    has.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    has.chmod(0o755)
+    try:
+        words = ("nodes=2", "python.interpreter=/tmp/python", "launcher=torchrun")
+        words += ("hosts=node[1-2]",) if way == "ssh" else ("queue.nodelist=node[1-2]",)
+        job = make(cluster, tmp_path / "project", way, *words, command=("program.py", "-", "300"))
+        code, said = submit(job, way)
+    finally:
+        has.unlink()
+    assert code == 65 and "python not found: /tmp/python" in said, said
+    assert job("status.sh")[1].splitlines()[1] == f"  reason: node {lacking}: python not found: /tmp/python"
+    started = "program.py|supervise.py|head_port.py|torch.distributed.run"
+    wait_for(lambda: not cluster.processes(started), "an end of all", 20)
 
 
 def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, tmp_path: Path) -> None:

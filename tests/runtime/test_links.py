@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.link import proof
-from jobc.trainer.rt.links import Hub, Links, Spoke
+from jobc.trainer.rt.link import Link, proof
+from jobc.trainer.rt.links import DOUBT_S, HEAD_LOST_S, Hub, Links, Spoke
 from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
 
 
@@ -96,6 +96,17 @@ def test_who_does_not_know_the_token_is_not_heard(nodes: list[Links], answer: by
     assert not any(links.run_folder.stop_mark.exists() for links in nodes) and nodes[0].is_alive()
 
 
+def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    hub = Hub(RunFolder(tmp_path, 0), 0, 2)
+    near, far = socket.socketpair()
+    with near, far, hub._listener:
+        link = Link(near, node=1)
+        for message in ({"node": 1}, {"ended": True}, {"told": {"node": "1", "reason": "SIGTERM"}}):
+            hub._on_message(link, message)
+    assert not hub._heard
+
+
 @pytest.mark.slow
 def test_a_node_that_falls_silent_is_missed_after_20_s_and_not_after_10(nodes: list[Links]) -> None:
     until(lambda: len(nodes[0]._heard) == 2, "all links")
@@ -106,3 +117,16 @@ def test_a_node_that_falls_silent_is_missed_after_20_s_and_not_after_10(nodes: l
     assert not nodes[1].lost
     del nodes[2]._exchange
     until(lambda: not nodes[0].lost, "its return")
+
+
+@pytest.mark.slow
+def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[Links]) -> None:
+    until(lambda: 0 in nodes[1].met, "its link")
+    nodes[0]._exchange = lambda: time.sleep(0.1)  # type: ignore[method-assign] # it neither speaks nor listens
+    silent = time.monotonic()
+    write_small(nodes[1].run_folder.first_failure, "69", {"node": 1, "reason": "lost a peer"})
+    time.sleep(5)
+    nodes[1].end()
+    until(lambda: not nodes[1].is_alive(), "its end")
+    assert time.monotonic() - silent < HEAD_LOST_S + DOUBT_S
+    del nodes[0]._exchange

@@ -23,7 +23,10 @@ DIGITS: dict[str, Any] = {
     "threads_per_rank": 1,
     "seed": 0,
     "model": {"kind": "mlp", "hidden": 16, "layers": 1},
+    "recipe": None,
     "data": {"kind": "digits", "val_fraction": 0.2},
+    "loss": {"kind": "cross_entropy"},
+    "loader": {"workers": 0, "prefetch": 2},
     "batch": {"micro": 96, "accumulation": 1, "global": 96},
     "optim": {
         "kind": "adamw",
@@ -36,7 +39,17 @@ DIGITS: dict[str, Any] = {
         "min_lr_ratio": 0.1,
         "clip_norm": 1.0,
     },
-    "loop": {"steps": 20, "epochs": None, "precision": "fp32", "drop_last": False, "compile": False},
+    "loop": {
+        "steps": 20,
+        "epochs": None,
+        "precision": "fp32",
+        "drop_last": False,
+        "compile": "none",
+        "activation_checkpointing": 0,
+        "on_nan": "stop",
+        "max_skips": 10,
+        "max_fruitless": 3,
+    },
     "validation": {"every_steps": 10, "max_samples": None},
     "checkpoint": {
         "every_steps": 10,
@@ -45,7 +58,9 @@ DIGITS: dict[str, Any] = {
         "background": True,
         "max_failures": 2,
     },
-    "metrics": {"every_steps": 10},
+    # every line is written at once, for tests wait for a step
+    "metrics": {"every_steps": 10, "flush_s": 0.0, "max_mib": 64, "trackers": []},
+    "profile": {"steps": None, "ranks": [0]},
     "parallel": {
         "kind": "ddp",
         "bucket_cap_mb": 25,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,14 +144,25 @@ def test_the_last_weights_load_into_plain_torch(whole: Run) -> None:
     assert state["token_embedding.weight"].shape == (256, 32)
 
 
-def test_a_frozen_peer_is_a_lost_peer(digits: Tree, new_run: NewRun) -> None:
+@pytest.mark.parametrize("frozen", [1, 0])  # 0 serves the store through which the others would ask
+def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, digits: Tree, new_run: NewRun) -> None:
+    timeout_s, other = 6, 1 - frozen
     run = new_run()
-    run.start(digits({"world_size": 2, "loop.steps": 10**6, "process_group.step_timeout_s": 2}))
+    run.start(digits({"world_size": 2, "loop.steps": 10**6, "process_group.step_timeout_s": timeout_s}))
     run.wait_for_step(5)
-    run.ranks[1].send_signal(signal.SIGSTOP)
-    assert run.ranks[0].wait(20) == PEER_LOST
-    assert "rank 0 lost a peer: Timed out waiting" in run.output(0)
+    run.ranks[frozen].send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    assert run.ranks[other].wait(30) == PEER_LOST
+    took_s = time.monotonic() - began
     run.end()
+    told = run.output(other)
+    assert timeout_s - 1 < took_s < timeout_s + 5
+    named = f"rank {frozen} on {socket.gethostname()} gives no sign of life"
+    assert f"warning: {named}" in told  # before the timeout, as NCCL would end the process
+    error = told[told.index("error: ") :]
+    assert error.startswith(f"error: rank {other} lost a peer: Timed out waiting")
+    assert named in error
+    assert "in train_step" in told  # of the stacks
 
 
 FULL_FOR_RANK_0 = """

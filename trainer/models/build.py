@@ -5,6 +5,9 @@ from typing import Protocol
 from torch import nn
 
 from ..config import GptConfig, MlpConfig
+from ..errors import BrokenInput
+from ..instantiate import instantiate
+from ..target import Target
 from .gpt import Gpt
 from .mlp import Mlp
 
@@ -19,8 +22,13 @@ class Sizes(Protocol):
     def num_classes(self) -> int: ...
 
 
-def build_model(config: GptConfig | MlpConfig, sizes: Sizes) -> nn.Module:
+def build_model(config: GptConfig | MlpConfig | Target, sizes: Sizes) -> nn.Module:
     """A freshly initialised model on the CPU; draws from torch's global random state."""
+    if isinstance(config, Target):
+        model = instantiate(config, "model")
+        if not isinstance(model, nn.Module):
+            raise BrokenInput(f"model: {config.name} gave no torch.nn.Module, but {type(model).__name__}")
+        return model
     if isinstance(config, GptConfig):
         return Gpt(config, vocabulary=sizes.num_classes)
     return Mlp(config, sizes.num_inputs, sizes.num_classes)

@@ -16,6 +16,11 @@ class Mlp(nn.Module):
         hidden = [part for i, o in pairwise(widths) for part in (nn.Linear(i, o), nn.ReLU())]
         self.layers = nn.Sequential(*hidden, nn.Linear(widths[-1], num_classes))
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """What is sharded, compiled and recomputed as one: the matrices."""
+        return [part for part in self.layers if isinstance(part, nn.Linear)]
+
     def forward(self, inputs_BP: Tensor) -> Tensor:
         logits_BK: Tensor = self.layers(inputs_BP)
         return logits_BK

@@ -95,8 +95,13 @@ print_failure() {
   log=rank_$(printf '%02d' "$(key "$first" rank)").log
   if [[ -z $(key "$first" rank) ]]; then log=node_$(printf '%02d' "$(key "$first" node)").log; fi
   fetch_log "$1" "$1/logs/$log"
-  printf 'jobc: node %s failed first: %s; the end of logs/%s:\n' "$(key "$first" node)" "$(key "$first" reason)" "$log"
-  tail -n 200 -- "$1/logs/$log" 2>/dev/null | awk -v "header==== jobc: attempt $attempt, " '
+  printf 'jobc: node %s failed first: %s' "$(key "$first" node)" "$(key "$first" reason)"
+  if [[ ! -s $1/logs/$log ]]; then # it had not come to its own log yet
+    echo
+    return
+  fi
+  printf '; the end of logs/%s:\n' "$log"
+  tail -n 200 -- "$1/logs/$log" | awk -v "header==== jobc: attempt $attempt, " '
     index($0, header) == 1 { n = 0; from = 0; next }
     { line[++n] = $0 }
     /Traceback \(most recent call last\)/ && !from { from = n }

@@ -2,7 +2,8 @@
 
 Usage  python -I -S head_port.py PORT [--lock-fd FD] [--timeout SECONDS]
 In     PORT 0 = choose one; JOBC_RUN_DIR JOBC_RUN_ID JOBC_ATTEMPT JOBC_NODES JOBC_NODE_RANK
-Out    the port on stdout; state/head of the run, written by node 0; exit 71 when PORT is in use or node 0 says nothing
+Out    the port on stdout; state/head of the run, written by node 0. Else on stdout why not, and on a second line what
+       to do; exit 71 when PORT is in use or node 0 says nothing, 69 when a node has failed while this one waited
 """
 
 from __future__ import annotations
@@ -40,19 +41,37 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--lock-fd", type=int, help="open file in which chosen ports are locked, one byte each")
     parser.add_argument("--timeout", type=float, default=0, help="seconds that node 0 has to name the port")
     asked = parser.parse_args(argv)
-    run, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODES"])
-    if int(os.environ["JOBC_NODE_RANK"]) != 0:
-        port = asked.port or wait_for_head(run, asked.timeout)
-    elif asked.port:
-        port = asked.port if is_free(asked.port) else None
-    else:
-        port = choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", asked.lock_fd)
-    if port is None:
-        return exit_codes.RENDEZVOUS_FAILED
-    if int(os.environ["JOBC_NODE_RANK"]) == 0 and nodes > 1:
-        write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
-    print(port)
+    try:
+        print(head_port(RunFolder.from_environment(), asked.port, asked.lock_fd, asked.timeout))
+    except NoPort as error:
+        print(error.why, error.hint, sep="\n")
+        return error.code
+    except OSError as error:
+        print(f"no rendezvous port on {os.uname().nodename}: {error.strerror}", "rendezvous.port names one", sep="\n")
+        return exit_codes.CRASHED
     return exit_codes.DONE
+
+
+class NoPort(Exception):
+    """Why, with the exit code of the node and what to do."""
+
+    def __init__(self, code: int, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.code, self.why, self.hint = code, why, hint
+
+
+def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
+    """wanted: 0 = choose one. Raises NoPort, OSError."""
+    if int(os.environ["JOBC_NODE_RANK"]) != 0:
+        return wanted or wait_for_head(run, timeout_s)
+    if wanted and not is_free(wanted):
+        why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
+        hint = f"see who has it with `ss -ltnp 'sport = :{wanted}'`, or take another: rendezvous.port"
+        raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
+    port = wanted or choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
+    if int(os.environ["JOBC_NODES"]) > 1:
+        write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
+    return port
 
 
 def choose(run: str, lock: int | None) -> int:
@@ -79,16 +98,21 @@ def is_ours(port: int, lock: int | None) -> bool:
     return True
 
 
-def wait_for_head(run: RunFolder, timeout_s: float) -> int | None:
-    """The port that node 0 of this attempt wrote, None when it has not within the time."""
+def wait_for_head(run: RunFolder, timeout_s: float) -> int:
+    """The port that node 0 of this attempt wrote. Raises NoPort when it has not in time, or a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.head_state.parent)  # makes a network file system look again
         state = read_small(run.head_state)
         if state and state[1].get("attempt") == str(run.attempt):
             return int(state[1]["port"])
+        if first := read_small(run.first_failure):
+            why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
+            raise NoPort(exit_codes.PEER_LOST, why, "status.sh tells how each node ended")
         time.sleep(POLL_S)
-    return None
+    why = f"node 0 ({os.environ.get('JOBC_HEAD_ADDR')}) has not started within {timeout_s:.0f} s"
+    hint = f"its log: {run.node_log(0)}; or wait longer: rendezvous.timeout"
+    raise NoPort(exit_codes.RENDEZVOUS_FAILED, why, hint)
 
 
 def is_free(port: int) -> bool:

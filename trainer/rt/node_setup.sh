@@ -1,29 +1,40 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # node_setup.sh: part of run.sh, used by node.sh. Secrets, a home, python, and how a start that failed is recorded.
 
-# refuse_live_node: dies when this node of the run has a supervisor.
+# refuse_live_node: dies when this node of the run has a supervisor. Forgets that it failed to start before, by hand.
 refuse_live_node() {
-  local file
+  local file first=$JOBC_RUN_DIR/exit/$JOBC_ATTEMPT/first
   file=$JOBC_RUN_DIR/state/node_$(printf '%02d' "$JOBC_NODE_RANK")
   if [[ -f $file && $(node_status "$file") == up ]]; then refuse_live "$JOBC_RUN_DIR"; fi
+  # not with srun, where another task of this node may just have left it
+  if [[ $launcher != srun && -f $first && $(key "$first" node) == "$JOBC_NODE_RANK" ]]; then rm -f -- "$first"; fi
 }
 
 # fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell, and the others do not wait.
 fail() {
   local state=${JOBC_RUN_DIR:-/nonexistent}/state ends=${JOBC_RUN_DIR:-}/exit/${JOBC_ATTEMPT:-0} node now
-  if [[ -d $state && ${task:-0} != 0 ]]; then # the files of the node are task 0's
+  if [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
     mkdir -p -- "$ends"
-    (set -C && printf '%s\n' "$1" "node=$JOBC_NODE_RANK, task $task" "reason=$2" >"$ends/first") 2>/dev/null || true
-  elif [[ -d $state && ${payload:-} != @(shell|preflight|check) ]]; then
-    now=$(date +%s)
-    node=node_$(printf '%02d' "$JOBC_NODE_RANK")
-    mkdir -p -- "$ends"
-    printf '%s\nreason=%s\n' "$1" "$2" >"$ends/$node"
-    printf '%s\n' "host=$(uname -n)" "attempt=$JOBC_ATTEMPT" "started=$now" "ended=$now" "exit=$1" "reason=$2" \
-      >"$state/.$node" && mv -- "$state/.$node" "$state/$node"
+    if ((${nodes:-1} > 1 || ${task:-0} != 0)); then tell_first "$@"; fi
+    if [[ ${task:-0} == 0 ]]; then # the files of the node are task 0's
+      now=$(date +%s)
+      node=node_$(printf '%02d' "$JOBC_NODE_RANK")
+      printf '%s\nreason=%s\n' "$1" "$2" >"$ends/$node"
+      printf '%s\n' "host=$(uname -n)" "attempt=$JOBC_ATTEMPT" "started=$now" "ended=$now" "exit=$1" "reason=$2" \
+        >"$state/.$node" && mv -- "$state/.$node" "$state/$node"
+    fi
   fi
   [[ ${payload:-} == preflight ]] && die 1 "${@:2}"
   die "$@"
+}
+
+# tell_first CODE REASON: as first_failure.py does, but whoever was first stays.
+tell_first() {
+  local first=$ends/first new
+  new=$ends/.first.$JOBC_NODE_RANK.${task:-0}
+  printf '%s\n' "$1" "node=$JOBC_NODE_RANK" "time_ns=$(date +%s%N)" "reason=$2" >"$new"
+  mv -n -- "$new" "$first" 2>/dev/null || true
+  rm -f -- "$new"
 }
 
 # lacking TITLE HINT: a broken environment. preflight goes on to its other checks, and says it as preflight.py does.
@@ -79,6 +90,12 @@ find_network() {
   done <<<"$said"
 }
 
+# need_gpu_type TYPE: dies when the GPUs are not what the job asks for, on nodes that no engine has chosen by it.
+need_gpu_type() {
+  local said
+  said=$("$python" -I -S "$rt/gpus.py" "$1") || lacking "$said" 'other hosts, or gpu_type=null for any'
+}
+
 # use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
 # one user makes in /tmp is closed to the others. KEY is where the spec says it.
 use_cache() {
@@ -105,6 +122,15 @@ use_own_cache() {
 lock_ports() {
   local folder=${TMPDIR:-/tmp}
   exec {port_lock}<>"$folder/jobc-ports-$UID" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
+}
+
+# find_head_port: sets JOBC_HEAD_PORT, where the ranks meet: node 0 chooses it when it is 0, and the others wait for its word.
+find_head_port() {
+  local said status=0
+  said=$("$python" -I -S "$rt/head_port.py" "$JOBC_HEAD_PORT" --lock-fd="$port_lock" --timeout="$rendezvous_timeout_s") ||
+    status=$?
+  if ((status)); then fail "$status" "${said%%$'\n'*}" "${said#*$'\n'}"; fi
+  JOBC_HEAD_PORT=$said
 }
 
 # settle_in: inside; what an image may lack. A home is wanted by most caches, and the user may have none in there.
@@ -167,4 +193,15 @@ need_launch_module() {
   torch=$(cd / && "$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || return 0
   [[ -f $torch/distributed/launch.py ]] ||
     lacking "the torch in $torch has no torch.distributed.launch any more" 'launcher=torchrun, and the program reads LOCAL_RANK from its environment'
+}
+
+# need_mpirun: that of Open MPI 4, which mpi.py knows; and root may use it only by the variables that it asks for.
+need_mpirun() {
+  local said
+  said=$(mpirun --version 2>/dev/null | head -n 1) || true
+  if [[ $said != *'(Open MPI) 4.'* ]]; then
+    lacking "no mpirun of Open MPI 4 on $(uname -n)${said:+: $said}" 'apt-get install openmpi-bin, or python.modules=[openmpi/4.1]; or launcher=torchrun'
+  elif ((EUID == 0)) && [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || -z ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} ]]; then
+    lacking 'mpirun refuses to run as root' 'another user; or, at your own risk, env.OMPI_ALLOW_RUN_AS_ROOT=1 env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1'
+  fi
 }

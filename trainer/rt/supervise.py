@@ -124,6 +124,9 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
+        if not self.asked and self._some_were_preempted():  # and ended between two looks: the other nodes run on
+            self.told = True
+            self.peers.share_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
         told = Told(bool(self.asked), self.killed, self.interrupted, self.told)
@@ -224,6 +227,8 @@ class Supervisor:
         self._tell_failure()
         if not self._is_stopping() and (trouble := self.peers.trouble()):
             self._ask_to_stop(signal.SIGTERM, trouble)
+            if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node, and nothing is to be saved
 
     def _look_at_starter(self) -> None:
         """A container outlives the `docker run` that was killed: this one does not."""
@@ -247,10 +252,13 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"the time limit of {self.time_limit_s} s is over")
         if now > self.kill_at:
-            ended = self._all_ranks_ended()
-            self._kill("the launcher does not end" if ended else f"not ended after {self.grace_s} s")
+            runs = self._some_rank_began() and not self._all_ranks_ended()
+            self._kill(f"not ended after {self.grace_s} s" if runs else "the launcher does not end")
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for the agents of other nodes, 300 s
+
+    def _some_rank_began(self) -> bool:
+        return any(self._rank_state(rank) for rank in self.ranks)
 
     def _all_ranks_ended(self) -> bool:
         return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.ranks)
@@ -258,7 +266,8 @@ class Supervisor:
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
-        self.output.say(f"{why}: killing all processes of this node; work since the last checkpoint is lost")
+        lost = "; work since the last checkpoint is lost" if self._some_rank_began() else ""
+        self.output.say(f"{why}: killing all processes of this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
             self.output.say(f"process {pid} does not die: it hangs in the kernel")
 

@@ -15,7 +15,6 @@ this_job qwen_image runs
 code_kind=lib
 code_root=.
 code_max_bytes=209715200
-uses_trainer=true
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
@@ -40,7 +39,7 @@ if [[ -n $resume ]]; then
 else
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 if [[ $how == only-prepare ]]; then
@@ -50,10 +49,10 @@ if [[ $how == only-prepare ]]; then
 fi
 
 launch train "$(basename -- "$run")" "$attempt" "${init_from##*/}"
-record_job "$attempt" "$id"
+record_launch "$attempt" "$id"
 keep_run
 
 copy=$run/artifact/$attempt
 printf 'run %s: %s\n' "$(basename -- "$run")" "$(where_it_is "$(job_file "$run")")"
 printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
-if [[ $how == wait ]]; then wait_for_job "$run"; fi
+if [[ $how == wait ]]; then follow_to_the_end "$run"; fi

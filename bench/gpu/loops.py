@@ -1,0 +1,146 @@
+"""The same training by four loops: ours, ours without torch.compile, a bare loop, and accelerate's.
+
+All have the same model, first weights, optimizer, precision, order of samples and batches. What differs is the loop.
+Shapes: B samples of one pass, T context.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jobc.trainer.config import TrainConfig
+from jobc.trainer.data.order import Order
+from jobc.trainer.data.source import Source, open_source
+from jobc.trainer.distributed import Group
+from jobc.trainer.env import Env
+from jobc.trainer.loop import wishes
+from jobc.trainer.loss import WithLoss
+from jobc.trainer.models.build import build_model
+from jobc.trainer.optimizer import build_optimizer, lr_at
+from jobc.trainer.progress import Progress
+from jobc.trainer.random_state import seed_model
+from jobc.trainer.signals import StopSignals
+from jobc.trainer.step import train_step
+from jobc.trainer.training import build, on_device
+
+Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
+
+
+def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
+    """What loop.run does in every step: the step, the metrics file, the questions for signals and files."""
+    training = build(config, env, group)
+    progress, signals = Progress(training), StopSignals()
+
+    def step(number: int) -> float:
+        started = time.perf_counter()
+        result = train_step(training, number, wishes(training, signals))
+        progress.after_step(number + 1, result, time.perf_counter() - started)
+        return result.loss
+
+    return step
+
+
+def ours_eager(config: TrainConfig, env: Env, group: Group) -> Loop:
+    """The same without torch.compile."""
+    return ours(dataclasses.replace(config, loop=dataclasses.replace(config.loop, compile="none")), env, group)
+
+
+def bare(config: TrainConfig, env: Env, group: Group) -> Loop:
+    """What one writes who wants nothing but speed: nanoGPT's train.py, without its logging and saving."""
+    made = parts(config, group)
+    module, optimizer, total = made.module, made.optimizer, config.batch.accumulation
+
+    def step(number: int) -> float:
+        _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
+        loss_sum = torch.zeros((), device=group.device)
+        for inputs_BT, targets_BT in made.batches(number):
+            loss = module(inputs_BT, targets_BT) / (targets_BT.numel() * total)
+            torch.autograd.backward(loss)
+            loss_sum += loss.detach()
+        nn.utils.clip_grad_norm_(module.parameters(), config.optim.clip_norm or math.inf)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(loss_sum)
+
+    return step
+
+
+def accelerate(config: TrainConfig, env: Env, group: Group) -> Loop:
+    """accelerate's loop around the same compiled module: prepare(), accumulate(), backward(), clip_grad_norm_()."""
+    from accelerate import Accelerator  # an extra
+
+    made, total = parts(config, group), config.batch.accumulation
+    # no mixed_precision: the module has its own autocast
+    theirs = Accelerator(cpu=group.device.type == "cpu", gradient_accumulation_steps=total)
+    module, optimizer = theirs.prepare(made.module, made.optimizer)
+
+    def step(number: int) -> float:
+        _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
+        loss_sum = torch.zeros((), device=group.device)
+        for inputs_BT, targets_BT in made.batches(number):
+            with theirs.accumulate(module):
+                loss = module(inputs_BT, targets_BT) / targets_BT.numel()
+                theirs.backward(loss)  # divides by the number of passes
+                if theirs.sync_gradients and config.optim.clip_norm is not None:
+                    theirs.clip_grad_norm_(module.parameters(), config.optim.clip_norm)
+                optimizer.step()
+                optimizer.zero_grad()
+            loss_sum += loss.detach() / total
+        return float(loss_sum)
+
+    return step
+
+
+LOOPS: dict[str, Callable[[TrainConfig, Env, Group], Loop]] = {
+    "jobc": ours,
+    "bare loop": bare,
+    "accelerate": accelerate,
+    "jobc, eager": ours_eager,
+}
+
+
+def flops_per_token(config: TrainConfig, source: Source) -> float:
+    """6 N + 12 L H Q T, as nanoGPT counts: forward and backward, without the embedding of places. Q = width / heads."""
+    model: Any = config.model
+    num_parameters = sum(parameter.numel() for parameter in build_model(model, source).parameters())
+    counted = num_parameters - model.context * model.width
+    return float(6 * counted + 12 * model.layers * model.width * model.context)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What a loop needs that is not ours: a model with its loss, unwrapped, and the batches of a step."""
+
+    module: nn.Module
+    optimizer: Any
+    batches: Callable[[int], Iterator[tuple[Tensor, Tensor]]]
+
+
+def parts(config: TrainConfig, group: Group) -> Parts:
+    """With the weights, the compilation, the optimizer and the order of samples that ours has."""
+    source = open_source(config)
+    order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
+    seed_model(config.seed)
+    model = build_model(config.model, source).to(group.device)
+    module: Any = WithLoss(model, config.loop.precision)
+    if config.loop.compile == "model":
+        module = torch.compile(module, dynamic=False)
+
+    def batches(number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        indices_G, _ = order.global_batch(number)
+        for indices_B in torch.split(indices_G, config.batch.micro):
+            yield on_device(source.train.batch(indices_B), group.device)
+
+    return Parts(module, build_optimizer(model, config.optim), batches)
+
+
+def _set_lr(optimizer: Any, lr: float) -> None:
+    for parameters in optimizer.param_groups:
+        parameters["lr"] = lr

@@ -1,0 +1,96 @@
+"""A table and a chart of what was measured. Functions of values; matplotlib is needed for the chart alone."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REFERENCE = "bare loop"
+# Dense bf16, FLOP/s, of one device: NVIDIA's data sheets, as torchtitan has them (tools/utils.py)
+PEAK = {"H100": 989e12, "H200": 989e12, "B200": 2250e12, "A100": 312e12}
+PUBLISHED = 460_000  # tokens/s of one H100, PyTorch, GPT-2 124M: modded-nanogpt, 2024-10-18
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One loop.
+
+    first_step_s   until its first step was done, compilation included; kernels of an earlier loop are found again
+    step_s, cpu_s  of a step, a value per block
+    losses         of its steps, to be equal with the others'
+    peak_bytes     of device memory, with the weights and moments of all loops; 0 on a CPU
+    """
+
+    first_step_s: float
+    step_s: tuple[float, ...]
+    cpu_s: tuple[float, ...]
+    losses: tuple[float, ...]
+    peak_bytes: int
+
+
+def ratio(mine: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Median of the paired ratios, and its bounds of 95 % by bootstrap."""
+    ratios = [a / b for a, b in zip(mine, other, strict=True)]
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return statistics.median(ratios), medians[50], medians[-51]
+
+
+def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: float, device: str) -> list[list[str]]:
+    """A heading and a row per loop."""
+    peak = next((value for name, value in PEAK.items() if name in device), None)
+    heading = ["loop", "ms/step", "tokens/s", "MFU", "wall × bare (95 %)", "CPU × bare (95 %)", "first step", "memory"]
+    table = [heading]
+    for name, one in found.items():
+        step_s = statistics.median(one.step_s)
+        rate = tokens_per_step / step_s
+        compared = ["–", "–"]
+        if REFERENCE in found:
+            pairs = ((one.step_s, found[REFERENCE].step_s), (one.cpu_s, found[REFERENCE].cpu_s))
+            compared = ["{:.3f} ({:.3f} to {:.3f})".format(*ratio(*pair)) for pair in pairs]
+        mfu = f"{100 * rate * flops_per_token / peak:.1f} %" if peak else "–"
+        table.append([
+            name, f"{1000 * step_s:,.1f}", f"{rate:,.0f}", mfu,
+            *compared, f"{one.first_step_s:.1f} s", f"{one.peak_bytes / 2**30:.1f} GiB" if one.peak_bytes else "–",
+        ])  # fmt: skip
+    return table
+
+
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """The rows as a table of a page, its columns under each other."""
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in table
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def chart(found: Mapping[str, Measured], tokens_per_step: int, title: str, path: Path, published: bool) -> None:
+    """Tokens per second of each loop: the median, and the middle half of its blocks. published: draw PUBLISHED too."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(found)[::-1]
+    rates = {name: sorted(tokens_per_step / step_s for step_s in found[name].step_s) for name in names}
+    medians = [statistics.median(rates[name]) for name in names]
+    quarters = [(rates[name][len(rates[name]) // 4], rates[name][-1 - len(rates[name]) // 4]) for name in names]
+    below = [median - low for median, (low, _) in zip(medians, quarters, strict=True)]
+    above = [high - median for median, (_, high) in zip(medians, quarters, strict=True)]
+    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.55 * len(names)), layout="constrained")
+    colors = ["#2a6f97" if name == "jobc" else "#b8c4cc" for name in names]
+    bars = axes.barh(names, medians, xerr=[below, above], color=colors, ecolor="#444444", capsize=3, height=0.6)
+    axes.bar_label(bars, [f"{median:,.0f}" for median in medians], label_type="center")
+    if published:
+        axes.axvline(PUBLISHED, color="#c1121f", linewidth=1, linestyle="--")
+        axes.annotate(f"{PUBLISHED:,} published for one H100", (PUBLISHED, 1), xycoords=("data", "axes fraction"),
+                      xytext=(-4, 3), textcoords="offset points", ha="right", fontsize=8, color="#c1121f")  # fmt: skip
+    axes.set_xlabel("tokens per second: median of the blocks, and their middle half")
+    axes.set_title(title, loc="left", fontsize=10, pad=16)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

@@ -1,0 +1,130 @@
+"""jobc diff: what two jobs, two artifacts or two runs differ in. Exit status as diff(1): 0 the same, 1 not, 2 trouble.
+
+jobc diff DIR DIR               two artifact directories, or two run folders
+jobc diff DIR KEY=VALUE …       what was written, against what these words give now
+jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
+jobc diff KEY=VALUE … vs KEY=VALUE …
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..compare import Change, Comparison, compare
+from ..diagnostics import CompileError, Diagnostic
+from ..directory import MANIFEST, read_manifest
+from ..driver import Compiled, compile_job, compile_sweep
+from . import OK, report
+from .arguments import Arguments
+from .compiling import request
+from .inspect import no_artifact
+
+DIFFERS, TROUBLE = 1, 2
+VERSUS = "vs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """files: path -> text of every file of an artifact."""
+
+    name: str
+    files: Mapping[str, str]
+
+
+def diff_command(arguments: Arguments) -> int:
+    try:
+        a, b = _sides(arguments)
+        found = compare(a.files, b.files)
+    except CompileError as error:
+        report(error.diagnostics)
+        return TROUBLE
+    except (KeyError, ValueError) as error:
+        because = f"it was made by a jobc that kept no plan in it ({error})"
+        report([Diagnostic("JC5009", "cannot compare these artifacts", because, "compile the older one again")])
+        return TROUBLE
+    if arguments.format == "json":
+        print(json.dumps({"a": a.name, "b": b.name, **dataclasses.asdict(found)}, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_text(a, b, found)))
+    return DIFFERS if found.differs else OK
+
+
+def _sides(arguments: Arguments) -> tuple[Side, Side]:
+    words = arguments.words
+    if VERSUS in words:
+        at = words.index(VERSUS)
+        sides = [_compiled(arguments, part) for part in (words[:at], words[at + 1 :])]
+    elif folders := [word for word in words if "=" not in word and not word.startswith("~")]:
+        rest = tuple(word for word in words if word not in folders)
+        sides = [*map(_written, folders), *([_compiled(arguments, rest)] if rest or len(folders) == 1 else [])]
+    else:
+        points = compile_sweep(request(arguments))
+        named = len({one.spec.point for one in points}) == len(points)  # else in backend or name alone
+        sides = [Side((one.spec.point or "") if named else one.place, _texts(one)) for one in points]
+    if len(sides) != 2:
+        because = f"these words make {len(sides)}"
+        hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
+        raise CompileError([Diagnostic("JC1110", "jobc diff compares two", because, hint)])
+    return sides[0], sides[1]
+
+
+def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
+    one = compile_job(request(dataclasses.replace(arguments, words=words)))
+    return Side(" ".join(words) or "the defaults", _texts(one))
+
+
+def _texts(compiled: Compiled) -> dict[str, str]:
+    return {file.path: file.text for file in compiled.artifacts}
+
+
+def _written(word: str) -> Side:
+    """An artifact directory, or the newest attempt of a run folder. CompileError JC5004 for another."""
+    folder = Path(word)
+    if not (folder / MANIFEST).is_file() and (attempts := _attempts(folder)):
+        folder = attempts[-1]
+    if not (folder / MANIFEST).is_file():
+        raise no_artifact(folder, "jobc diff")
+    there = [path for path in read_manifest(folder)["files"] if (folder / path).is_file()]
+    return Side(word, {path: (folder / path).read_text(encoding="utf-8", errors="replace") for path in there})
+
+
+def _attempts(run: Path) -> list[Path]:
+    found = [path for path in run.glob("artifact/*") if path.name.isdigit() and (path / MANIFEST).is_file()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def _text(a: Side, b: Side, found: Comparison) -> list[str]:
+    lines = [f"a  {a.name}", f"b  {b.name}"]
+    if not found.differs:
+        return [*lines, "the same job, in the same files"]
+    sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
+    for title, changes in sections:
+        if changes:
+            lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
+    if found.breaks_resume:
+        lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
+    elif found.spec:
+        lines += ["", "one can resume the other"]
+    if found.files:
+        rows = [(one.path, f"{one.lines} lines" if one.kind == "changed" else one.kind) for one in found.files]
+        lines += ["", "files", *_aligned(rows)]
+    return lines
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(name) for name, _ in rows)
+    return [f"  {name.ljust(width)}  {text}" for name, text in rows]
+
+
+def _shown(change: Change) -> str:
+    def word(value: Any) -> str:
+        return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+    return f"{word(change.before)} → {word(change.after)}"
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"diff": diff_command}

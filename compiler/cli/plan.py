@@ -1,0 +1,67 @@
+"""jobc plan: what each size of a job comes to. Nothing is written but a picture, if one is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
+from ..driver import Planned, plan_sweep
+from ..estimate.figures import figures
+from ..estimate.layout import FORMATS
+from ..estimate.limits import warnings
+from ..estimate.measured import Measured, measured
+from ..estimate.plot import ENDINGS, plot
+from . import DIAGNOSTICS, OK, report
+from .arguments import Arguments
+from .compiling import request
+
+
+def plan_command(arguments: Arguments) -> int:
+    """Print the figures of every point; commas make several with or without -m. With --strict a warning is an error."""
+    if arguments.plot and arguments.plot.suffix not in ENDINGS:
+        because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
+        hint = f"--plot {arguments.plot.with_suffix('.png')}"
+        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
+    points = plan_sweep(request(arguments))
+    runs = {path: _measured(path) for path in {one.spec.estimate.run for one in points} if path}
+    sizes, found = [], []
+    for one in points:
+        run = runs.get(one.spec.estimate.run or "")
+        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, run.step_s if run else None)
+        sizes.append(size)
+        found += [*one.diagnostics, *(_placed(d, one, arguments.strict) for d in warnings(size, one.spec))]
+    report(list(dict.fromkeys(found)))
+    print(FORMATS[arguments.format or "table"](sizes))
+    if arguments.plot:
+        _draw(lambda file: plot(sizes, file), arguments.plot)
+    return DIAGNOSTICS if has_errors(found) else OK
+
+
+def _measured(path: str) -> Measured:
+    """CompileError JC2124 for a folder that holds no measured step."""
+    try:
+        found, because = measured(Path(path)), "its metrics hold no step"
+    except OSError as error:
+        found, because = None, f"{error.filename}: {error.strerror}"
+    if found is None:
+        hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
+        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {path}", because, hint)])
+    return found
+
+
+def _placed(diagnostic: Diagnostic, planned: Planned, strict: bool) -> Diagnostic:
+    severity = Severity.ERROR if strict else diagnostic.severity
+    return replace(diagnostic, origin=planned.origin_of(diagnostic.key), severity=severity)
+
+
+def _draw(draw: Callable[[Path], None], file: Path) -> None:
+    try:
+        draw(file)
+    except ImportError:
+        because, hint = "pictures are drawn by Matplotlib, which is not installed", "pip install 'jobc[plot]'"
+        raise CompileError([Diagnostic("JC2125", f"cannot draw {file}", because, hint)]) from None
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"plan": plan_command}

@@ -1,0 +1,122 @@
+"""What two artifacts differ in: first what they mean, then what was said of them, then their files.
+
+In   two mappings of path -> text, of compiled or of written directories
+Out  Comparison. Pure
+Order of keys, comments, blank lines and indentation of a file are no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from .plan_text import read_pairs
+
+PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
+ABSENT = "(not there)"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key whose value differs; None: the key is not there on that side. Values are JSON-able."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """lines: of either side that the other has not, for people to judge how much; 0 with one side absent."""
+
+    path: str
+    kind: str  # changed | only in a | only in b
+    lines: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """meaning: leaves of the plan; spec: keys of the job; breaks_resume: those that make it another run (D10)."""
+
+    meaning: tuple[Change, ...]
+    spec: tuple[Change, ...]
+    breaks_resume: tuple[str, ...]
+    files: tuple[FileChange, ...]
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.meaning or self.spec or self.files)
+
+
+Files = Mapping[str, str]
+
+
+def compare(a: Files, b: Files) -> Comparison:
+    """Raises KeyError or ValueError for an artifact of a jobc that kept no plan."""
+    identity = _changes(read_pairs(a[IDENTITY]), read_pairs(b[IDENTITY]))
+    spec = _changes(
+        {**read_pairs(a[FREE]), **read_pairs(a[IDENTITY])}, {**read_pairs(b[FREE]), **read_pairs(b[IDENTITY])}
+    )
+    return Comparison(
+        meaning=tuple(_changes(read_pairs(a[PLAN]), read_pairs(b[PLAN]))),
+        spec=tuple(spec),
+        breaks_resume=tuple(change.key for change in identity),
+        files=tuple(_files(a, b)),
+    )
+
+
+def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
+    missing = object()
+    keys = sorted(a.keys() | b.keys())
+    return [Change(key, a.get(key), b.get(key)) for key in keys if a.get(key, missing) != b.get(key, missing)]
+
+
+def _files(a: Files, b: Files) -> Iterator[FileChange]:
+    for path in sorted(a.keys() | b.keys()):
+        if path.startswith(".jobc/"):
+            continue  # made of the rest
+        if path not in b or path not in a:
+            yield FileChange(path, "only in a" if path in a else "only in b", 0)
+        elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
+            yield FileChange(path, "changed", lines)
+
+
+def _different_lines(path: str, a: str, b: str) -> int:
+    left, right = _essence(path, a), _essence(path, b)
+    blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    same = sum(block.size for block in blocks)
+    return max(len(left), len(right)) - same
+
+
+def _essence(path: str, text: str) -> list[str]:
+    """The lines that mean something: of data, one for each leaf; of text, those that are not blank and no comment."""
+    try:
+        if path.endswith(".json"):
+            return sorted(_leaf_lines(json.loads(text), ""))
+        if path.endswith((".yaml", ".yml")):
+            import yaml
+
+            return [
+                line
+                for number, document in enumerate(yaml.load_all(text, yaml.CBaseLoader))
+                for line in sorted(_leaf_lines(document, f"{number}"))
+            ]
+    except (ValueError, yaml.YAMLError):
+        pass  # edited by hand until it was no data any more: compared as text
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not re.match(r"#(?!!|SBATCH)", line)]
+
+
+def _leaf_lines(tree: Any, key: str) -> Iterator[str]:
+    if isinstance(tree, Mapping) and tree:
+        for name, inner in tree.items():
+            yield from _leaf_lines(inner, f"{key}.{name}")
+    elif isinstance(tree, list) and tree:
+        for number, inner in enumerate(tree):
+            yield from _leaf_lines(inner, f"{key}[{number}]")
+    else:
+        yield f"{key} = {tree!r}"

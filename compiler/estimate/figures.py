@@ -1,0 +1,97 @@
+"""All that `jobc plan` says of one size of a job.
+
+In   the spec, its plan, the seconds of a step if a run was measured
+Out  Figures
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+from .goodput import Goodput, goodput
+from .memory import Memory, memory
+from .parameters import ModelSize, model_size
+from .schedule import Schedule, schedule
+
+ANY_GPU = "any"  # the price of a GPU whose type has none of its own
+
+
+@dataclass(frozen=True)
+class Figures:
+    """None: not known, because `estimate` does not say what it would need.
+
+    label: what differs from the other sizes
+    epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
+    gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
+    """
+
+    label: str
+    nodes: int
+    gpus: int
+    schedule: Schedule
+    parameters: int | None
+    memory: Memory | None
+    step_s: float | None
+    epoch_s: float | None
+    total_s: float | None
+    goodput: Goodput | None
+    wall_s: float | None
+    gpu_hours: float | None
+    cost: float | None
+    write_s: float | None
+
+
+def figures(label: str, spec: JobSpec, plan: LaunchPlan, step_s: float | None) -> Figures:
+    """step_s: of a measured run, where estimate.step_s does not say"""
+    given, topology = spec.estimate, plan.topology
+    size = _size(spec, plan)
+    steps = schedule(plan.train, topology.world_size, given, size)
+    needs = memory(plan.train, size, topology.world_size) if size else None
+    step_s = given.step_s if given.step_s is not None else step_s
+    epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
+    total_s = steps.steps * step_s if steps.steps and step_s else None
+    write_s = needs.checkpoint / given.write_rate if needs and given.write_rate else None
+    chance = None
+    if given.mtbf and write_s is not None and given.restart is not None:
+        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart)
+    wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
+    hours = None
+    if (spent_s := wall_s or total_s) is not None and topology.gpus:
+        hours = spent_s / 3600 * topology.gpus * topology.nodes
+    price = given.prices.get(spec.gpu_type or ANY_GPU, given.prices.get(ANY_GPU))
+    return Figures(
+        label=label,
+        nodes=topology.nodes,
+        gpus=topology.gpus,
+        schedule=steps,
+        parameters=size.parameters if size else None,
+        memory=needs,
+        step_s=step_s,
+        epoch_s=epoch_s,
+        total_s=total_s,
+        goodput=chance,
+        wall_s=wall_s,
+        gpu_hours=hours,
+        cost=hours * price if hours is not None and price is not None else None,
+        write_s=write_s,
+    )
+
+
+def _size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
+    """Of the model that is built in, unless a program of the user's runs or they say how large theirs is."""
+    given = spec.estimate
+    if given.parameters is not None:
+        n = round(given.parameters)
+        return ModelSize(n, given.largest_unit or n, None, given.tokens_per_sample or 1)
+    return model_size(plan.train) if plan.uses_trainer else None
+
+
+def readable_bytes(size: float) -> str:
+    """1.5 GiB, for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"

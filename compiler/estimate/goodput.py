@@ -1,0 +1,45 @@
+"""How often to save, and how much of the time is then training: Young and Daly.
+
+J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974), 530.
+J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), 303: equations
+20 (run time) and 37 (interval). Failures are independent, each node's exponential in time; any of them ends the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Seconds. mtbf_s: of the whole job; interval_s: between two saves; fraction: training of all time, 0 to 1."""
+
+    mtbf_s: float
+    interval_s: float
+    young_s: float
+    fraction: float
+
+
+def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float) -> Goodput:
+    """save_s: that a save stops training for; restart_s: from a failure to the next new step"""
+    mtbf_s = node_mtbf_s / nodes
+    interval_s = best_interval_s(mtbf_s, save_s)
+    return Goodput(mtbf_s, interval_s, math.sqrt(2 * save_s * mtbf_s), fraction(interval_s, mtbf_s, save_s, restart_s))
+
+
+def best_interval_s(mtbf_s: float, save_s: float) -> float:
+    """Daly's equation 37; at least one save's time, where saving takes longer than the job lives."""
+    if save_s >= 2 * mtbf_s:
+        return mtbf_s
+    ratio = save_s / (2 * mtbf_s)
+    return math.sqrt(2 * save_s * mtbf_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - save_s
+
+
+def fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
+    """Daly's equation 20, turned into the training done per second of wall time."""
+    exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
+    if exponent > 700:
+        return 0.0
+    spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
+    return interval_s / spent if spent else 1.0

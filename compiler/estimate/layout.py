@@ -1,0 +1,138 @@
+"""The figures of several sizes as text: a table for people (a column a size), JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..values import show_duration
+from .figures import Figures, readable_bytes
+
+Cell = Callable[[Figures], str]
+
+
+def _count(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _memory(name: str) -> Cell:
+    def show(one: Figures) -> str:
+        value = getattr(one.memory, name) if one.memory else None
+        return "–" if value is None else readable_bytes(value)
+
+    return show
+
+
+def _time(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.3g} s" if value < 60 else show_duration(round(value))
+
+
+# heading -> rows; a row that says nothing for any size is left out
+SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
+    (
+        "steps",
+        (
+            ("ranks", lambda f: _count(f.schedule.world_size)),
+            ("samples of a step", lambda f: _count(f.schedule.global_batch)),
+            ("  of one pass of one rank", lambda f: _count(f.schedule.micro)),
+            ("  passes of one rank", lambda f: _count(f.schedule.accumulation)),
+            ("samples of an epoch", lambda f: _count(f.schedule.epoch_samples)),
+            ("steps of an epoch", lambda f: _count(f.schedule.steps_of_epoch)),
+            ("  rounded up", lambda f: _count(f.schedule.steps_ceil)),
+            ("  rounded down", lambda f: _count(f.schedule.steps_floor)),
+            ("  quotient", lambda f: "–" if f.schedule.steps_quotient is None else f"{f.schedule.steps_quotient:,.3f}"),
+            ("  empty slots of the last", lambda f: _count(f.schedule.empty_slots)),
+            ("epochs", lambda f: "–" if f.schedule.epochs is None else f"{f.schedule.epochs:,.4g}"),
+            ("steps", lambda f: _count(f.schedule.steps)),
+            ("samples", lambda f: _count(f.schedule.samples)),
+            ("tokens", lambda f: _count(f.schedule.tokens)),
+        ),
+    ),
+    (
+        "memory of one rank",
+        (
+            ("parameters of the model", lambda f: _count(f.parameters)),
+            ("weights", _memory("weights")),
+            ("gradients", _memory("gradients")),
+            ("optimizer", _memory("optimizer")),
+            ("gathered, cast, in messages", _memory("buffers")),
+            ("activations", _memory("activations")),
+            ("all of it", _memory("total")),
+            ("  give or take", _memory("error")),
+            ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
+            ("a checkpoint", _memory("checkpoint")),
+        ),
+    ),
+    (
+        "time and money",
+        (
+            ("a step", lambda f: _time(f.step_s)),
+            ("an epoch", lambda f: _time(f.epoch_s)),
+            ("training", lambda f: _time(f.total_s)),
+            ("writing a checkpoint", lambda f: _time(f.write_s)),
+            ("between two failures", lambda f: _time(f.goodput.mtbf_s if f.goodput else None)),
+            ("between two saves, at best", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
+            ("of the time training", lambda f: f"{f.goodput.fraction:.1%}" if f.goodput else "–"),
+            ("with failures and saves", lambda f: _time(f.wall_s)),
+            ("GPU hours", lambda f: "–" if f.gpu_hours is None else f"{f.gpu_hours:,.1f}"),
+            ("cost", lambda f: "–" if f.cost is None else f"{f.cost:,.2f}"),
+        ),
+    ),
+)
+
+
+def table(sizes: Sequence[Figures]) -> str:
+    """One column a size; without a trailing line end."""
+    lines = [["", *(one.label for one in sizes)]]
+    for heading, rows in SECTIONS:
+        shown = [[name, *(cell(one) for one in sizes)] for name, cell in rows]
+        shown = [row for row in shown if set(row[1:]) != {"–"}]
+        if shown:
+            lines += [[], [heading, *[""] * len(sizes)], *([f"  {row[0]}", *row[1:]] for row in shown)]
+    widths = [max(len(row[i]) for row in lines if row) for i in range(len(sizes) + 1)]
+    padded = [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        if row
+        else ""
+        for row in lines
+    ]
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def as_json(sizes: Sequence[Figures]) -> str:
+    """A list of objects with the fields of Figures; bytes, seconds; null: not known."""
+    return json.dumps([_tree(one) for one in sizes], indent=2)
+
+
+def as_csv(sizes: Sequence[Figures]) -> str:
+    """A line a size, the fields of Figures as dotted columns."""
+    rows = [_flat(_tree(one), "") for one in sizes]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _tree(one: Figures) -> dict[str, Any]:
+    tree = dataclasses.asdict(one)
+    if one.memory:
+        tree["memory"] |= {"total": one.memory.total, "error": one.memory.error}
+    return tree
+
+
+def _flat(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+FORMATS: dict[str, Callable[[Sequence[Figures]], str]] = {"table": table, "json": as_json, "csv": as_csv}

@@ -1,0 +1,69 @@
+"""How many numbers a built-in model learns, and what it keeps for the backward pass: from train.json, without torch.
+
+Shapes: B samples, T context, C width, V vocabulary. Without dropout. Held against the models
+themselves in tests/trainer/test_estimate.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+BYTES = 256  # vocabulary of byte streams
+DIGITS, PIXELS = 10, 64
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """parameters: of the whole model; largest_unit: of the part that FSDP and ZeRO 3 gather at once
+
+    saved_per_sample: bytes that autograd keeps of one sample; None = not known
+    tokens_per_sample: 1 where a sample has one target
+    """
+
+    parameters: int
+    largest_unit: int
+    saved_per_sample: int | None
+    tokens_per_sample: int
+
+
+def model_size(train: Mapping[str, Any]) -> ModelSize | None:
+    """The size of the model in a train.json; None for one that is not built in."""
+    model = train["model"]
+    kind = model.get("kind")  # a `_target_` has none
+    if kind == "gpt":
+        return _gpt(model, _vocabulary(train["data"]), train["loop"])
+    if kind == "mlp":
+        return _mlp(model)
+    return None
+
+
+def _vocabulary(data: Mapping[str, Any]) -> int:
+    return int(data.get("vocabulary", BYTES))
+
+
+def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
+    """trainer/models/gpt.py: blocks of 12 C^2 + 2 C, tied embeddings, learned places, a last norm."""
+    width, context, layers = model["width"], model["context"], model["layers"]
+    block = 12 * width * width + 2 * width
+    ends = (vocabulary + context) * width + width
+    low = 4 if loop["precision"] == "fp32" else 2  # bytes of what a matrix product takes and gives
+    # Of one token in one block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
+    # q, k, v; the attention's output; the feed-forward's two arrays of 4 C. And statistics of norms and softmax.
+    in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4)) * width + 4 * (4 + model["heads"])
+    # The last norm and the head; log-probabilities for the loss; the numbers of the token and its target.
+    at_end = (4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
+    in_blocks, every = layers * in_block, loop["activation_checkpointing"]
+    if every:  # a block that is computed again keeps its input, and one at a time keeps the rest
+        again = -(-layers // every)
+        in_blocks = (layers - again) * in_block + again * 4 * width + in_block
+    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_end), context)
+
+
+def _mlp(model: Mapping[str, Any]) -> ModelSize:
+    """trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
+    widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
+    layers = [i * o + o for i, o in pairwise(widths)]
+    return ModelSize(sum(layers), sum(layers), 4 * sum(widths), 1)

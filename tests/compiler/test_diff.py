@@ -1,0 +1,121 @@
+"""`jobc diff`: what is a difference, what is none, and the exit status of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.compiler.cli import main
+
+from .diagnosed import assert_complete
+
+Diff = Callable[..., "tuple[int, str, str]"]
+
+
+@pytest.fixture
+def diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Diff:
+    """words -> (exit status, standard output, standard error), in an empty folder with a fresh HOME."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["name=old", "backend=slurm", "nodes=2", "gpus=4"]) == 0
+    capsys.readouterr()
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["diff", *words])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+OLD = Path("artifacts/old/slurm")
+SAME = (str(OLD), "name=old", "backend=slurm", "nodes=2", "gpus=4")
+
+
+def found(diff: Diff, *words: str) -> dict[str, Any]:
+    status, printed, said = diff(*words, "--format", "json")
+    assert (status, said) == (1, "")
+    tree: dict[str, Any] = json.loads(printed)
+    return tree
+
+
+def changes(tree: dict[str, Any], section: str) -> dict[str, tuple[Any, Any]]:
+    return {change["key"]: (change["before"], change["after"]) for change in tree[section]}
+
+
+def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> None:
+    tree = found(diff, str(OLD), "name=old", "backend=slurm", "nodes=4", "gpus=4", "lifecycle.grace=10m")
+    meaning = changes(tree, "meaning")
+    assert meaning["topology.nodes"] == (2, 4)
+    assert meaning["topology.world_size"] == (8, 16)
+    assert meaning["lifecycle.grace_s"] == (60, 600)
+    assert changes(tree, "spec")["lifecycle.grace"] == ("1m", "10m")
+    assert tree["breaks_resume"] == ["batch.global"]
+    assert "job.sbatch" in [file["path"] for file in tree["files"]]
+
+
+def test_what_may_change_freely_breaks_no_resume(diff: Diff) -> None:
+    status, printed, _ = diff("time=1h,2h", "loop.steps=100")
+    assert status == 1
+    assert "one can resume the other" in printed
+    assert "lifecycle.time_limit_s  3600 → 7200" in printed
+
+
+def test_the_same_words_give_the_same_job(diff: Diff) -> None:
+    assert diff(*SAME) == (0, f"a  {OLD}\nb  {' '.join(SAME[1:])}\nthe same job, in the same files\n", "")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("job.sbatch", "\nset ", "\n\n# a comment\n  set "),
+        ("train.json", '{\n  "schema": 1,\n  "job": "old",', '{"job": "old",\n  "schema": 1,'),
+        ("spec.yaml", "\nnodes: 2\n", "\nnodes:   2 # machines\n"),
+    ],
+)
+def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old: str, new: str) -> None:
+    text = (OLD / file).read_text()
+    assert old in text
+    (OLD / file).write_text(text.replace(old, new))
+    assert diff(*SAME)[0] == 0
+
+
+def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
+    script = OLD / "job.sbatch"
+    script.write_text(script.read_text().replace("--nodes=2", "--nodes=3"))
+    tree = found(diff, *SAME)
+    assert (tree["meaning"], tree["spec"]) == ([], [])
+    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 2}]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backend=slurm,ssh", "hosts=null"),
+        ("nodes=2", "vs", "nodes=2", "batch.micro=8"),
+        (str(OLD), str(OLD), "nodes=2"),
+        ("nowhere", "name=old"),
+        ("nodes=1",),
+        ("nodes=one,two",),
+    ],
+)
+def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> None:
+    status, printed, said = diff(*words)
+    assert (status, printed) == (2, "")
+    assert_complete(said)
+
+
+def test_two_backends_and_two_sets_of_words(diff: Diff) -> None:
+    tree = found(diff, "backend=slurm,pdsh", "nodes=2", "hosts=[a,b]", "queue.name=null")
+    assert changes(tree, "meaning")["backend.name"] == ("slurm", "pdsh")
+    assert ("job.sbatch", "only in a") in [(file["path"], file["kind"]) for file in tree["files"]]
+    tree = found(diff, "procs=2", "vs", "procs=2", "batch.micro=8", "batch.accumulation=2")
+    assert changes(tree, "meaning") == {
+        "train.batch.accumulation": (1, 2),
+        "train.batch.micro": (16, 8),
+    }
+    assert tree["breaks_resume"] == []

@@ -1,0 +1,222 @@
+"""`jobc plan`: the figures of several sizes, and what they are held against."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.compiler.cli import main
+from jobc.compiler.estimate.goodput import best_interval_s, fraction
+from jobc.compiler.estimate.memory import memory
+from jobc.compiler.estimate.parameters import ModelSize
+
+from .diagnosed import assert_complete
+
+QWEN = ("+experiment=qwen_image", "backend=ssh", "nodes=1,2,8", "estimate.samples=32217")
+
+
+Plan = Callable[..., "tuple[int, str, str]"]
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Plan:
+    """words -> (exit status, standard output, standard error), in an empty folder with a fresh HOME."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["plan", *words])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def figures(plan: Plan, *words: str) -> list[dict[str, Any]]:
+    status, printed, said = plan(*words, "--format", "json")
+    assert (status, said) == (0, "")
+    found: list[dict[str, Any]] = json.loads(printed)
+    return found
+
+
+def test_the_table_of_the_team_is_reproduced(plan: Plan) -> None:
+    sizes = [size["schedule"] for size in figures(plan, *QWEN)]
+    assert [size["world_size"] for size in sizes] == [8, 16, 64]
+    assert [size["steps_ceil"] for size in sizes] == [4028, 2014, 504]
+    assert [size["steps_floor"] for size in sizes] == [4027, 2013, 503]
+    assert [round(size["steps_quotient"], 3) for size in sizes] == [4027.125, 2013.562, 503.391]
+    assert [size["empty_slots"] for size in sizes] == [7, 7, 39]
+    assert {size["samples"] for size in sizes} == {5 * 32217}
+
+
+def test_what_is_left_out_of_an_epoch_is_not_counted(plan: Plan) -> None:
+    sizes = [size["schedule"] for size in figures(plan, *QWEN, "loop.drop_last=true")]
+    assert [size["steps_of_epoch"] for size in sizes] == [4027, 2013, 503]
+    assert [size["samples"] for size in sizes] == [5 * 4027 * 8, 5 * 2013 * 16, 5 * 503 * 64]
+
+
+def test_time_and_money_follow_from_a_step(plan: Plan) -> None:
+    given = ("estimate.step_s=2.5", "gpu_type=H100", "estimate.prices.H100=2", "estimate.prices.any=9")
+    one, _, eight = figures(plan, *QWEN, *given)
+    assert one["epoch_s"] == 4028 * 2.5
+    assert one["total_s"] == 5 * 4028 * 2.5
+    assert eight["gpu_hours"] == pytest.approx(5 * 504 * 2.5 / 3600 * 64)
+    assert eight["cost"] == pytest.approx(2 * eight["gpu_hours"])
+
+
+def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
+    metrics = tmp_path / "run" / "metrics" / "rank_00.jsonl"
+    metrics.parent.mkdir(parents=True)
+    times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
+    lines = [{"step": n, "loss": 1.0, "step_s": s, "world_size": 2} for n, s in enumerate(times, 1)]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (size,) = figures(plan, f"estimate.run={tmp_path}/run", "loop.steps=100")
+    assert size["total_s"] == 25.0
+
+
+def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
+    status, printed, _ = plan(*QWEN, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert status == 0
+    assert [row["schedule.steps_of_epoch"] for row in rows] == ["4028", "2014", "504"]
+    assert all(int(row["memory.total"]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_picture_is_drawn(plan: Plan, ending: str) -> None:
+    status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
+    assert status == 0, said
+    assert Path(f"sizes.{ending}").read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("estimate.run=nowhere",), "cannot take the time of a step from nowhere"),
+        (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
+        (("estimate.samples=many",), "estimate.samples"),
+    ],
+)
+def test_what_cannot_be_reckoned_is_said(plan: Plan, words: tuple[str, ...], said: str) -> None:
+    status, printed, complaint = plan(*words)
+    assert (status, printed) == (1, "")
+    assert said in complaint
+    assert_complete(complaint)
+
+
+def test_a_fault_of_one_size_is_told_once(plan: Plan) -> None:
+    status, _, said = plan("nodes=1,2,3", "batch.global=32")
+    assert status == 1
+    assert said.count("error[") == 1, said
+
+
+# ---- memory: the terms of the ZeRO paper, and DeepSpeed's own estimator ----------------------------------------------
+
+
+def train(**parallel: Any) -> dict[str, Any]:
+    return {"parallel": parallel, "loop": {"precision": "fp32"}, "batch": {"micro": 1, "accumulation": 1}}
+
+
+def zero(stage: int, offload: str = "none") -> dict[str, Any]:
+    return train(
+        kind="deepspeed",
+        zero_stage=stage,
+        reduce_bucket_size=0,
+        offload_optimizer_device=offload,
+        offload_param_device="none",
+    )
+
+
+SEVEN_B = ModelSize(7_000_000_000, 200_000_000, None, 1)
+
+
+def test_each_stage_divides_one_part_more() -> None:
+    stages = [memory(zero(stage), SEVEN_B, 64) for stage in range(4)]
+    n = SEVEN_B.parameters
+    assert [stage.weights for stage in stages] == [4 * n, 4 * n, 4 * n, 4 * n // 64]
+    assert [stage.gradients for stage in stages] == [4 * n, 4 * n, 4 * n // 64, 4 * n // 64]
+    assert [stage.optimizer for stage in stages] == [8 * n, 12 * n // 64, 12 * n // 64, 12 * n // 64]
+
+
+def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
+    """DeepSpeed 0.19.8 reckons 2 bytes a weight, of which ours are 4: 2 n + 18 n / N there, 4 n + 16 n / N here."""
+    from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
+
+    n, ranks = SEVEN_B.parameters, 64
+    _, theirs = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=8, cpu_offload=False)
+    ours = memory(zero(2), SEVEN_B, ranks).states
+    assert theirs == 2 * n + 18 * n // ranks
+    assert ours == 4 * n + 16 * n // ranks
+
+
+def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
+    n, low = SEVEN_B.parameters, SEVEN_B.largest_unit
+    for kind, shares in ({"kind": "fsdp"}, 64), ({"kind": "hsdp", "shards": 8}, 8):
+        found = memory(train(**kind, offload_params=False), SEVEN_B, 64)
+        assert (found.weights, found.gradients, found.optimizer) == (4 * n // shares, 4 * n // shares, 8 * n // shares)
+        assert found.buffers == 2 * 4 * low
+        accumulated = {**train(**kind, offload_params=False), "batch": {"micro": 1, "accumulation": 2}}
+        assert memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
+        assert memory(train(**kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients
+
+
+def test_what_is_offloaded_lies_with_the_cpu() -> None:
+    there, here = memory(zero(2), SEVEN_B, 8), memory(zero(2, "cpu"), SEVEN_B, 8)
+    assert here.optimizer == here.gradients == 0
+    assert here.host == there.optimizer + there.gradients
+
+
+# ---- failures: Daly's formulas against a simulation ------------------------------------------------------------------
+
+
+def simulated(interval_s: float, mtbf_s: float, save_s: float, restart_s: float, wanted_s: float) -> float:
+    """The share of the time that trains, of a run with exponential failures; a restart may fail as well."""
+    chance, now, done = random.Random(7), 0.0, 0.0
+    next_failure = chance.expovariate(1 / mtbf_s)
+
+    def passes(seconds: float) -> bool:
+        nonlocal now, next_failure
+        if now + seconds < next_failure:
+            now += seconds
+            return True
+        now = next_failure
+        next_failure = now + chance.expovariate(1 / mtbf_s)
+        while now + restart_s >= next_failure:
+            now = next_failure
+            next_failure = now + chance.expovariate(1 / mtbf_s)
+        now += restart_s
+        return False
+
+    while done < wanted_s:
+        if passes(interval_s + save_s):
+            done += interval_s
+    return done / now
+
+
+@pytest.mark.parametrize("mtbf_s", [3600.0, 6 * 3600.0, 3 * 86400.0])
+def test_the_share_of_training_is_that_of_a_simulation(mtbf_s: float) -> None:
+    save_s, restart_s = 30.0, 300.0
+    interval_s = best_interval_s(mtbf_s, save_s)
+    found = simulated(interval_s, mtbf_s, save_s, restart_s, wanted_s=3000 * mtbf_s)
+    assert fraction(interval_s, mtbf_s, save_s, restart_s) == pytest.approx(found, abs=0.01)
+
+
+@pytest.mark.parametrize("mtbf_s", [3600.0, 86400.0])
+def test_no_other_interval_trains_more(mtbf_s: float) -> None:
+    best = best_interval_s(mtbf_s, 30.0)
+    most = fraction(best, mtbf_s, 30.0, 300.0)
+    assert all(fraction(best * by, mtbf_s, 30.0, 300.0) <= most + 1e-4 for by in (0.25, 0.5, 0.9, 1.1, 2.0, 4.0))
+
+
+def test_the_limits_of_the_formulas() -> None:
+    assert best_interval_s(100.0, 300.0) == 100.0  # saving takes longer than the job lives
+    assert fraction(1e9, 1.0, 1.0, 1.0) == 0.0
+    assert math.isclose(best_interval_s(1e12, 30.0), math.sqrt(2 * 30 * 1e12), rel_tol=1e-3)

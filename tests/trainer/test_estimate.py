@@ -1,0 +1,67 @@
+"""What `jobc plan` says of a built-in model is so: its parameters, and what autograd keeps of a sample."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jobc.compiler.estimate.memory import ACTIVATION_ERROR
+from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
+from jobc.trainer.config import GptConfig, MlpConfig
+from jobc.trainer.loss import autocast
+from jobc.trainer.models.gpt import Gpt
+from jobc.trainer.models.mlp import Mlp
+from jobc.trainer.recipe import cross_entropy
+from jobc.trainer.strict import plain
+
+
+def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> int:
+    """Bytes of all tensors that a forward pass keeps for the backward one, but weights and their copies of 16 bits."""
+    shapes = {parameter.shape for parameter in model.parameters()} | {
+        p.mT.shape for p in model.parameters() if p.ndim == 2
+    }
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    found: dict[int, int] = {}
+    alive = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        place, is_copy = tensor.untyped_storage().data_ptr(), tensor.dtype == torch.bfloat16 and tensor.shape in shapes
+        if place not in weights and not is_copy:
+            found[place] = tensor.untyped_storage().nbytes()
+            alive.append(tensor)
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, autocast(inputs.device, precision):  # type: ignore[arg-type]
+        cross_entropy(model(inputs), targets)
+    return sum(found.values())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "config", [GptConfig("gpt", 4, 4, 128, 64, 0.0), GptConfig("gpt", 2, 6, 192, 128, 0.0)], ids=["tiny", "wider"]
+)
+def test_a_gpt_has_and_keeps_what_is_said(config: GptConfig, precision: str) -> None:
+    model = Gpt(config, BYTES)
+    train = {
+        "model": plain(config),
+        "data": {"kind": "stdlib_bytes"},
+        "loop": {"precision": precision, "activation_checkpointing": 0},
+    }
+    said = model_size(train)
+    assert said is not None
+    assert said.parameters == sum(parameter.numel() for parameter in model.parameters())
+    tokens = torch.randint(0, BYTES, (3, config.context))
+    found = kept(model, tokens, tokens, precision) / 3
+    assert said.saved_per_sample == pytest.approx(found, rel=ACTIVATION_ERROR / 5)
+
+
+def test_a_classifier_has_and_keeps_what_is_said() -> None:
+    config = MlpConfig("mlp", 64, 2)
+    model = Mlp(config, PIXELS, DIGITS)
+    said = model_size({"model": plain(config), "data": {"kind": "digits"}, "loop": {"precision": "fp32"}})
+    assert said is not None
+    assert said.parameters == sum(parameter.numel() for parameter in model.parameters())
+    found = kept(model, torch.rand(32, PIXELS), torch.randint(0, DIGITS, (32,)), "fp32") / 32
+    assert said.saved_per_sample == pytest.approx(found, rel=ACTIVATION_ERROR)

@@ -1,0 +1,130 @@
+"""Every way to share a model trains the same: one launch of four ranks that tries all, and a run that changes it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer.data.order import Order, shard
+from jobc.trainer.metrics import training_steps
+
+from .conftest import Run
+from .ways import COMPILED, FSDP, STEPS, WAYS, ZEROS
+
+pytestmark = pytest.mark.xdist_group("trainer")
+
+Tree = Callable[..., dict[str, Any]]
+NewRun = Callable[[], Run]
+
+
+def tried(run: Run, tree: dict[str, Any], ways: str, **env: str) -> dict[str, Any]:
+    """What ways.py wrote."""
+    run.start(tree, program=["-m", "jobc.tests.trainer.ways", ways], **env)
+    codes = run.wait(timeout_s=400)
+    assert codes == [0] * tree["world_size"], "\n".join(run.output(rank) for rank in range(tree["world_size"]))
+    said: dict[str, Any] = json.loads((run.folder / "ways.json").read_text())
+    return said
+
+
+def is_the_same(found: dict[str, Any], way: str, rel: float = 1e-6) -> None:
+    """As one rank alone with the whole batch, though ranks have different numbers of items that count, some none."""
+    steps, alone = found[way]["steps"], found["alone"]["steps"]
+    assert steps[0] == pytest.approx(alone[0], rel=rel)
+    for mine, expected in zip(steps, alone, strict=True):  # weights have moved, by sums in another order
+        assert mine == [pytest.approx(expected[0], rel=rel), pytest.approx(expected[1], rel=10 * rel)]
+    assert found[way]["off"] < 1e-4
+
+
+@pytest.fixture(scope="module")
+def found(gpt: Tree, new_run: NewRun) -> dict[str, Any]:
+    tree = gpt({"world_size": 4, "batch.micro": 8, "model.dropout": 0.0, "loop.steps": STEPS})
+    return tried(new_run(), tree, "torch")
+
+
+@pytest.fixture(scope="module")
+def zeros(gpt: Tree, new_run: NewRun) -> dict[str, Any]:
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+    tree = gpt({"world_size": 2, "batch.micro": 8, "model.dropout": 0.0, "loop.steps": STEPS})
+    return tried(new_run(), tree, "zero")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", list(WAYS))
+def test_loss_gradients_and_weights_are_those_of_one_rank(way: str, found: dict[str, Any]) -> None:
+    is_the_same(found, way)
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+@pytest.mark.parametrize("way", list(ZEROS))
+def test_and_so_they_are_with_deepspeed(way: str, zeros: dict[str, Any]) -> None:
+    is_the_same(zeros, way)
+
+
+@pytest.mark.slow
+def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewRun) -> None:
+    found = tried(new_run(), digits({"loop.steps": STEPS}), "compiled", TORCHINDUCTOR_COMPILE_THREADS="1")
+    for way in COMPILED:
+        is_the_same(found, way, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_16_bits_come_near(kind: str, precision: str, found: dict[str, Any]) -> None:
+    for mine, expected in zip(found[f"{kind}, {precision}"]["steps"], found["alone"]["steps"], strict=True):
+        assert mine == pytest.approx(expected, rel=2e-2)
+        assert mine != expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_an_overflow_on_one_rank_is_skipped_by_all_and_costs_half_the_scale(kind: str, found: dict[str, Any]) -> None:
+    said = found[f"{kind}, overflow"]
+    assert [row[:2] for row in said["overflow"]] == [[1.0, 2.0**15]] * 4
+    assert said["overflow"][0][2] == 1.0, "weights are as before"
+    assert [row[:2] for row in said["sound"]] == [[0.0, 2.0**15]] * 4
+    assert said["sound"][0][2] == 0.0, "weights have moved"
+    assert said["state"] == {"factor": 2.0**15, "good_steps": 1}
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_other_ranks_and_another_way(gpt: Tree, new_run: NewRun) -> None:
+    """2 ranks of ddp, then 4 of fsdp, then 1 of ddp, against 1 rank that did all the steps."""
+    tree = {"batch.micro": 16, "batch.global": 32, "model.dropout": 0.0, "loop.steps": 12, "optim.lr": 1e-3}
+    alone = new_run()
+    assert alone.run(gpt({**tree, "batch.accumulation": 2})) == [0], alone.output(0)
+    run, eight = new_run(), {"batch.micro": 8}
+    assert run.run(gpt({**tree, "world_size": 2, "loop.steps": 4})) == [0, 0], run.output(0)
+    assert run.run(gpt({**tree, **eight, "world_size": 4, "loop.steps": 8, "parallel": FSDP})) == [0] * 4, run.output(0)
+    assert "resumed from checkpoints/step_00000004, saved by 2 ranks" in run.output(0)
+    assert run.run(gpt({**tree, "batch.accumulation": 2})) == [0], run.output(0)
+    assert "resumed from checkpoints/step_00000008, saved by 4 ranks" in run.output(0)
+    mine, whole = (training_steps(one.folder / "metrics" / "rank_00.jsonl") for one in (run, alone))
+    assert mine.keys() == whole.keys() == set(range(1, 13))
+    assert [line["world_size"] for line in mine.values()] == [2] * 4 + [4] * 4 + [1] * 4
+    for step, line in mine.items():
+        assert line["loss"] == pytest.approx(whole[step]["loss"], rel=1e-4)
+    got, expected = (torch.load(one.folder / "final" / "weights.pt", weights_only=True) for one in (run, alone))
+    assert list(got) == list(expected)
+    assert all(torch.allclose(got[name], expected[name], atol=1e-4) for name in expected)
+
+
+def test_the_samples_of_a_run_are_the_same_whoever_reads_them() -> None:
+    order = Order(seed=0, num_samples=100, batch=32, drop_last=False)
+
+    def seen(world_size_of_step: Callable[[int], int]) -> Counter[int]:
+        samples: Counter[int] = Counter()
+        for step in range(12):
+            indices_G, weights_G = order.global_batch(step)
+            for rank in range(world := world_size_of_step(step)):
+                counted_R = shard(weights_G, rank, world) > 0
+                samples.update(shard(indices_G, rank, world)[counted_R].tolist())
+        return samples
+
+    assert seen(lambda step: (2, 4, 1)[step // 4]) == seen(lambda step: 1) == Counter(dict.fromkeys(range(100), 3))

@@ -1,0 +1,68 @@
+"""Tokens drawn at random, for measuring speed: a token is a pure function of (seed, split, sample, place).
+
+Shapes: B batch, T context. Nothing is stored: a data set of any size costs no memory.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..config import RandomTokensConfig
+from .order import mix
+from .source import Source
+
+
+@dataclass(frozen=True)
+class RandomTokens:
+    """A Split of `samples` samples of `context` tokens each; key: of this split."""
+
+    key: int
+    samples: int
+    context: int
+    vocabulary: int
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens_BT and targets_BT, int64: each target is the next token."""
+        places_BT = indices_B[:, None] * (self.context + 1) + torch.arange(self.context + 1)
+        tokens_BT = scrambled(places_BT + self.key) % self.vocabulary
+        return tokens_BT[:, :-1], tokens_BT[:, 1:]
+
+
+def scrambled(numbers: Tensor) -> Tensor:
+    """int64 -> int64, 0 <= n < 2^63: SplitMix64 (Steele, Lea, Flood 2014); products are modulo 2^64."""
+    numbers = numbers * _signed(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ _shift(numbers, 30)) * _signed(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ _shift(numbers, 27)) * _signed(0x94D049BB133111EB)
+    mixed: Tensor = (numbers ^ _shift(numbers, 31)) & (2**63 - 1)
+    return mixed
+
+
+def _shift(numbers: Tensor, bits: int) -> Tensor:
+    """To the right, as if unsigned."""
+    shifted: Tensor = (numbers >> bits) & (2 ** (64 - bits) - 1)
+    return shifted
+
+
+def _signed(number: int) -> int:
+    return number - 2**64
+
+
+def open_source(config: RandomTokensConfig, seed: int, context: int) -> Source:
+    """Both splits; another seed has other tokens."""
+    said = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
+    return Source(
+        name="random_tokens",
+        train=RandomTokens(mix(seed, "train"), config.samples, context, config.vocabulary),
+        validation=RandomTokens(mix(seed, "validation"), config.val_samples, context, config.vocabulary),
+        num_inputs=config.vocabulary,
+        num_classes=config.vocabulary,
+        tokens_per_sample=context,
+        score="bits_per_token",
+        summary=f"{config.samples:,} + {config.val_samples:,} held-out samples, vocabulary {config.vocabulary:,}",
+        digest=hashlib.sha256(said.encode()).hexdigest(),
+    )

@@ -1,0 +1,71 @@
+"""DistributedDataParallel: every rank holds the whole model. One rank alone is the model as it is."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..config import DdpConfig, TrainConfig
+from ..distributed import Group
+from ..loss import WithLoss
+from ..optimizer import Stepper, Update
+from ..recipe import Recipe
+from .blocks import prepare
+
+
+class Ddp:
+    """See way.Parallel for what each method is. Compiled, then wrapped: the exchange of gradients is not traced."""
+
+    equal_passes = False
+
+    def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
+        self.model = model.to(group.device)
+        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        prepare(model, config.loop)
+        self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
+        self.module: nn.Module = self.evaluated
+        if config.loop.compile == "model":
+            self.module = cast(nn.Module, torch.compile(self.module, dynamic=False))
+        if group.world_size > 1:
+            self.module = DistributedDataParallel(
+                self.module,
+                device_ids=[group.device.index] if group.device.type == "cuda" else None,
+                bucket_cap_mb=ddp.bucket_cap_mb,
+                find_unused_parameters=ddp.find_unused_parameters,
+                static_graph=ddp.static_graph,
+                gradient_as_bucket_view=True,
+            )
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
+
+    def warm_up(self, loss: Tensor) -> None:
+        torch.autograd.backward(loss)
+        self.stepper.optimizer.zero_grad(set_to_none=True)
+
+    def passes(self, last: bool) -> AbstractContextManager[None]:
+        if last or not isinstance(self.module, DistributedDataParallel):
+            return nullcontext()
+        return cast(AbstractContextManager[None], self.module.no_sync())
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.stepper.backward(loss)
+
+    def rescale(self, factor: float) -> None:
+        self.stepper.rescale(factor)
+
+    def update(self, lr: float, clip_norm: float | None) -> Update:
+        return self.stepper.update(lr, clip_norm)
+
+    def weights(self) -> Mapping[str, Tensor]:
+        return self.model.state_dict()
+
+    def optimizer_state(self) -> Mapping[str, Any]:
+        return {**self.stepper.optimizer.state_dict(), **self.stepper.scale.state()}
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.model.load_state_dict(weights)
+
+    def load_optimizer(self, state: Mapping[str, Any]) -> None:
+        self.stepper.load(state)

@@ -1,0 +1,181 @@
+"""FSDP2: each rank holds a share of every weight, gradient and moment, and gathers a block's weights while it runs.
+
+fsdp  all ranks share one copy of the model
+hsdp  a 2-D mesh: `shards` ranks that follow each other share a copy, and the copies exchange gradients like DDP. With
+      as many shards as a node has ranks, weights travel within a node, and only gradients between nodes.
+
+A checkpoint is whole, as those of Ddp are: a run may go on with another number of ranks or another way. What that
+costs: rank 0 holds all weights and moments in CPU memory while it saves (12 bytes a parameter), every rank while it
+resumes; on the device it is one tensor at a time.
+Source torch 2.13, torch.distributed.fsdp.fully_shard; seen to run on CPUs with gloo.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from ..config import FsdpConfig, HsdpConfig, TrainConfig
+from ..distributed import Group
+from ..errors import BrokenInput
+from ..loss import DTYPES, WithLoss
+from ..optimizer import Stepper, Update
+from ..recipe import Recipe
+from .blocks import blocks_of, prepare
+from .way import refuse_another_model
+
+
+class Fsdp:
+    """See way.Parallel for what each method is."""
+
+    equal_passes = True  # every pass gathers weights from other ranks
+
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: Group
+    ) -> None:
+        self.group, self.model = group, model
+        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        prepare(model, config.loop)
+        mesh = mesh_of(sharding, group)
+        group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too
+        for part in parts(model, sharding):
+            _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
+        # the rest, embeddings and so on: needed last in the forward and first in the backward pass, so it stays
+        _shard(model, sharding, mesh, config, False)
+        self.sharded = cast(FSDPModule, model)
+        # FSDP casts weights and inputs itself: no autocast
+        self.module: nn.Module = WithLoss(model, recipe, "fp32")
+        self.evaluated: nn.Module = self.module
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
+
+    def warm_up(self, loss: Tensor) -> None:
+        torch.autograd.backward(loss)
+        self.stepper.optimizer.zero_grad(set_to_none=True)
+
+    def passes(self, last: bool) -> AbstractContextManager[None]:
+        """Until the last pass each rank adds up whole gradients: one exchange a step, for memory of a copy of them."""
+        self.sharded.set_requires_gradient_sync(last)
+        self.sharded.set_is_last_backward(last)
+        return nullcontext()
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.stepper.backward(loss)
+
+    def rescale(self, factor: float) -> None:
+        self.stepper.rescale(factor)
+
+    def update(self, lr: float, clip_norm: float | None) -> Update:
+        return self.stepper.update(lr, clip_norm)
+
+    def weights(self) -> Mapping[str, Tensor]:
+        return dict(self._on_first(self.model.state_dict()))
+
+    def optimizer_state(self) -> Mapping[str, Any]:
+        saved = self.stepper.optimizer.state_dict()
+        state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
+        return {"state": state, "param_groups": saved["param_groups"], **self.stepper.scale.state()}
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        mine = self.model.state_dict()
+        refuse_another_model(weights, {name: value.shape for name, value in mine.items()})
+        for name, value in mine.items():
+            local = value.to_local() if isinstance(value, DTensor) else value
+            local.copy_(_share_of(weights[name], value))
+
+    def load_optimizer(self, state: Mapping[str, Any]) -> None:
+        order = [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
+        shared = {
+            number: {
+                name: _distributed(value, order[number]) if value.shape == order[number].shape else value
+                for name, value in moments.items()
+            }
+            for number, moments in state["state"].items()
+        }
+        self.stepper.load({**state, "state": shared})
+
+    def _on_first(self, values: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """Whole copies on the CPU of rank 0; the others only give their share."""
+        for name, value in values.items():
+            full = whole(value)
+            if self.group.is_first:
+                yield name, full.detach().cpu().clone()
+
+
+def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
+    """Which ranks share a copy of the model; the last dimension counts them."""
+    if isinstance(sharding, FsdpConfig):
+        return init_device_mesh(group.device.type, (group.world_size,))
+    shape = (group.world_size // sharding.shards, sharding.shards)
+    return init_device_mesh(group.device.type, shape, mesh_dim_names=("replicate", "shard"))
+
+
+def parts(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
+    """The modules that are sharded as one, inner before outer; without the model itself.
+
+    Raises BrokenInput when no module is of the classes that are asked for.
+    """
+    if sharding.auto_wrap_policy == "NO_WRAP":
+        return []
+    if sharding.auto_wrap_policy == "SIZE_BASED_WRAP":
+        return list(_large_enough(model, sharding.min_num_params))
+    names = sharding.transformer_layer_cls_to_wrap
+    if not names:
+        return blocks_of(model)
+    found = [module for module in model.modules() if type(module).__name__ in names and module is not model]
+    if missing := sorted(set(names) - {type(module).__name__ for module in found}):
+        there = sorted({type(module).__name__ for module in model.modules()} - {type(model).__name__})
+        raise BrokenInput(
+            f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
+            [f"it has {', '.join(there)}"],
+        )
+    return found[::-1]  # modules() gives outer ones first
+
+
+def whole(value: Tensor) -> Tensor:
+    """All of a tensor that is shared. All ranks call it."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
+    """Below `module`, inner ones first: those whose parameters, without the ones taken already, are that many."""
+    for child in module.children():
+        taken = list(_large_enough(child, min_num_params))
+        yield from taken
+        theirs = {parameter for one in taken for parameter in one.parameters()}
+        if sum(p.numel() for p in child.parameters() if p not in theirs) >= min_num_params:
+            yield child
+
+
+def _shard(
+    module: nn.Module, sharding: FsdpConfig | HsdpConfig, mesh: DeviceMesh, config: TrainConfig, reshard: bool
+) -> None:
+    lower = DTYPES[config.loop.precision]
+    offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if sharding.offload_params else OffloadPolicy()
+    fully_shard(
+        module,
+        mesh=mesh,
+        reshard_after_forward=reshard,
+        mp_policy=MixedPrecisionPolicy(param_dtype=lower, reduce_dtype=torch.float32 if lower else None),
+        offload_policy=offload,
+    )
+
+
+def _distributed(full: Tensor, like: DTensor) -> DTensor:
+    """This rank's share of what all ranks have whole; no message is sent."""
+    on_device = full.to(like.to_local().device)
+    return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def _share_of(full: Tensor, like: Tensor) -> Tensor:
+    return _distributed(full, like).to_local() if isinstance(like, DTensor) else full

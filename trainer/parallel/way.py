@@ -1,0 +1,80 @@
+"""What a step, a checkpoint and a validation ask of any way to share one model, and the choice of one.
+
+Another way is another file with a class that has these methods.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..config import DdpConfig, DeepspeedConfig, TrainConfig
+from ..distributed import Group
+from ..env import Env
+from ..optimizer import Update
+from ..recipe import Recipe
+
+
+class Parallel(Protocol):
+    """One model and its optimizer, shared by all ranks. Every method but passes() is called by all of them together.
+
+    module         the model with its loss, as training steps call it (loss.WithLoss)
+    evaluated      the same, as validation calls it
+    num_parameters of the whole model
+    equal_passes   all ranks must call `evaluated` equally often
+    """
+
+    module: nn.Module
+    evaluated: nn.Module
+    num_parameters: int
+    equal_passes: bool
+
+    def warm_up(self, loss: Tensor) -> None:
+        """A backward pass without effect, before the first step."""
+
+    def passes(self, last: bool) -> AbstractContextManager[None]:
+        """Around one forward and backward pass. last: of the step, so that gradients are exchanged."""
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        """The exchange of gradients gives their mean over the ranks."""
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the gradients of this step, after their exchange."""
+
+    def update(self, lr: float, clip_norm: float | None) -> Update:
+        """One optimizer step, unless the gradients are not finite."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """The whole state_dict of the model, complete on rank 0."""
+
+    def optimizer_state(self) -> Mapping[str, Any]:
+        """As AdamW.state_dict() has it for the whole model, complete on rank 0; with fp16 also the `loss_scale`."""
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Raises RuntimeError for those of another model."""
+
+    def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
+
+
+def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
+    """`model`, which is on the CPU, and its optimizer as config.parallel says. Imports that way alone."""
+    if isinstance(config.parallel, DdpConfig):
+        from .ddp import Ddp
+
+        return Ddp(model, recipe, config, config.parallel, group)
+    if isinstance(config.parallel, DeepspeedConfig):
+        from .zero import Zero
+
+        return Zero(model, recipe, config, config.parallel, env, group)
+    from .fsdp import Fsdp
+
+    return Fsdp(model, recipe, config, config.parallel, group)
+
+
+def refuse_another_model(weights: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]) -> None:
+    """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
+    found = {name: value.shape for name, value in weights.items()}
+    if wrong := sorted(name for name in found.keys() | shapes if found.get(name) != shapes.get(name)):
+        raise RuntimeError("weights of another model:\n" + "\n".join(wrong))

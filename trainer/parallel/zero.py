@@ -1,0 +1,189 @@
+"""DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2) and weights (3); deepspeed.initialize, directly.
+
+Checkpoints hold the whole model and optimizer, as those of Ddp do: a run may go on with another stage, number of ranks,
+or without DeepSpeed. Written for DeepSpeed 0.19.8; seen to run on CPUs with gloo, ZeRO 0 to 3, with offload to cpu.
+"""
+
+import copy
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import strict
+from ..build_locks import extensions_folder, may_build
+from ..config import DeepspeedConfig, TrainConfig
+from ..deepspeed_json import disagreements, engine_config
+from ..distributed import Group
+from ..env import Env
+from ..errors import BrokenInput
+from ..loss import WithLoss
+from ..optimizer import Update
+from ..recipe import Recipe
+from .blocks import prepare
+from .way import refuse_another_model
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
+
+
+def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
+    """What DeepSpeed is told: train.json, and what a deepspeed.json has more. BrokenInput when the two disagree."""
+    train: Any = strict.plain(config)
+    path = env.accelerate_deepspeed_config_file or env.deepspeed_json
+    if path is None:
+        return engine_config(train)
+    given = _read(path)
+    if wrong := disagreements(given, train):
+        hint = f"train.json is what the trainer follows: compile again, or put {path.name} back"
+        raise BrokenInput(f"{path} disagrees with {env.train_json}", wrong, hint=hint)
+    return given
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BrokenInput(f"cannot read {path}: {error}") from error
+    if not isinstance(given, dict):
+        raise BrokenInput(f"{path} holds no mapping")
+    return given
+
+
+class Zero:
+    """One DeepSpeed engine; see way.Parallel for what each method is."""
+
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
+    ) -> None:
+        told = settings(config, env)
+        if group.device.type == "cpu":
+            os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
+        try:
+            import deepspeed
+        except ImportError as error:
+            raise BrokenInput(f"parallel: deepspeed is asked for, and cannot be imported: {error}") from error
+        logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+        self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
+        self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        model.to(group.device)
+        prepare(model, config.loop)
+        self.shapes = {name: value.shape for name, value in model.state_dict().items()}
+        optimizer = recipe.build_optimizer(model)
+        # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
+        self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self.groups = optimizer.state_dict()["param_groups"]
+        self.steps = 0
+        with may_build(extensions_folder()):
+            self.engine, self.optimizer, _, _ = deepspeed.initialize(
+                model=WithLoss(model, recipe, config.loop.precision),
+                optimizer=optimizer,
+                config=told,
+                dist_init_required=False,
+            )
+        self.module: nn.Module = self.engine
+        self.evaluated: nn.Module = self.engine
+        self.equal_passes = self.stage == 3  # every pass gathers weights from all ranks
+
+    def warm_up(self, loss: Tensor) -> None:
+        """Nothing: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
+
+    def passes(self, last: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.engine.backward(loss, scale_wrt_gas=False)  # the loss is of the whole step already
+        if not last:
+            self.engine.step()  # counts the passes of a step, and updates nothing
+
+    def rescale(self, factor: float) -> None:
+        raise BrokenInput(
+            "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+            hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+        )
+
+    def update(self, lr: float, clip_norm: float | None) -> Update:
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = lr
+        norm = None
+        if self.stage == 0:  # where DeepSpeed says no norm
+            norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
+        self.engine.step()
+        self.steps += 1
+        if norm is None:
+            norm = float(self.engine.get_global_grad_norm())
+        return Update(norm if norm >= 0 else math.nan)  # -1: not finite
+
+    def weights(self) -> Mapping[str, Tensor]:
+        with self._gathered():
+            if not self.group.is_first:
+                return {}
+            return {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+
+    def optimizer_state(self) -> Mapping[str, Any]:
+        groups = copy.deepcopy(self.groups)
+        for group, now in zip(groups, self.optimizer.param_groups, strict=True):
+            group["lr"] = now["lr"]
+        if self.stage == 0:
+            return {"state": dict(self.optimizer.state_dict()["state"]), "param_groups": groups}
+        self._link_states()
+        read = self.deepspeed.utils.safe_get_full_optimizer_state
+        state: dict[int, Any] = {}
+        for number, parameter in enumerate(self.order):
+            moments = {name: read(parameter, name).cpu() for name in MOMENTS}
+            if self.group.is_first:
+                state[number] = {"step": torch.tensor(float(self.steps)), **moments}
+        return {"state": state, "param_groups": groups}
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        refuse_another_model(weights, self.shapes)
+        with self._gathered(modified=True):
+            if self.stage < 3 or self.group.is_first:
+                self.model.load_state_dict(weights)
+        if self.stage > 0:  # the optimizer keeps a copy, which it writes over the weights
+            names = {parameter: name for name, parameter in self.model.named_parameters()}
+            for parameter in self.order:
+                full = weights[names[parameter]].to(self.group.device, torch.float32)
+                self.deepspeed.utils.safe_set_full_fp32_param(parameter, full)
+
+    def load_optimizer(self, state: Mapping[str, Any]) -> None:
+        self.steps = int(next((float(each["step"]) for each in state["state"].values()), 0.0))
+        if self.stage == 0:
+            self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["state"]})
+            return
+        base = self.optimizer.optimizer
+        if self.stage == 3:
+            flat = self.optimizer.fp32_partitioned_groups_flat
+        else:
+            flat = self.optimizer.single_partition_of_fp32_groups
+        for tensor in flat:  # as AdamW makes it in its first step
+            base.state[tensor] = {
+                "step": torch.tensor(float(self.steps)),
+                **{name: torch.zeros_like(tensor) for name in MOMENTS},
+            }
+        self._link_states()
+        for number, parameter in enumerate(self.order):
+            for name in MOMENTS:
+                full = state["state"][number][name].to(self.group.device)
+                self.deepspeed.utils.safe_set_full_optimizer_state(parameter, full, name)
+
+    def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
+        """Inside, parameters are whole on every rank. modified: rank 0's new values are given to all at the end"""
+        if self.stage < 3:
+            return nullcontext()
+        gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
+            list(self.model.parameters()), modifier_rank=0 if modified else None
+        )
+        return gathered
+
+    def _link_states(self) -> None:
+        """ZeRO 1 and 2 of DeepSpeed 0.19.8 link moments to parameters when only those of the first group exist."""
+        if self.stage in (1, 2):
+            self.optimizer._hp_optimizer_states_linked = False
+            self.optimizer._lazy_init_hp_params_optimizer_state()
