@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from .campaign import Campaign, expect
 from .job import STAND_IN, Job
 
 MOST_APART_S = 0.3
+WAIT_S = 60
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
@@ -19,11 +21,11 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     with Job(folder, ["launcher=spawn"], ["python3", str(STAND_IN), "save"]) as job:
         job.submit()
         job.wait_for_marks("up.0", "up.1")
-        beside = job.resume().wait(60)
+        beside = job.resume().wait(WAIT_S)
         expect(beside == 1, f"a resume of a live run ended with {beside}: {job.output()[-500:]}")
         expect("is live" in job.output(), f"it said: {job.output()[-500:]}")
         job.started[0].send_signal(signal.SIGTERM)
-        expect(job.started[0].wait(60) == 75, "the run that was live was disturbed")
+        expect(job.started[0].wait(WAIT_S) == 75, "the run that was live was disturbed")
         for mark in job.marks.glob("*"):
             mark.unlink()
 
@@ -31,19 +33,24 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         two = [job.resume()]
         time.sleep(apart_s)
         two.append(job.resume())
-        deadline = time.monotonic() + 60
-        while all(each.poll() is None for each in two) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: any(each.poll() is not None for each in two))
         refused = [each for each in two if each.poll() is not None]
         measured = {"apart_ms": round(1000 * apart_s), "codes": [each.poll() for each in two]}
         expect(len(refused) == 1 and refused[0].poll() == 1, "not exactly one was refused", **measured)
         (other,) = (each for each in two if each is not refused[0])
-        job.wait_for(lambda: len(list(job.marks.glob("up.*"))) == 2 or other.poll() is not None, "both ranks")
+        wait_until(lambda: len(list(job.marks.glob("up.*"))) == 2 or other.poll() is not None)
         other.send_signal(signal.SIGTERM)
-        code = other.wait(60)
+        code = other.wait(WAIT_S)
         saved = sorted(path.name for path in job.marks.glob("saved.*"))
         expect(code == 75 and saved == ["saved.0", "saved.1"], f"the other ended with {code}: {saved}", **measured)
     return measured
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """For a minute at most; what is found then tells."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 CAMPAIGN = Campaign(
