@@ -299,7 +299,9 @@ def _mended(train: Any, key: str) -> str:
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name)
     near: list[Any] = [0.1, 1, 0.0]
-    if isinstance(value, list):
+    if isinstance(value, list) and not all(isinstance(item, float) for item in value):
+        near = [[0], []] if sorted(value) == value else [sorted(value)]
+    elif isinstance(value, list):
         near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]
     elif isinstance(value, int):
         near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1]

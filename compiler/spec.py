@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..trainer.config import (
     CheckpointConfig,
@@ -26,6 +26,7 @@ from ..trainer.config import (
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    ProfileConfig,
     RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
@@ -50,7 +51,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
-    "estimate.prices",
+    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 IDENTITY = (
@@ -92,7 +93,7 @@ class HsdpSpec:
     reshard_after_forward: bool
     auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
     transformer_layer_cls_to_wrap: tuple[str, ...]
-    min_num_params: Count
+    min_num_params: int
     offload_params: bool
     state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
     cpu_ram_efficient_loading: bool
@@ -317,6 +318,14 @@ class SiteSpec:
 
 
 @dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class EstimateSpec:
     """What `jobc plan` reckons with beside the job itself; no file of a job depends on it. null = not known.
 
@@ -381,6 +390,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
+    profile: ProfileConfig
     parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec
@@ -393,6 +403,7 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    accelerate: AccelerateSpec
     site: SiteSpec
     estimate: EstimateSpec
 

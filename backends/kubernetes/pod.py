@@ -251,15 +251,22 @@ def shm_limit(v: Any) -> str | None:
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
-    source: Leaf = lambda v: v.plan.mounts[i].source  # noqa: E731
+    def source(v: Any) -> str:
+        found: str = v.plan.mounts[i].source
+        return found
+
     if mount.kind == "claim":
         return {"persistentVolumeClaim": {"claimName": source, "readOnly": _given(_read_only(i))}}
     if mount.kind == "nfs":
-        server: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[0]  # noqa: E731
-        path: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[2]  # noqa: E731
-        return {"nfs": {"server": server, "path": path, "readOnly": _given(_read_only(i))}}
+        return {
+            "nfs": {
+                "server": lambda v: source(v).partition(":")[0],
+                "path": lambda v: source(v).partition(":")[2],
+                "readOnly": _given(_read_only(i)),
+            }
+        }
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": _given(lambda v: v.plan.mounts[i].source or None)}}
+        return {"emptyDir": {"sizeLimit": _given(lambda v: source(v) or None)}}
     return {"hostPath": {"path": source, "type": "Directory"}}
 
 

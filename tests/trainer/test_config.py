@@ -17,6 +17,7 @@ from jobc.trainer.errors import BrokenInput
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 
 from .conftest import DIGITS
+from .ways import FSDP, HSDP, ZERO
 
 MLP = {"kind": "mlp", "hidden": 4, "layers": 1}
 Tree = Callable[..., dict[str, Any]]
@@ -73,6 +74,9 @@ def test_all_mistakes_are_told_at_once(gpt: Tree) -> None:
         ("loop.epochs", 3, "set exactly one of steps and epochs"),
         ("model.width", 33, "is not a multiple of model.heads"),
         ("model", MLP, "mlp cannot read data.kind stdlib_bytes"),
+        ("parallel", {**HSDP, "shards": 3}, "shards: 3 does not divide world_size 1"),
+        ("parallel.kind", "fsdp2", "expected one of ddp, fsdp, hsdp, deepspeed"),
+        ("loop.activation_checkpointing", -1, "must be at least 0"),
     ],
 )
 def test_a_mistake_is_told_with_its_path(gpt: Tree, path: str, value: object, words: str) -> None:
@@ -80,6 +84,16 @@ def test_a_mistake_is_told_with_its_path(gpt: Tree, path: str, value: object, wo
     assert len(told) == 1
     assert words in told[0]
     assert told[0].startswith(path.split(".")[0])
+
+
+@pytest.mark.parametrize(
+    ("parallel", "loop"),
+    [(FSDP, {"loop.compile": "model"}), (ZERO, {"loop.compile": "blocks"}), (ZERO, {"loop.precision": "fp16"})],
+)
+def test_what_a_way_to_share_cannot_do_is_told(gpt: Tree, parallel: dict[str, Any], loop: dict[str, Any]) -> None:
+    (key,) = loop
+    (told,) = problems(gpt({"parallel": parallel, **loop}))
+    assert told.startswith(key)
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, '{"seed": NaN}', '{"seed": 1, "seed": 2}', "\ud800"])
@@ -130,7 +144,8 @@ def test_no_field_has_a_default_and_every_field_is_explained() -> None:
 def test_every_limit_names_a_key_that_exists(gpt: Tree, digits: Tree) -> None:
     shared = {"parallel": {"reduce_bucket_size": 1, "shards": 1, "min_num_params": 1}}
     tokens = {"data": {"vocabulary": 1, "samples": 1, "val_samples": 1}}
-    trees = (gpt(), digits(), shared, tokens)
+    steps = {"profile.steps": [1, 2]}
+    trees = (gpt(steps), digits(steps), shared, tokens)
     for path in rules.LIMITS:
         first, *rest = path.replace("[", ".").replace("]", "").split(".")
         if not any(_has(tree, [first, *rest]) for tree in trees):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobc.trainer.config import DigitsConfig, StdlibBytesConfig
-from jobc.trainer.data import digits, stdlib_bytes
+from jobc.trainer.config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig
+from jobc.trainer.data import digits, random_tokens, stdlib_bytes
 from jobc.trainer.errors import BrokenInput
 
 
@@ -112,3 +112,21 @@ def test_the_shipped_file_is_small_text_with_its_licence() -> None:
     folder = Path(digits.__file__).parent
     assert len((folder / "digits.b85").read_text(encoding="ascii")) < 60_000
     assert "CC BY 4.0" in (folder / "NOTICE.txt").read_text(encoding="utf-8")
+
+
+def test_random_tokens_are_a_function_of_seed_sample_and_place() -> None:
+    tokens = RandomTokensConfig("random_tokens", vocabulary=50304, samples=10**9, val_samples=4)
+    source = random_tokens.open_source(tokens, seed=1, context=64)
+    indices_B = torch.tensor([0, 7, 10**9 - 1])
+    inputs_BT, targets_BT = source.train.batch(indices_B)
+    assert inputs_BT.shape == targets_BT.shape == (3, 64)
+    assert torch.equal(inputs_BT[:, 1:], targets_BT[:, :-1])
+    assert torch.equal(source.train.batch(indices_B.flip(0))[0], inputs_BT.flip(0))
+    other = random_tokens.open_source(tokens, seed=2, context=64)
+    assert source.digest != other.digest
+    for split in (other.train, source.validation):
+        assert (split.batch(torch.tensor([0]))[0] != inputs_BT[0]).any()
+    many_BT, _ = source.train.batch(torch.arange(2000))
+    assert many_BT.min() >= 0 and many_BT.max() < 50304
+    assert many_BT.float().mean() == pytest.approx(50304 / 2, rel=0.01)
+    assert torch.bincount(many_BT.flatten() % 64, minlength=64).float().std() < 100, "128,000 tokens over 64 values"

@@ -20,6 +20,7 @@ from jobc.trainer.distributed import Group, choose_device
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.export import load
 from jobc.trainer.loop import run
+from jobc.trainer.loss_scale import LossScale
 from jobc.trainer.metrics import MetricsFile, read, training_steps
 from jobc.trainer.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
@@ -349,16 +350,16 @@ def test_a_gpt_trains(gpt: Tree, tmp_path: Path, change: dict[str, Any]) -> None
 
 
 def test_a_torn_line_of_metrics_is_ended_and_skipped(tmp_path: Path) -> None:
-    MetricsFile(tmp_path, 0).write({"step": 1, "loss": 0.5})
+    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": 0.5})
     path = tmp_path / "metrics" / "rank_00.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": 2, "lo')
-    MetricsFile(tmp_path, 0).write({"step": 2, "loss": 0.25})
+    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 2, "loss": 0.25})
     assert [line["step"] for line in read(path)] == [1, 2]
 
 
 def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     for attempt in (0, 1):
-        MetricsFile(tmp_path, 0).write({"step": 1, "loss": attempt})
+        MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
     assert training_steps(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
 
 
@@ -387,3 +388,35 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
     best = (tmp_path / "checkpoints" / "best").resolve()
     assert store.step_of(best) == min(measured, key=lambda step: measured[step])
     assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of(best)]
+
+
+def test_a_step_that_fp16_overflows_is_left_out_and_told(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobc.trainer.loss_scale.FIRST", 2.0**24)
+    train(tmp_path, digits({"loop.precision": "fp16", "loop.steps": 12}))
+    lines = list(training_steps(tmp_path / "metrics" / "rank_00.jsonl").values())
+    skipped = [bool(line["skipped"]) for line in lines]
+    assert skipped[0] and not skipped[-1]
+    assert float(str(lines[-1]["loss_scale"])) == 2.0 ** (24 - sum(skipped))
+    assert lines[1]["loss"] != lines[0]["loss"], "other samples"
+    said = capsys.readouterr().out
+    assert said.count("fp16 overflowed") == sum(skipped)
+    assert "step 1/12  skipped (1 so far): fp16 overflowed, loss scale now 8,388,608" in said
+    state = torch.load(tmp_path / "checkpoints" / "step_00000012" / "optimizer.pt", weights_only=True)
+    assert state["loss_scale"] == {"factor": lines[-1]["loss_scale"], "good_steps": skipped[::-1].index(True)}
+
+
+def test_gradients_that_no_loss_scale_makes_finite_end_the_run() -> None:
+    scale = LossScale(used=True)
+    assert [scale.skips(finite=False) for _ in range(18)] == [True] * 16 + [False] * 2
+    assert scale.factor == 1.0
+
+
+def test_the_loss_scale_grows_again() -> None:
+    scale = LossScale(used=True)
+    assert not any(scale.skips(finite=True) for _ in range(2000))
+    assert scale.factor == 2.0**17
+    other = LossScale(used=True)
+    other.load(scale.state())
+    assert other.state() == scale.state() == {"loss_scale": {"factor": 2.0**17, "good_steps": 0}}

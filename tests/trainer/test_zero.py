@@ -1,4 +1,4 @@
-"""parallel=deepspeed: ZeRO 0 to 3 train what DDP trains, on CPUs with gloo, and checkpoints fit them all."""
+"""parallel=deepspeed on CPUs with gloo: checkpoints fit all stages and ways. What it trains: test_ways.py."""
 
 from __future__ import annotations
 
@@ -15,19 +15,15 @@ from jobc.tests.trainer.conftest import Run
 from jobc.trainer.deepspeed_json import disagreements, engine_config
 from jobc.trainer.metrics import training_steps
 
+from .ways import ZERO
+
 pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
 pytestmark = pytest.mark.engine
 
 Tree = Callable[..., dict[str, Any]]
 NewRun = Callable[[], Run]
 
-ZERO = {
-    "kind": "deepspeed", "zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none",
-    "nvme_path": None, "overlap_comm": False, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000,
-    "zero_force_ds_cpu_optimizer": False,
-}  # fmt: skip
 TWO = {"world_size": 2, "batch.micro": 24, "batch.accumulation": 2, "optim.lr": 1e-3, "loop.steps": 12}
-OFFLOADED = {"zero_stage": 3, "offload_optimizer_device": "cpu", "offload_param_device": "cpu"}
 
 
 def losses(folder: Path) -> list[float]:
@@ -46,23 +42,6 @@ def run(tree: dict[str, Any], new_run: NewRun) -> Run:
     codes = made.run(tree)
     assert codes == [0] * tree["world_size"], made.output(0)
     return made
-
-
-@pytest.fixture(scope="module")
-def ddp(gpt: Tree, new_run: NewRun) -> Run:
-    return run(gpt(TWO), new_run)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "zero", [{"zero_stage": 0}, {"zero_stage": 1}, {"zero_stage": 2}, {"zero_stage": 3}, OFFLOADED]
-)
-def test_every_stage_trains_as_ddp_does(zero: dict[str, Any], ddp: Run, gpt: Tree, new_run: NewRun) -> None:
-    made = run({**gpt(TWO), "parallel": {**ZERO, **zero}}, new_run)
-    assert losses(made.folder) == pytest.approx(losses(ddp.folder), abs=2e-5)
-    expected, found = final(ddp.folder), final(made.folder)
-    assert list(found) == list(expected)
-    assert all(torch.allclose(found[name], expected[name], atol=2e-4) for name in expected)
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
-"""A few steps of one training in every way to share it, by ranks that meet once. `python -m jobc.tests.trainer.ways`
+"""A few steps of one training in every way to share it, by ranks that meet once.
 
-In   train.json of four ranks, the environment contract
-Out  ways.json in the run folder: {way: [[loss, gradient norm] of each step]}, and what became of an overflow
+`python -m jobc.tests.trainer.ways torch`, or `zero` for those of DeepSpeed, or `compiled`
+In   train.json, the environment contract
+Out  ways.json in the run folder: {way: {"steps": [[loss, gradient norm] of each step], "off": how far the weights are
+     from those of one rank alone with the whole batch}}; what became of an overflow
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from pathlib import Path
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,7 +22,6 @@ from jobc.trainer import config, env
 from jobc.trainer.data.source import IGNORE, Source, Split
 from jobc.trainer.distributed import Group, join
 from jobc.trainer.leave import leave
-from jobc.trainer.parallel.blocks import blocks_of
 from jobc.trainer.recipe import Recipe
 from jobc.trainer.step import Wishes, train_step
 from jobc.trainer.training import Training, build
@@ -36,6 +38,12 @@ HSDP = {**FSDP, "kind": "hsdp", "shards": 2}
 STATIC = {"kind": "ddp", "bucket_cap_mb": 25, "find_unused_parameters": False, "static_graph": True}
 TWICE = {"batch.micro": 4, "batch.accumulation": 2}
 ALL = {"loop.activation_checkpointing": 1}
+ZERO: dict[str, Any] = {
+    "kind": "deepspeed", "zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none",
+    "nvme_path": None, "overlap_comm": False, "contiguous_gradients": True, "reduce_bucket_size": 500_000_000,
+    "zero_force_ds_cpu_optimizer": False,
+}  # fmt: skip
+OFFLOADED = {"zero_stage": 3, "offload_optimizer_device": "cpu", "offload_param_device": "cpu"}
 WAYS: dict[str, dict[str, Any]] = {
     "ddp": {},
     "ddp, accumulated": TWICE,
@@ -52,6 +60,17 @@ WAYS: dict[str, dict[str, Any]] = {
     "hsdp": {"parallel": HSDP},
     "hsdp, accumulated": {"parallel": HSDP, **TWICE},
 }
+ZEROS: dict[str, dict[str, Any]] = {
+    **{f"zero {stage}": {"parallel": {**ZERO, "zero_stage": stage}} for stage in range(4)},
+    "zero 1, accumulated": {"parallel": {**ZERO, "zero_stage": 1}, **TWICE},
+    "zero 2, accumulated, recomputed": {"parallel": ZERO, **TWICE, **ALL},
+    "zero 3, accumulated, recomputed": {"parallel": {**ZERO, "zero_stage": 3}, **TWICE, **ALL},
+    "zero 3, offloaded": {"parallel": {**ZERO, **OFFLOADED}},
+}
+COMPILED: dict[str, dict[str, Any]] = {
+    "ddp, model": {"loop.compile": "model"},
+    "fsdp, blocks": {"loop.compile": "blocks", "parallel": FSDP, **ALL},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +83,12 @@ class Uneven:
         return len(self.split)
 
     def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        tokens_BT, targets_BT = self.split.batch(indices_B)
-        places_T = torch.arange(targets_BT.shape[1])
-        ignored_BT = places_T[None] >= (indices_B[:, None] % 5) * targets_BT.shape[1] // 4
-        return tokens_BT, targets_BT.masked_fill(ignored_BT, IGNORE)
+        inputs, targets = self.split.batch(indices_B)
+        if targets.ndim == 1:
+            return inputs, targets.masked_fill(indices_B % 5 == 0, IGNORE)
+        places_T = torch.arange(targets.shape[1])
+        ignored_BT = places_T[None] >= (indices_B[:, None] % 5) * targets.shape[1] // 4
+        return inputs, targets.masked_fill(ignored_BT, IGNORE)
 
 
 class UnevenRecipe(Recipe):
@@ -82,9 +103,12 @@ def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
     return build(config.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
 
 
-def steps(training: Training) -> list[list[float]]:
+def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
+    """expected: the weights after them"""
     results = [train_step(training, step, Wishes(stop=False, save=False)) for step in range(STEPS)]
-    return [[result.loss, result.update.grad_norm] for result in results]
+    weights = training.parallel.weights()
+    off = max(float((weights[name] - value).abs().max()) for name, value in expected.items()) if expected else 0.0
+    return {"steps": [[result.loss, result.update.grad_norm] for result in results], "off": off}
 
 
 def overflow(training: Training) -> dict[str, Any]:
@@ -102,29 +126,31 @@ def overflow(training: Training) -> dict[str, Any]:
     return {"overflow": said[0], "sound": said[1], "state": parallel.optimizer_state()["loss_scale"]}
 
 
-def main() -> None:
+def main(chosen: str) -> None:
     values = env.read(os.environ, ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON"))
     assert values.run_dir is not None and values.train_json is not None
     tree = json.loads(values.train_json.read_text())
     found: dict[str, Any] = {}
-    with join(values, 60) as group:
-        for way, changes in WAYS.items():
-            found[way] = steps(built(changed(tree, changes), values, group))
-        for kind, parallel in {"ddp": tree["parallel"], "fsdp": FSDP}.items():
-            for precision in ("bf16", "fp16"):
-                training = built(changed(tree, {"parallel": parallel, "loop.precision": precision}), values, group)
-                found[f"{kind}, {precision}"] = steps(training)
-            found[f"{kind}, overflow"] = overflow(training)
+    with join(values, 60, even_alone=True) as group:
+        expected = None
         if group.is_first:
             alone = changed(tree, {"world_size": 1, "batch.micro": tree["batch"]["global"]})
             training = built(alone, values, Group(0, 1, torch.device("cpu")))
-            found["alone"] = steps(training)
-            found["blocks"] = len(blocks_of(training.parallel.evaluated.model))  # type: ignore[arg-type]
-            (Path(values.run_dir) / "ways.json").write_text(json.dumps(found))
+            found["alone"] = steps(training, None)
+            expected = training.parallel.weights()
+        for way, changes in {"torch": WAYS, "zero": ZEROS, "compiled": COMPILED}[chosen].items():
+            found[way] = steps(built(changed(tree, changes), values, group), expected)
+        for kind, parallel in {"ddp": tree["parallel"], "fsdp": FSDP}.items() if chosen == "torch" else ():
+            for precision in ("bf16", "fp16"):
+                training = built(changed(tree, {"parallel": parallel, "loop.precision": precision}), values, group)
+                found[f"{kind}, {precision}"] = steps(training, expected)
+            found[f"{kind}, overflow"] = overflow(training)
+        if group.is_first:
+            (values.run_dir / "ways.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
     try:
-        main()
+        main(sys.argv[1])
     except BaseException as error:
         leave(error)

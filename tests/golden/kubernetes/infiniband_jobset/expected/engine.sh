@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=ib-d60515fa # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=ib-f7132efd # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

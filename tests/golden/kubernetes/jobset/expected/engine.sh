@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=all-again-d37ffcd1 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=all-again-8622ace5 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

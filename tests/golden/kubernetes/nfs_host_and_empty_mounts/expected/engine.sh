@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=mounted-dfc6a344 # of the job.batch, its ConfigMap and its Service
+object=mounted-4edc6f72 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=1

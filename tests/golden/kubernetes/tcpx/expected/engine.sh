@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=tcpx-61b14a8d # of the job.batch, its ConfigMap and its Service
+object=tcpx-27bdcc1e # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

@@ -11,7 +11,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/jobc_trainer/rt/run.sh"
 
-plan=c8038dd2
+plan=77fdcda7
 job_name=managed
 nodes=2
 gpus=8

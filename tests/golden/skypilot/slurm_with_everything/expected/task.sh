@@ -11,7 +11,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/jobc_trainer/rt/run.sh"
 
-plan=f6d0dfed
+plan=834f2812
 job_name=everything
 nodes=2
 gpus=2

@@ -11,7 +11,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/jobc_trainer/rt/run.sh"
 
-plan=e4404c60
+plan=531751b8
 job_name=hello
 nodes=2
 gpus=0

@@ -1,0 +1,41 @@
+"""bench/gpu on this CPU, at a tiny size: three loops that train the same, a table and a picture."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobc.tests.trainer.conftest import clean_environment
+
+ROOT = Path(__file__).parents[2]
+LOOPS = ["jobc", "bare loop", "accelerate"]
+TINY = (
+    "task=gpt_tiny", "data=random_tokens", "data.vocabulary=64", "model.layers=1", "model.width=32", "model.context=16",
+    "batch.micro=2", "batch.accumulation=2",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_loops_of_bench_gpu_train_the_same_and_are_told_and_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is an extra")
+    pytest.importorskip("matplotlib", reason="matplotlib is an extra")
+    words = [str(ROOT / "bench" / "gpu"), "--blocks", "3", "--steps", "2", "--loops", *LOOPS, "--out", str(tmp_path)]
+    environment = {**clean_environment(), "CUDA_VISIBLE_DEVICES": "", "MPLCONFIGDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, *words, "--", *TINY], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "bench.json").read_text())["loops"]
+    assert list(found) == LOOPS
+    for one in found.values():
+        assert len(one["step_s"]) == len(one["cpu_s"]) == 3
+        assert one["losses"] == pytest.approx(found["jobc"]["losses"], rel=1e-4)
+        assert len(one["losses"]) == 11, "one to begin with, two blocks that warm up and three that count"
+    table = (tmp_path / "table.md").read_text()
+    assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")] == ["loop", *LOOPS]
+    assert table.strip() in done.stdout
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
