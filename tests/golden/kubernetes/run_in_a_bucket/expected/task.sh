@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# task.sh: one pod of job bucket: finds its attempt of the run in the bucket, then becomes depot.py beside node.sh.
+# usage: task.sh [train|smoke|preflight|shell] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
+#   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
+
+# shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+# Until the supervisor takes over: a signal does nothing to PID 1 by itself.
+trap '[[ ! -e ${JOBC_RUN_DIR:-}/control/STOP ]] || exit 0; exit 75' TERM
+
+case ${1:-} in
+  -h | --help) sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit ;;
+esac
+payload=${1:-$JOBC_PAYLOAD}
+image_folder=$PWD
+
+# ---- the artifact; a key of a ConfigMap has no slash, so -- stands for it
+
+artifact=/jobc/artifact
+if [[ ! -d $artifact/lib ]]; then
+  for file in /jobc/files/*; do
+    key=${file##*/}
+    path=$artifact/${key//--//}
+    mkdir -p -- "${path%/*}"
+    cp -- "$file" "$path"
+  done
+  chmod +x "$artifact"/*.sh
+fi
+source "$artifact/lib/jobc_trainer/rt/run.sh"
+
+# ---- what the pod knows, in jobc's words
+
+job_name=bucket
+nodes=2
+export JOBC_NODE_LIST='bucket-aaa2c9d3-[0-1]'
+export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
+JOBC_RUN_ROOT+=/node_$(printf '%02d' "$JOBC_NODE_RANK") # this node's part of the runs, until it is in the bucket
+export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
+if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
+project=$image_folder
+
+# ---- the bucket
+
+export JOBC_NODES=$nodes
+source "$artifact/bucket.sh"
+use_bucket
+if [[ $payload == bucket ]]; then # of engine.sh: look into a run
+  depot "${@:2}"
+  exit
+fi
+
+# ---- a shell
+
+if [[ $payload == shell ]]; then
+  if [[ -d $JOBC_RUN_DIR/artifact ]]; then
+    artifact=$JOBC_RUN_DIR/artifact/$(last_attempt "$JOBC_RUN_DIR")
+  else
+    JOBC_RUN_DIR=''
+    export JOBC_HEAD_ADDR=127.0.0.1 # there is no node 0 to ask
+    if [[ $PWD == / ]]; then mkdir -p -- "$JOBC_RUN_ROOT" && cd -- "$JOBC_RUN_ROOT"; fi
+  fi
+  exec bash "$artifact/node.sh" "$JOBC_NODE_RANK" shell "${@:2}"
+fi
+
+# ---- this node's attempt
+
+join_bucket "$JOBC_JOB_UID" 3 1800
+for ((tries = 60; tries > 0; tries--)); do # a name appears in the cluster's DNS some tenths of a second after its pod
+  if ! type -P getent >/dev/null || getent hosts "$JOBC_HEAD_ADDR" >/dev/null; then break; fi
+  sleep 1
+done
+((tries > 0)) || fail 71 "the name of node 0 is not found: $JOBC_HEAD_ADDR" 'is the Service there, and the cluster DNS well?'
+init_from=$(key "$run/state/run" init_from)
+if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
+
+# A check says its code and ends well, so that no pod is deleted with its output; the run folder goes when all are good.
+if [[ $payload == @(smoke|preflight) ]]; then
+  code=0
+  depot run -- bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" "$payload" 2>&1 || code=$?
+  if ((code == 0 && JOBC_NODE_RANK == 0)); then sleep 5 && depot remove; fi # when the others have written their last words
+  echo "jobc: exit of the payload: $code"
+  exit
+fi
+if ((JOBC_NODE_RANK == 0)); then echo "command=submit.sh --resume $JOBC_RUN_ID" >"$run/state/resume"; fi
+exec "$python" -I -S "$artifact/lib/jobc_trainer/rt/depot.py" run "$job_name/$JOBC_RUN_ID" -- bash "$run/artifact/$attempt/node.sh" "$JOBC_NODE_RANK" train
