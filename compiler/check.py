@@ -11,7 +11,7 @@ from ..trainer import config
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
-from .lower import inventory, procs, thaw, world_size
+from .lower import brings_code, inventory, procs, thaw, world_size
 from .parallel_rules import PARALLEL_RULES
 from .plan import LaunchPlan
 from .private import PRIVATE_RULES
@@ -157,7 +157,7 @@ def image_is_a_name(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def code_of_a_commit(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4514"""
-    if spec.code.kind != "git" or spec.command is None:
+    if spec.code.kind != "git" or not brings_code(spec):
         return
     for key, value, form, example in (
         ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
@@ -275,7 +275,7 @@ def _mended(train: Any, key: str) -> str:
     """`key=value` with the nearest number, or list of two, of which the trainer refuses less; "" when none is near."""
     tree = thaw(train)
     section, _, name = key.partition(".")
-    value = tree.get(section, {}).get(name)
+    value = (tree.get(section) or {}).get(name)
     near: list[Any] = [0.1, 1, 0.0]
     if isinstance(value, list):
         near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]

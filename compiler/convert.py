@@ -14,6 +14,8 @@ from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from ..trainer import target
+from ..trainer.target import Target
 from .diagnostics import Diagnostic, alternatives, nearest
 from .text import Origin, Text, is_null
 from .values import PLAIN, Refused, ValueType, read_untyped
@@ -159,6 +161,9 @@ class _Conversion:
             self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null for none")
             return None
         options = tuple(option for option in options if option is not type(None))
+        if Target in options and target.is_target(raw):
+            return self.target(raw, key)
+        options = tuple(option for option in options if option is not Target)
         if all(dataclasses.is_dataclass(option) for option in options):
             return self.variant(raw, options, key)
         option = options[0]
@@ -189,6 +194,25 @@ class _Conversion:
             _sweep_hint(str(kind), join(key, "kind")) or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
         )
         return None
+
+    def target(self, raw: Mapping[str, Any], key: str) -> Any:
+        """`_target_` and its arguments, whose types are the user's."""
+        at = join(key, target.KEY)
+        if "kind" in raw:
+            because = f"kind chooses one of jobc's own, {target.KEY} one of yours"
+            hint = f"{key}=target {at}={_flow(raw[target.KEY])}, for a section without jobc's own keys"
+            self.refuse("JC2090", at, f"{key} has both kind and {target.KEY}", because, hint)
+            return None
+        if is_null(raw[target.KEY]):
+            because = f"{key}=target is for a class or function of your own, and nothing names it"
+            self.refuse("JC2091", at, f"{at} is not set", because, f"{at}=my_pkg.NAME")
+            return None
+        tree = {str(name): self.untyped(inner, join(key, str(name))) for name, inner in raw.items()}
+        for problem in target.problems(tree, key):
+            where, _, what = problem.partition(": ")
+            hint = f"{where}=my_pkg.NAME" if where.endswith(target.KEY) else f"leave out {where}"
+            self.refuse("JC2092", where, f"{where} cannot be passed on", what, hint)
+        return Target(tree)
 
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)

@@ -32,7 +32,7 @@ from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
 from .sourcemap import SourceMap
-from .spec import OPEN_KEYS, JobSpec
+from .spec import JobSpec, open_keys
 from .text import COMMAND_LINE, Origin
 from .typed import Typed, blamed, origins, typed
 from .unread import unread
@@ -96,7 +96,7 @@ class Planned:
 def compile_job(request: Request) -> Compiled:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_ready(search_path(request)) as loader:
-        return _compile(request, read_overrides(request.words, OPEN_KEYS), loader)
+        return _compile(request, read_overrides(request.words, open_keys(request.words)), loader)
 
 
 def compile_sweep(request: Request) -> list[Compiled]:
@@ -114,7 +114,7 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
-        points = read_sweep(request.words, OPEN_KEYS, loader)
+        points = read_sweep(request.words, open_keys(request.words), loader)
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
             label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in aside)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from ..trainer.config import SCHEMA
 from ..trainer.strict import plain
+from ..trainer.target import Target, names
 from .plan import (
     Caches,
     Code,
@@ -43,7 +44,11 @@ T = TypeVar("T")
 Leaf = Callable[[JobSpec], Any]
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
-_TRAIN_SECTIONS = ("model", "data", "optim", "loop", "validation", "checkpoint", "metrics", "parallel", "process_group")
+_TRAIN_SECTIONS = (
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "parallel",
+    "process_group",
+)  # fmt: skip
+_NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
 
 
 def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
@@ -97,7 +102,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         code=low.make(
             "code",
             Code,
-            kind=lambda s: "lib" if s.command is None else s.code.kind,
+            kind=lambda s: s.code.kind if brings_code(s) else "lib",
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
@@ -195,6 +200,14 @@ def command(spec: JobSpec) -> tuple[str, ...]:
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
 
 
+def brings_code(spec: JobSpec) -> bool:
+    """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
+    if spec.command is not None or spec.recipe is not None:
+        return True
+    targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
+    return not all(name.startswith(_NO_CODE) for name in names(targets))
+
+
 def module_lines(spec: JobSpec) -> tuple[str, ...]:
     """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
     lines = [f"module load {sh(name)}" for name in spec.python.modules]
@@ -259,12 +272,16 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
         "world_size": world_size,
         "threads_per_rank": threads,
         "seed": lambda s: s.seed,
+        "recipe": lambda s: s.recipe,
     }
     for section in _TRAIN_SECTIONS:
-        document[section] = {
-            field.name.rstrip("_"): _section_leaf(section, field.name)
-            for field in dataclasses.fields(getattr(spec, section))
-        }
+        value = getattr(spec, section)
+        if isinstance(value, Target):
+            document[section] = _target_leaves(value, (section,))
+        else:
+            document[section] = {
+                field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
+            }
     if spec.parallel.kind == "hsdp":
         document["parallel"]["shards"] = shards
     document["batch"] = {
@@ -273,6 +290,18 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
         "global": lambda s: s.batch.micro * accumulation(s) * world_size(s),
     }
     return document
+
+
+def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Each argument is a leaf of its own, so that a line of train.json knows the key that it came from."""
+
+    def leaf(path: tuple[str, ...]) -> Leaf:
+        return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
+
+    return {
+        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else leaf((*keys, key))
+        for key, value in tree.items()
+    }
 
 
 def _section_leaf(section: str, name: str) -> Leaf:

@@ -7,17 +7,20 @@ its folder brings them, below the key `backend`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ..trainer.config import (
     CheckpointConfig,
+    CrossEntropyConfig,
     DdpConfig,
     DeepspeedConfig,
     DigitsConfig,
     FsdpConfig,
     GptConfig,
+    LoaderConfig,
     LoopConfig,
     MetricsConfig,
     MlpConfig,
@@ -27,6 +30,7 @@ from ..trainer.config import (
     StdlibBytesConfig,
     ValidationConfig,
 )
+from ..trainer.target import Target
 from .values import (
     Bytes,
     Count,
@@ -48,7 +52,16 @@ OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
     "estimate.prices",
 )  # fmt: skip
-IDENTITY = ("model", "data", "seed", "optim", "batch")  # what a run is; a change of these refuses to resume (D10)
+TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
+IDENTITY = (
+    "recipe",
+    "model",
+    "data",
+    "loss",
+    "seed",
+    "optim",
+    "batch",
+)  # what a run is; a change of these refuses to resume (D10)
 
 
 @dataclass(frozen=True)
@@ -353,10 +366,13 @@ class JobSpec:
     seed: CountOrZero
     keep_runs: CountOrZero
     point: Label | None
-    model: GptConfig | MlpConfig
-    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
     batch: BatchSpec
-    optim: OptimConfig
+    optim: OptimConfig | Target
     loop: LoopConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
@@ -375,3 +391,9 @@ class JobSpec:
     caches: CachesSpec
     site: SiteSpec
     estimate: EstimateSpec
+
+
+def open_keys(words: Iterable[str]) -> tuple[str, ...]:
+    """The mappings that take new keys without `+` on a command line: a section with a `_target_` does too."""
+    chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
+    return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

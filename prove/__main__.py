@@ -19,12 +19,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import (
+    bad_disks,
     compile_cost,
     cut_link,
+    damaged_save,
     double_sigterm,
     equal_ways,
     exit_codes,
     kill_and_resume,
+    killed_save,
     learns,
     lost_node,
     many_nodes,
@@ -60,6 +63,9 @@ CAMPAIGNS = [
         equal_ways,
         many_nodes,
         secrets,
+        killed_save,
+        damaged_save,
+        bad_disks,
     )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"

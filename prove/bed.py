@@ -111,7 +111,10 @@ class BedJob:
     @property
     def job_id(self) -> str:
         """Slurm's, of the newest attempt."""
-        return keys(max(self.run.glob("state/job_*"), key=lambda file: int(file.name.split("_")[1])))["job_id"]
+        files = [
+            file for file in self.run.glob("state/job_*") if "." not in file.name
+        ]  # else one that is being written
+        return keys(max(files, key=lambda file: int(file.name.split("_")[1])))["job_id"]
 
     def state(self) -> str:
         """Slurm's word for the job: RUNNING, PENDING, …; "" when it has forgotten it, or never had it."""

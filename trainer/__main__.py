@@ -67,7 +67,12 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
 
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
-        return run(build(config, env, group), signals)
+        signals.ends_at_once = True
+        if signals.received is not None:
+            raise StoppedEarly("asked to stop before the first step")
+        training = build(config, env, group)
+        signals.ends_at_once = False
+        return run(training, signals)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ Files  weights.pt and optimizer.pt  the state_dict of each
 
 import io
 import json
-from dataclasses import dataclass
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,55 +18,62 @@ import torch
 from . import checkpoint_store as store
 from .config import TrainConfig, identity
 from .distributed import Group
+from .durable import Content
 from .errors import BrokenInput
 from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 
+Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
+
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: steps done so far, and in words why."""
+    """Where a run begins: steps done so far, and in words why.
+
+    parts    as they were given to the save
+    damaged  checkpoints that this rank has passed over
+    """
 
     step: int
     words: str
+    parts: Parts = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
 
 
-def save(
-    root: Path,
+def contents(
     step: int,
     parallel: Parallel,
     config: TrainConfig,
     group: Group,
-    val_loss: float | None = None,
-) -> str:
-    """Save after `step` finished steps, from all ranks together. Returns what happened, in words, on rank 0.
+    parts: Parts,
+    keep: Callable[[Any], Any],
+) -> Mapping[str, Content]:
+    """The files of a checkpoint after `step` finished steps, on rank 0; nothing on the others. All ranks call it.
 
-    val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
-    A disk that does not take it is reported and survived: the previous checkpoint is still there.
+    keep: makes of tensors what is to be written; copies, when they are written while training goes on
     """
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), parallel.optimizer_state()
+    if not group.is_first:
+        return {}
+    state = {
+        "step": step,
+        "world_size": group.world_size,
+        "identity": identity(config),
+        "torch": torch.__version__,
+        "parts": dict(parts),
+    }
+    return {
+        "weights.pt": torch_file(keep(weights)),
+        "optimizer.pt": torch_file(keep(optimizer_state)),
+        "rng.pt": torch_file(random_states),
+        "state.json": (json.dumps(state, indent=2) + "\n").encode(),
+    }
 
-    def write() -> str:
-        state = {
-            "step": step,
-            "world_size": group.world_size,
-            "identity": identity(config),
-            "torch": torch.__version__,
-        }
-        try:
-            files = {
-                "weights.pt": to_bytes(weights),
-                "optimizer.pt": to_bytes(optimizer_state),
-                "rng.pt": to_bytes(random_states),
-                "state.json": (json.dumps(state, indent=2) + "\n").encode(),
-            }
-            folder = store.save(root, step, files, config.checkpoint.keep, val_loss)
-            return f"saved {root.name}/{folder.name}"
-        except OSError as error:
-            return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
 
-    return group.first_does(write)
+def torch_file(value: Any) -> Content:
+    """Writes `value` in torch's file format. Equal values give equal bytes."""
+    return lambda file: torch.save(value, file)
 
 
 def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
@@ -72,15 +81,19 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
 
     Sets weights, optimizer and this rank's random state. With another world size random states are drawn
     anew.
-    Raises BrokenInput when the run is another one (see IDENTITY) or when every checkpoint is damaged.
+    Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
+    is of a later version of the trainer.
     """
     found = newest_verified(root, group)
     if found is None:
         return None
     state = json.loads(found.read("state.json"))
     _refuse_another_run(found.folder, state["identity"], identity(config))
-    parallel.load_weights(found.load("weights.pt"))
-    parallel.load_optimizer(found.load("optimizer.pt"))
+    try:
+        parallel.load_weights(found.load("weights.pt"))
+        parallel.load_optimizer(found.load("optimizer.pt"))
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise _of_another_model(f"{root.name}/{found.folder.name}", error) from error
     step = int(state["step"])
     words = f"{root.name}/{found.folder.name}"
     if found.rank:
@@ -91,7 +104,8 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     else:
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
-    return Start(step, words + "".join(f", skipped {line}" for line in found.damaged))
+    words += "".join(f", skipped {line}" for line in found.damaged)
+    return Start(step, words, state.get("parts", {}), tuple(line.split(":")[0] for line in found.damaged))
 
 
 def fork(root: Path, parallel: Parallel, group: Group) -> Start:
@@ -102,8 +116,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     try:
         parallel.load_weights(found.load("weights.pt"))
     except RuntimeError as error:
-        lines = [line.strip() for line in str(error).splitlines()[1:6]]
-        raise BrokenInput(f"JOBC_INIT_FROM: the weights in {found.folder} are of another model", lines) from error
+        raise _of_another_model(f"JOBC_INIT_FROM: {found.folder}", error) from error
     return Start(0, f"weights of {found.folder}")
 
 
@@ -125,35 +138,46 @@ class Found:
         return self.group.bytes_from(self.rank, _read(self.folder / name) if self.group.rank == self.rank else b"")
 
     def load(self, name: str) -> Any:
-        return torch.load(io.BytesIO(self.read(name)), map_location="cpu", weights_only=True)
+        """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
+        try:
+            return torch.load(io.BytesIO(self.read(name)), map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            why = str(error).splitlines()[0]
+            raise BrokenInput(f"{self.folder / name} holds more than tensors and is not loaded: {why}") from error
 
 
 def newest_verified(root: Path, group: Group) -> Found | None:
     """The newest checkpoint that any rank sees; where several see it, rank 0 or the next one verifies it for all.
 
-    Raises BrokenInput when there are some, but none is sound.
+    Raises BrokenInput when there are some, but none is sound, or one is of a later version of the trainer.
     """
     seen = store.newest_first(root)
     steps = [int(step) for step in group.gather(torch.tensor([store.step_of(seen[0]) if seen else -1]))]
     rank = steps.index(max(steps))
     if steps[rank] < 0:
         return None
-    folder, damaged = store.newest_verified(root) if group.rank == rank else (None, [])
-    step = group.from_rank(rank, -1 if folder is None else store.step_of(folder))
-    if step < 0:
-        raise BrokenInput(
-            f"every checkpoint in {root} is damaged" + (f", as rank {rank} sees it" if rank else ""),
-            damaged,
-            hint="remove that folder to start from step 0, or restore it from a copy",
-        )
+    step, damaged = _verify(root) if group.rank == rank else (NONE_SOUND, [])
+    step = group.from_rank(rank, step)
+    seen_by = f", as rank {rank} sees it" if rank else ""
+    if step == NEWER_FORMAT:
+        hint = "go on with the version of jobc that saved it, or start a new run"
+        raise BrokenInput(f"a checkpoint in {root} is of a later version of the trainer{seen_by}", damaged, hint=hint)
+    if step == NONE_SOUND:
+        hint = "remove that folder to start from step 0, or restore it from a copy"
+        raise BrokenInput(f"every checkpoint in {root} is damaged{seen_by}", damaged, hint=hint)
     return Found(root / store.folder_name(step), rank, damaged, group)
 
 
-def to_bytes(value: Any) -> bytes:
-    """`value` in torch's file format. Equal values give equal bytes."""
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
+NONE_SOUND, NEWER_FORMAT = -1, -2  # in the place of a step
+
+
+def _verify(root: Path) -> tuple[int, list[str]]:
+    """The step of the newest sound checkpoint, or what is in its place; and a line for each that stands against it."""
+    try:
+        folder, damaged = store.newest_verified(root)
+    except store.NewerFormat as error:
+        return NEWER_FORMAT, [str(error)]
+    return NONE_SOUND if folder is None else store.step_of(folder), damaged
 
 
 def _read(path: Path) -> bytes:
@@ -173,3 +197,9 @@ def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str
             [f"{key}: {was} in the checkpoint, {now} now" for key, was, now in values],
             hint="start a new run" + ("" if another_model else "; --fork takes these weights"),
         )
+
+
+def _of_another_model(where: str, error: Exception) -> BrokenInput:
+    """What torch says when names or shapes differ is one line for each."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return BrokenInput(f"{where} is of another model", lines[1:6] or lines, hint="start a new run")

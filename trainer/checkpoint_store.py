@@ -14,10 +14,12 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
+from .durable import Content, Written, flush_folder, sha256_of, write_durably
+
+FORMAT = 1  # of the manifest and of what checkpoint.py puts beside it; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
@@ -29,50 +31,86 @@ def folder_name(step: int) -> str:
     return f"{PREFIX}{step:08d}"
 
 
-def save(root: Path, step: int, files: Mapping[str, bytes], keep: int, val_loss: float | None = None) -> Path:
-    """Write `files` as the checkpoint of `step`; keep the newest `keep` checkpoints and the best, remove all others.
+class NewerFormat(Exception):
+    """A sound checkpoint that a later version of the trainer wrote: neither read, nor passed over for an older one."""
 
+
+def save(
+    root: Path,
+    step: int,
+    files: Mapping[str, Content],
+    keep: int,
+    val_loss: float | None = None,
+    keep_every_steps: int | None = None,
+    damaged: Collection[str] = (),
+) -> Path:
+    """Write `files` as the checkpoint of `step`, then remove what need not be kept.
+
+    keep, keep_every_steps: the newest `keep` stay, the best, and those whose step is a multiple of the other
     val_loss: measured with these weights; None when it was not
+    damaged: folders known not to be sound, which therefore count for nothing
     Raises OSError when the disk does not take it: older checkpoints are untouched, nothing new is visible.
     """
     target = root / folder_name(step)
-    root.mkdir(parents=True, exist_ok=True)
+    if not root.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        flush_folder(root.parent)
     remove_leftovers(root)
     if not target.exists() or problem(target) is not None:  # else it is the same step of the same run
-        _write(target, step, files, val_loss)
-    best_one = best(root)
-    _point_to(best_one, root / BEST)
-    for old in newest_first(root)[keep:]:
-        if old != best_one:
-            _remove(old)
-    remove_leftovers(root)
+        _put(target, step, files, val_loss)
+    with contextlib.suppress(OSError):  # this one is safe; what could not be removed is tried again after the next
+        _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
     return target
 
 
-def _write(target: Path, step: int, files: Mapping[str, bytes], val_loss: float | None) -> None:
+# ---- how a checkpoint is put there
+
+
+def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
     """Make the folder `target`, replacing a damaged one."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
-        for name, content in files.items():
-            write_durably(temporary / name, content)
-        write_durably(temporary / MANIFEST, _manifest(step, files, val_loss))
-        _flush_folder(temporary)
+        written = {name: write_durably(temporary / name, content) for name, content in files.items()}
+        write_durably(temporary / MANIFEST, manifest(step, written, val_loss))
+        flush_folder(temporary)
         if target.exists():  # a folder that is not empty cannot be renamed over
             target.rename(target.with_name(f".{target.name}.damaged"))
         temporary.rename(target)
-        _flush_folder(target.parent)
-    except OSError:
+        flush_folder(target.parent)
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def newest_first(root: Path) -> list[Path]:
-    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ."""
-    if not root.is_dir():
-        return []
-    folders = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.name[len(PREFIX) :].isdigit())
-    return sorted(folders, key=step_of, reverse=True)
+def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
+    """The file that says what belongs to a checkpoint; written last."""
+    entries = {name: {"size": each.size, "sha256": each.sha256} for name, each in written.items()}
+    measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
+    tree = {"format": FORMAT, "step": step, **measured, "files": entries}
+    return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
+
+
+def _seal(tree: Mapping[str, object]) -> str:
+    """The manifest's own hash, so that damage to it is noticed too."""
+    content = {key: value for key, value in tree.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# ---- what is kept
+
+
+def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
+    """Remove what is neither among the newest, nor the best, nor kept for ever."""
+    best_one = best(root)
+    _point_to(best_one, root / BEST)
+    folders = newest_first(root)
+    newest = [folder for folder in folders if folder.name not in damaged][:keep]
+    for folder in folders:
+        is_milestone = keep_every_steps is not None and step_of(folder) % keep_every_steps == 0
+        if folder.name in damaged or not (folder in newest or folder == best_one or is_milestone):
+            _remove(folder)
+    remove_leftovers(root)
 
 
 def best(root: Path) -> Path | None:
@@ -101,44 +139,11 @@ def _point_to(folder: Path | None, link: Path) -> None:
             temporary.replace(link)
 
 
-def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint whose manifest holds, and one line for each newer one that is damaged."""
-    damaged: list[str] = []
-    for folder in newest_first(root):
-        found = problem(folder)
-        if found is None:
-            return folder, damaged
-        damaged.append(f"{folder.name}: {found}")
-    return None, damaged
-
-
-def problem(folder: Path) -> str | None:
-    """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        entries = {str(name): (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
-        sound = manifest[SEAL] == _seal(manifest)
-    except OSError as error:
-        return f"{MANIFEST} cannot be read ({error.strerror})"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        sound = False
-    if not sound:
-        return f"{MANIFEST} is damaged"
-    for name, (size, sha256) in entries.items():
-        try:
-            with open(folder / name, "rb") as file:
-                if os.fstat(file.fileno()).st_size != size:
-                    return f"{name} has {os.fstat(file.fileno()).st_size:,} bytes instead of {size:,}"
-                if _sha256_of(file) != sha256:
-                    return f"{name} does not have the bytes that were saved"
-        except OSError as error:
-            return f"{name} cannot be read ({error.strerror})"
-    return None
-
-
-def step_of(folder: Path) -> int:
-    """The step in the folder's name."""
-    return int(folder.name.removeprefix(PREFIX))
+def _remove(folder: Path) -> None:
+    """Hide the folder first, so that a kill in the middle leaves no half checkpoint under its name."""
+    hidden = folder.with_name(f".{folder.name}.old")
+    folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def remove_leftovers(root: Path) -> None:
@@ -149,59 +154,64 @@ def remove_leftovers(root: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that is on the disk when this returns."""
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+# ---- which is the newest
 
 
-def replace_durably(path: Path, content: bytes) -> None:
-    """Give `path` this content in one step: readers see the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+def newest_first(root: Path) -> list[Path]:
+    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ."""
+    if not root.is_dir():
+        return []
+    folders = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.name[len(PREFIX) :].isdigit())
+    return sorted(folders, key=step_of, reverse=True)
+
+
+def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint whose manifest holds, and one line for each newer one that is damaged.
+
+    Raises NewerFormat when a newer one cannot be judged.
+    """
+    damaged: list[str] = []
+    for folder in newest_first(root):
+        found = problem(folder)
+        if found is None:
+            return folder, damaged
+        damaged.append(f"{folder.name}: {found}")
+    return None, damaged
+
+
+def problem(folder: Path) -> str | None:
+    """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved.
+
+    Raises NewerFormat.
+    """
     try:
-        write_durably(temporary, content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _flush_folder(path.parent)
+        tree = json.loads((folder / MANIFEST).read_bytes())
+        sound = tree[SEAL] == _seal(tree)
+        if sound and tree["format"] > FORMAT:
+            raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
+        entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
+    except OSError as error:
+        return f"{MANIFEST} cannot be read ({error.strerror})"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        return f"{MANIFEST} is damaged"
+    return next((wrong for name, said in entries.items() if (wrong := _difference(folder / name, said))), None)
 
 
-def _remove(folder: Path) -> None:
-    """Hide the folder first, so that a kill in the middle leaves no half checkpoint under its name."""
-    hidden = folder.with_name(f".{folder.name}.old")
-    folder.rename(hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _manifest(step: int, files: Mapping[str, bytes], val_loss: float | None) -> bytes:
-    entries = {
-        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
-    }
-    measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
-    tree = {"format": 1, "step": step, **measured, "files": entries}
-    return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
-
-
-def _seal(tree: Mapping[str, object]) -> str:
-    """The manifest's own hash, so that damage to it is noticed too."""
-    content = {key: value for key, value in tree.items() if key != SEAL}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256_of(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(1 << 20):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _difference(path: Path, said: Written) -> str | None:
+    """Of a file from what the manifest says about it, in words."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with open(path, "rb") as file:
+            if (size := os.fstat(file.fileno()).st_size) != said.size:
+                return f"{path.name} has {size:,} bytes instead of {said.size:,}"
+            if sha256_of(file) != said.sha256:
+                return f"{path.name} does not have the bytes that were saved"
+    except OSError as error:
+        return f"{path.name} cannot be read ({error.strerror})"
+    return None
+
+
+def step_of(folder: Path) -> int:
+    """The step in the folder's name."""
+    return int(folder.name.removeprefix(PREFIX))

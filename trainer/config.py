@@ -8,17 +8,18 @@ Standard library only.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from . import rules, strict
 from .errors import BrokenInput
+from .target import Target
 
 SCHEMA = 1
 # What a run *is*. A change of any of these refuses to resume; everything else (steps, nodes, logging) may
 # change. drop_last is here because the position in the data is computed from the steps per epoch.
-IDENTITY = ("model", "data", "seed", "optim", "batch.global", "loop.drop_last")
+IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,25 @@ class DigitsConfig:
 
 
 @dataclass(frozen=True)
+class CrossEntropyConfig:
+    """Cross-entropy in nats. The last dimension of the model's outputs is the classes; targets of -100 do not count."""
+
+    kind: Literal["cross_entropy"]
+
+
+@dataclass(frozen=True)
+class LoaderConfig:
+    """How samples are read; of no influence on what is trained.
+
+    workers   processes of each rank that read samples; 0 = the rank itself
+    prefetch  micro batches that each worker has ready
+    """
+
+    workers: int
+    prefetch: int
+
+
+@dataclass(frozen=True)
 class BatchConfig:
     """Samples per optimizer step. JSON key of the last field: `global`.
 
@@ -131,6 +151,25 @@ class OptimConfig:
 
 
 @dataclass(frozen=True)
+class ScheduleConfig:
+    """What the trainer itself does with any optimizer, a `_target_` too: the words of OptimConfig.
+
+    lr, warmup_steps, schedule, min_lr_ratio, clip_norm
+    """
+
+    lr: float
+    warmup_steps: int
+    schedule: Literal["cosine", "constant"]
+    min_lr_ratio: float
+    clip_norm: float | None
+
+
+SCHEDULE_KEYS = tuple(field.name for field in fields(ScheduleConfig))
+# Keys beside data._target_ that are no arguments: held-out data, and a function from samples to a batch.
+DATA_KEYS = ("val", "collate")
+
+
+@dataclass(frozen=True)
 class LoopConfig:
     """How long and how to compute. Exactly one of steps and epochs is set.
 
@@ -166,12 +205,18 @@ class ValidationConfig:
 class CheckpointConfig:
     """When to save; always done after the last step and when stopped.
 
-    every_steps  optimizer steps between two saves
-    keep         newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays as well
+    every_steps       optimizer steps between two saves
+    keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
+    keep_every_steps  those of steps that are multiples of this stay for ever; null = none
+    background        copy the state and go on training while rank 0 writes it; false = all ranks wait
+    max_failures      saves in a row that may fail before the run ends
     """
 
     every_steps: int
     keep: int
+    keep_every_steps: int | None
+    background: bool
+    max_failures: int
 
 
 @dataclass(frozen=True)
@@ -288,6 +333,8 @@ class TrainConfig:
     world_size        ranks this file was compiled for
     threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
     seed              of the initial weights, the order of samples and dropout
+    recipe            dotted name of a subclass of recipe.Recipe; null = Recipe itself
+    model, data, loss, optim  one of ours, known by `kind`, or one of the user's, known by `_target_`
     """
 
     schema: int
@@ -295,10 +342,13 @@ class TrainConfig:
     world_size: int
     threads_per_rank: int
     seed: int
-    model: GptConfig | MlpConfig
-    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
     batch: BatchConfig
-    optim: OptimConfig
+    optim: OptimConfig | Target
     loop: LoopConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
@@ -335,6 +385,18 @@ def to_json(config: TrainConfig) -> str:
     return json.dumps(strict.plain(config), indent=2) + "\n"
 
 
+def kind_of(section: Any) -> str:
+    """What a section is, for people: `gpt`, or `my_pkg.Net`."""
+    return section.name if isinstance(section, Target) else str(section.kind)
+
+
+def schedule_of(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
+    """Learning rate and clipping, whatever the optimizer."""
+    if not isinstance(optim, Target):
+        return optim
+    return ScheduleConfig(**{key: optim[key] for key in SCHEDULE_KEYS})
+
+
 def identity(config: TrainConfig) -> dict[str, object]:
     """The leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
     leaves = _leaves(strict.plain(config), "")
@@ -346,7 +408,7 @@ def identity(config: TrainConfig) -> dict[str, object]:
 
 
 def _leaves(tree: Any, path: str) -> dict[str, object]:
-    if not isinstance(tree, Mapping):
+    if not isinstance(tree, Mapping) or not tree:
         return {path: tree}
     found: dict[str, object] = {}
     for key, value in tree.items():

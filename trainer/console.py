@@ -4,8 +4,7 @@ import platform
 
 import torch
 
-from .config import TrainConfig
-from .data.source import Score
+from .config import TrainConfig, kind_of
 from .training import Training
 
 
@@ -21,7 +20,7 @@ def banner(training: Training) -> str:
         "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
-        "model": f"{config.model.kind}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
+        "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
         "batch": batch_line(config),
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",
@@ -64,8 +63,8 @@ def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, r
     return "  ".join(part for part in parts if part)
 
 
-def score_text(kind: Score, score: float) -> str:
-    """bits/byte 3.338, or accuracy 97.2 %."""
+def score_text(kind: str, score: float) -> str:
+    """bits/byte 3.338, accuracy 97.2 %, or a word of a recipe and its value."""
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
     return f"{kind.replace('_per_', '/')} {score:.3f}"

@@ -4,6 +4,7 @@
 process group at all and every operation is the identity.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
+STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
 
 
@@ -53,15 +56,15 @@ class Group:
 
         return finish
 
-    def start_sum_of(self, number: Tensor) -> Callable[[], float]:
-        """The same for one float64 scalar on the rank's device, which is not waited for before."""
-        total = number.clone()
+    def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
+        """The same for float64 values on the rank's device, which is not waited for before."""
+        total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
-        def finish() -> float:
+        def finish() -> list[float]:
             if work is not None:
                 work.wait()
-            return float(total)
+            return [float(value) for value in total.tolist()]
 
         return finish
 
@@ -72,6 +75,12 @@ class Group:
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
         dist.all_gather(gathered, values)
         return gathered
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
 
     def from_first(self, number: int) -> int:
         """Rank 0's number, on every rank."""
@@ -162,6 +171,7 @@ def join(
     store = _open_store(env, timeout)
     try:
         store.set(f"here/{env.rank}", "1")
+        _wait_for_all(store, env, init_timeout_s, stopped)
         dist.init_process_group(
             backend=_libraries(device),
             store=store,
@@ -171,6 +181,8 @@ def join(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
+        if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
+            raise StoppedEarly("asked to stop before the ranks met") from error
         raise RendezvousFailed(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
@@ -204,6 +216,30 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
             f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
         ) from error
     return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
+
+
+def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
+    """Until every rank has come here: torch would wait as well, but deaf to signals.
+
+    Raises StoppedEarly, and RuntimeError after timeout_s.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
+    num_here = store.add("num_here", 1)
+    while num_here < env.world_size:
+        if stopped():
+            raise StoppedEarly("asked to stop before the ranks met")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{num_here} of {env.world_size} came")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        num_here = store.add("num_here", 0)
+
+
+def _comes_true(condition: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(FIRST_PAUSE_S)
+    return condition()
 
 
 def _who_is_missing(store: Store, world_size: int) -> str:

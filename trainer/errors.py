@@ -3,6 +3,7 @@
 Everything else is a bug or a surprise and keeps its traceback (see leave.py). Standard library only.
 """
 
+import os
 from collections.abc import Sequence
 
 from .rt import exit_codes
@@ -52,3 +53,9 @@ class StoppedEarly(TrainerError):
 
 class Diverged(TrainerError):
     """The loss is no longer a number."""
+
+
+def lost_worker(pid: int | str, how: str) -> TrainerError:
+    """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
+    title = f"rank {os.environ.get('RANK', '0')}: process {pid}, which read its data, is gone: {how}"
+    return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")

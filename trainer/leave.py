@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from .errors import PeerLost, StoppedEarly, TrainerError
+from .errors import PeerLost, StoppedEarly, TrainerError, lost_worker
 from .rt import exit_codes
 
 # What gloo and NCCL say when the other end is gone; torch raises these as plain RuntimeError or
@@ -22,6 +22,9 @@ LOST_PEER = re.compile(
     r"|(connection (reset|closed) by peer|timed out waiting)",
     re.IGNORECASE | re.DOTALL,
 )
+
+# What torch.utils.data (2.13) says of a worker process that is gone.
+LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
 
 def leave(error: BaseException) -> NoReturn:
@@ -42,6 +45,8 @@ def known_cause(error: BaseException) -> TrainerError | None:
     """`error` as a TrainerError, or None when it is a surprise."""
     if isinstance(error, TrainerError):
         return error
+    if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
+        return lost_worker(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and LOST_PEER.search(str(error)):
         said = re.sub(r"^\[\S+\] ", "", str(error).strip().splitlines()[0])  # without the place in gloo's source
         said = said.split(". This is typically")[0]

@@ -1,4 +1,4 @@
-"""AdamW, the learning rate of every step, and a step that bad gradients do not pass."""
+"""AdamW or an optimizer of the user's, the learning rate of every step, and a step that bad gradients do not pass."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from .config import OptimConfig, TrainConfig
+from .config import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
+from .errors import BrokenInput
+from .instantiate import instantiate
 from .loss_scale import LossScale
+from .target import Target
 
 
 @dataclass(frozen=True)
@@ -29,23 +32,31 @@ class Update:
 class Stepper:
     """The optimizer of one model whose gradients are there, whole or as DTensors.
 
-    whole: makes a norm that is spread over ranks the number that it is
+    precision: of loop; whole: makes a norm that is spread over ranks the number that it is
     """
 
     def __init__(
-        self, model: nn.Module, config: TrainConfig, whole: Callable[[Tensor], Tensor] = lambda norm: norm
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        precision: str,
+        whole: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
-        self.optimizer = build_optimizer(model, config.optim)
-        self.scale = LossScale(config.loop.precision == "fp16")
+        self.optimizer = optimizer
+        self.scale = LossScale(precision == "fp16")
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._whole = whole
 
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all gradients."""
+        torch._foreach_mul_(self._gradients(), factor)
+
     def update(self, lr: float, clip_norm: float | None) -> Update:
         """The norm is read before anything is updated: the only time in a step that the device is waited for."""
-        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        gradients = self._gradients()
         if self.scale.used:
             torch._foreach_mul_(gradients, 1 / self.scale.factor)
         norm_tensor = self._whole(nn.utils.get_total_norm(gradients))
@@ -65,10 +76,19 @@ class Stepper:
         self.optimizer.load_state_dict({"state": state["state"], "param_groups": state["param_groups"]})
         self.scale.load(state)
 
+    def _gradients(self) -> list[Tensor]:
+        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
 
-def build_optimizer(model: nn.Module, config: OptimConfig) -> Optimizer:
-    """Weight decay only where it makes sense: matrices, not gains and biases."""
+
+def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:
+    """AdamW decays weights where it makes sense: matrices, not gains and biases. A user's has all alike."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if isinstance(config, Target):
+        arguments = {key: value for key, value in config.items() if key not in SCHEDULE_KEYS or key == "lr"}
+        optimizer = instantiate(arguments, "optim", parameters)
+        if not isinstance(optimizer, Optimizer):
+            raise BrokenInput(f"optim: {config.name} gave no torch.optim.Optimizer, but {type(optimizer).__name__}")
+        return optimizer
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -76,7 +96,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> Optimizer:
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
 
 
-def lr_at(step: int, total_steps: int, config: OptimConfig) -> float:
+def lr_at(step: int, total_steps: int, config: OptimConfig | ScheduleConfig) -> float:
     """Learning rate of global step `step`, from 0: linear warm-up, then the schedule up to total_steps."""
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps

@@ -66,7 +66,7 @@ class Progress:
             {
                 "val_loss": result.loss,
                 "val_loss_hex": result.loss.hex(),
-                f"val_{kind}": result.score,
+                **({} if kind == "loss" else {f"val_{kind}": result.score}),
                 "val_samples": result.num_samples,
                 "val_s": round(result.seconds, 6),
             },
@@ -74,7 +74,8 @@ class Progress:
         self.last_score = f"val {score_text(kind, result.score)}"
         if self._training.group.is_first:
             print(
-                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}  {self.last_score}",
+                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}"
+                + ("" if kind == "loss" else f"  {self.last_score}"),
                 flush=True,
             )
 

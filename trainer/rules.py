@@ -5,9 +5,12 @@ Standard library only. Both functions return sentences, `path: what is wrong`; a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from . import strict, target
+from .target import Target
 
 if TYPE_CHECKING:
     from .config import TrainConfig
@@ -47,6 +50,8 @@ LIMITS: Mapping[str, Limit] = {
     "data.vocabulary": AT_LEAST_1,
     "data.samples": AT_LEAST_1,
     "data.val_samples": AT_LEAST_1,
+    "loader.workers": AT_LEAST_0,
+    "loader.prefetch": AT_LEAST_1,
     "batch.micro": AT_LEAST_1,
     "batch.accumulation": AT_LEAST_1,
     "batch.global": AT_LEAST_1,
@@ -65,6 +70,8 @@ LIMITS: Mapping[str, Limit] = {
     "validation.max_samples": AT_LEAST_1,
     "checkpoint.every_steps": AT_LEAST_1,
     "checkpoint.keep": AT_LEAST_2,
+    "checkpoint.keep_every_steps": AT_LEAST_1,
+    "checkpoint.max_failures": AT_LEAST_1,
     "metrics.every_steps": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
     "parallel.shards": AT_LEAST_1,
@@ -82,6 +89,8 @@ def broken_limits(tree: object) -> list[str]:
     """Numbers of the JSON tree outside their limit. Values that are no numbers are left to strict.parse."""
     problems = []
     for path, limit in LIMITS.items():
+        if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
+            continue  # an argument of the user's own, whatever its name
         value = _at(tree, path)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not limit.holds(value):
             problems.append(f"{path}: must be {limit.words}, found {value}")
@@ -91,7 +100,7 @@ def broken_limits(tree: object) -> list[str]:
 def contradictions(config: TrainConfig) -> list[str]:
     """Values that are fine alone and wrong together."""
     problems = []
-    batch, model, data, loop = config.batch, config.model, config.data, config.loop
+    batch, model, loop = config.batch, config.model, config.loop
     product = batch.micro * batch.accumulation * config.world_size
     if batch.global_ != product:
         problems.append(
@@ -100,9 +109,14 @@ def contradictions(config: TrainConfig) -> list[str]:
         )
     if (loop.steps is None) == (loop.epochs is None):
         problems.append("loop: set exactly one of steps and epochs, the other null")
-    if model.kind != READS[data.kind]:
-        problems.append(f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}")
-    if model.kind == "gpt" and model.width % model.heads:
+    saves = config.checkpoint
+    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+        problems.append(
+            f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
+            f" checkpoint.every_steps {saves.every_steps}"
+        )
+    problems += list(_do_not_fit(config)) + list(_of_targets(config))
+    if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
     return problems + _of_parallel(config)
 
@@ -119,6 +133,45 @@ def _of_parallel(config: TrainConfig) -> list[str]:
     if parallel.kind == "deepspeed" and loop.precision == "fp16":
         problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
     return problems
+
+
+def _do_not_fit(config: TrainConfig) -> Iterator[str]:
+    """A model and data that cannot be put together. A recipe may do so, and is left alone."""
+    model, data = config.model, config.data
+    if config.recipe is not None or (isinstance(model, Target) and isinstance(data, Target)):
+        return
+    if isinstance(data, Target):
+        kind = getattr(model, "kind", "")
+        yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
+    elif isinstance(model, Target):
+        if data.kind == "stdlib_bytes" and not _is_length(model.get("context")):
+            yield "model.context: missing; data.kind stdlib_bytes takes from it the bytes of one sample"
+    elif model.kind != READS[data.kind]:
+        yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _of_targets(config: TrainConfig) -> Iterator[str]:
+    """Keys beside a `_target_` that are the trainer's own."""
+    from .config import SCHEDULE_KEYS, ScheduleConfig  # which imports this file
+
+    if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
+        yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
+    if isinstance(config.data, Target):
+        val, collate = config.data.get("val"), config.data.get("collate")
+        is_share = isinstance(val, (int, float)) and not isinstance(val, bool) and 0 < val < 1
+        if val is not None and not is_share and not target.is_target(val):
+            yield f"data.val: expected {{_target_: ...}}, a share above 0 and below 1, or null, found {val!r:.60}"
+        if collate is not None and not (isinstance(collate, str) and target.DOTTED.fullmatch(collate)):
+            yield f"data.collate: expected the dotted name of a function, found {collate!r:.60}"
+    if isinstance(config.optim, Target):
+        given = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
+        yield from (f"optim.{problem}" for problem in strict.parse(given, ScheduleConfig)[1])
+        if config.parallel.kind == "deepspeed":
+            yield "optim: parallel.kind deepspeed saves the state of AdamW alone; take optim=adamw, or parallel=ddp"
 
 
 def _at(tree: object, path: str) -> object:

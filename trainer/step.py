@@ -9,13 +9,11 @@ import time
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from .data.order import shard
-from .data.source import IGNORE
-from .errors import Diverged
+from .config import schedule_of
+from .errors import BrokenInput, Diverged
 from .optimizer import Update, lr_at
-from .training import Training, on_device
+from .training import Training
 
 
 @dataclass(frozen=True)
@@ -24,6 +22,7 @@ class Wishes:
 
     stop: bool
     save: bool
+    give_up: bool = False  # nothing can be saved any more
 
 
 @dataclass(frozen=True)
@@ -43,56 +42,57 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
-    GPU has work of later passes before it is asked for a number.
+    GPU has work of later passes before it is asked for a number. Where only the loss can count items, gradients are of
+    samples at first, and scaled once the items of all ranks are known.
     """
-    config, group, parallel = training.config, training.group, training.parallel
+    config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
+    optim = schedule_of(config.optim)
     started = time.perf_counter()
-    batches, num_samples = micro_batches(training, step)
+    micro_batches = loader.take()
     data_s = time.perf_counter() - started
-    num_local = sum(int((targets != IGNORE).sum()) for _, targets in batches)
-    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save])
+    num_samples = sum(len(fed.indices_R) for fed in micro_batches)
+    counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
+    late = any(count is None for count in counts)
+    num_local = num_samples if late else sum(count or 0 for count in counts)
+    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late])
 
-    local_loss, scale, totals = torch.zeros((), dtype=torch.float64, device=group.device), 0.0, [0.0]
-    for number, batch in enumerate(batches, start=1):
-        inputs, targets = on_device(batch, group.device)
-        last = number == len(batches)
+    local = torch.zeros(2, dtype=torch.float64, device=group.device)  # losses; items, where the loss counts them
+    scale, totals = 0.0, [0.0]
+    for number, batch in enumerate(loader.on_device(micro_batches), start=1):
+        last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
         with parallel.passes(last):
-            loss = parallel.module(inputs, targets)
+            loss, num_items = parallel.module(batch)
             if number == 1:
                 totals = sums()
-                scale = group.world_size / totals[0]  # the exchange divides by the world size
-            parallel.backward(loss * scale, last)
-        local_loss += loss.detach()
+                scale = group.world_size / max(totals[0], 1)  # the exchange divides by the world size
+            parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
+        if is_real:
+            local[0] += loss.detach()
+            if late:
+                local[1] += num_items
+    loader.ahead()
+    training.proof.note(micro_batches)
 
-    all_losses = group.start_sum_of(local_loss)
-    lr = lr_at(step, training.total_steps, config.optim)
-    update = parallel.update(lr, config.optim.clip_norm)
-    mean_loss = all_losses() / totals[0]
+    all_losses = group.start_sum_of(local)
+    if totals[5]:
+        parallel.rescale(totals[0] / max(all_losses()[1], 1))
+    lr = lr_at(step, training.total_steps, optim)
+    update = parallel.update(lr, optim.clip_norm)
+    loss_of_all, late_items = all_losses()
+    num_items_of_all = late_items if totals[5] else totals[0]
+    if num_items_of_all <= 0:
+        raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")
+    mean_loss = loss_of_all / num_items_of_all
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
-        raise diverged(training, step, float(local_loss))
+        raise diverged(training, step, float(local[0]))
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),
         lr=lr,
         update=update,
         data_s=data_s,
-        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0),
+        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0, give_up=totals[4] > 0),
     )
-
-
-def micro_batches(training: Training, step: int) -> tuple[list[tuple[Tensor, Tensor]], int]:
-    """This rank's (inputs, targets) of global step `step`, and how many of its samples count."""
-    group = training.group
-    indices_R, weights_R = (shard(t, group.rank, group.world_size) for t in training.order.global_batch(step))
-    micro = training.config.batch.micro
-    batches = []
-    for indices_B, weights_B in zip(torch.split(indices_R, micro), torch.split(weights_R, micro), strict=True):
-        inputs, targets = training.source.train.batch(indices_B)
-        if not weights_B.all():
-            targets = targets.clone()
-            targets[weights_B == 0] = IGNORE
-        batches.append((inputs, targets))
-    return batches, int(weights_R.sum())
 
 
 def diverged(training: Training, step: int, local_loss: float) -> Diverged:

@@ -1,8 +1,8 @@
 """JSON values into frozen dataclasses and back, strictly: every problem with its path, all at once.
 
-Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses told apart by
-their `kind: Literal[...]` field. A trailing underscore of a field name is not part of the JSON key
-(`global_`). Standard library only.
+Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses told apart by their
+`kind: Literal[...]` field, beside which a Target is known by its `_target_`. A trailing underscore of a field name
+is not part of the JSON key (`global_`). Standard library only.
 """
 
 import dataclasses
@@ -11,6 +11,9 @@ import math
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from . import target
+from .target import Target
 
 T = TypeVar("T")
 _BROKEN: Any = object()  # stands for a value whose problem has been noted
@@ -24,11 +27,13 @@ def parse(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
 
 
 def plain(value: object) -> object:
-    """The JSON-able form of what `parse` gives: dataclass -> dict, tuple -> list."""
+    """The JSON-able form of what `parse` gives: dataclass and Target -> dict, tuple -> list."""
     if dataclasses.is_dataclass(value):
         return {json_key(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
     return value
 
 
@@ -86,6 +91,10 @@ def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str
     if tree is None and type(None) in members:
         return None
     members = tuple(member for member in members if member is not type(None))
+    if Target in members:
+        members = tuple(member for member in members if member is not Target)
+        if target.is_target(tree):
+            return _target(tree, path, problems)
     if len(members) == 1:
         return _value(tree, members[0], path, problems)
     by_kind = {get_args(get_type_hints(member)["kind"])[0]: member for member in members}
@@ -95,6 +104,14 @@ def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str
     if not isinstance(kind, str) or kind not in by_kind:
         return _wrong(f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems)
     return _value(tree, by_kind[kind], path, problems)
+
+
+def _target(tree: Any, path: str, problems: list[str]) -> Any:
+    wrong = list(target.problems(tree, path))
+    if "kind" in tree:
+        wrong.append(f"{path}: has both kind and {target.KEY}: one of ours, or one of yours")
+    problems += wrong
+    return _BROKEN if wrong else Target(tree)
 
 
 def _dataclass(tree: object, into: Any, path: str, problems: list[str]) -> Any:

@@ -1,21 +1,28 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from . import checkpoint
-from .config import TrainConfig
+from . import checkpoint, recipe
+from .config import TrainConfig, kind_of
+from .data.loader import Copier, Loader, fetch, training_slots
 from .data.order import Order
-from .data.source import Source, open_source
+from .data.proof import Proof
+from .data.source import Source
 from .distributed import Group
 from .env import Env
 from .errors import BrokenInput
-from .models.build import build_model
+from .instantiate import failed, guarded
+from .leave import known_cause
 from .parallel.way import Parallel, share
 from .random_state import seed_model, seed_rank
+from .recipe import Recipe
+from .target import Target
 
 
 @dataclass(frozen=True)
@@ -24,17 +31,24 @@ class Training:
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
+    loader       the batches of this rank, from the first step of this attempt on
+    proof        what the ranks have been fed
+    parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
     """
 
     config: TrainConfig
     env: Env
     run_dir: Path
     group: Group
+    recipe: Recipe
     source: Source
     order: Order
     total_steps: int
     parallel: Parallel
     start: checkpoint.Start
+    loader: Loader
+    proof: Proof
+    parts: dict[str, Any]
 
     @property
     def checkpoints(self) -> Path:
@@ -46,28 +60,63 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     """Read the data, build the model, continue from a checkpoint when the run folder has one."""
     assert env.run_dir is not None
     use_one_way_of_computing(config, group.device)
-    source = open_source(config)
-    refuse_different_data(source.digest, group)
+    made = recipe.make(config)
+    source = open_data(made, group)
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
-    if order.steps_per_epoch == 0:
-        raise BrokenInput(
-            f"data: {len(source.train):,} samples do not fill one batch of {config.batch.global_:,}, and"
-            " loop.drop_last leaves incomplete batches out"
-        )
+    refuse_too_few(order, group)
     seed_model(config.seed)
-    parallel = share(build_model(config.model, source), config, env, group)
-    warm_up(parallel, config, source, group)
+    parallel = share(new_model(made, source), made, config, env, group)
+    warm_up(parallel, made, config, source, group)
+    start = find_start(config, env, env.run_dir, parallel, group)
+    slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
         config=config,
         env=env,
         run_dir=env.run_dir,
         group=group,
+        recipe=made,
         source=source,
         order=order,
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
         parallel=parallel,
-        start=find_start(config, env, env.run_dir, parallel, group),
+        start=start,
+        loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device),
+        proof=Proof(order, group, start.step, start.parts.get("data")),
+        parts=dict(start.parts),
     )
+
+
+def open_data(made: Recipe, group: Group) -> Source:
+    """The recipe's data, which are the same on every rank."""
+    source: Source = guarded(made.build_data, "recipe: build_data()")
+    if made.score is not None:
+        source = dataclasses.replace(source, score=made.score)
+    elif source.score == "loss" and made.items_of is recipe.cross_entropy and type(made).loss is Recipe.loss:
+        source = dataclasses.replace(source, score="accuracy")
+    refuse_different_data(source.digest, group)
+    return source
+
+
+def new_model(made: Recipe, source: Source) -> nn.Module:
+    """The recipe's model, which can be trained."""
+    model: nn.Module = guarded(lambda: made.build_model(source), "recipe: build_model()")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise BrokenInput(f"model: {kind_of(made.config.model)} has no parameters that are trained")
+    return model
+
+
+def refuse_too_few(order: Order, group: Group) -> None:
+    """A rank without a sample would wait for the others in every step, for nothing."""
+    if order.num_samples < group.world_size:
+        raise BrokenInput(
+            f"data: {order.num_samples:,} samples for {group.world_size:,} ranks",
+            hint="more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?",
+        )
+    if order.steps_per_epoch == 0:
+        raise BrokenInput(
+            f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
+            " loop.drop_last leaves incomplete batches out"
+        )
 
 
 def use_one_way_of_computing(config: TrainConfig, device: torch.device) -> None:
@@ -104,21 +153,45 @@ def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel,
     return start or checkpoint.Start(0, "new")
 
 
-def warm_up(parallel: Parallel, config: TrainConfig, source: Source, group: Group) -> None:
+def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Source, group: Group) -> None:
     """One forward and backward pass without effect, under the long timeout.
 
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
-    run.
+    run. And it is where a model and data that do not fit are found. Raises BrokenInput for those.
     """
-    indices = torch.zeros(config.batch.micro, dtype=torch.int64)
-    inputs, targets = on_device(source.train.batch(indices), group.device)
-    parallel.warm_up(parallel.module(inputs, targets))
+    indices_B = torch.arange(config.batch.micro) % len(source.train)
+    _, _, batch = fetch(source.train, (indices_B, torch.ones(len(indices_B)), 0))
+    expected = made.count(batch)
+    buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
+    loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
+    if expected is not None and expected != int(num_items):
+        raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
+    parallel.warm_up(loss)
+    for buffer, before in buffers:
+        buffer.copy_(before)
 
 
-def on_device(tensors: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Inputs and targets on the rank's device. From pinned memory: a copy from other memory waits for the GPU."""
-    inputs, targets = tensors
-    if device.type == "cuda":
-        inputs, targets = inputs.pin_memory(), targets.pin_memory()
-    return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:
+    """The first loss. What the user's code raises is one line and its place: the next attempt would raise it again."""
+    try:
+        found = parallel.module(batch)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        if known_cause(error) is not None or not is_of_the_user(made):
+            raise
+        what = kind_of(made.config.model) if type(made) is Recipe else made.config.recipe
+        raise failed(f"model: the first batch does not go through {what}", error) from error
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor) and found[0].numel() == 1):
+        raise BrokenInput("recipe: loss() gives (sum, count), the sum a tensor with one number")
+    if not found[0].requires_grad:
+        raise BrokenInput("loss: nothing that is trained has an influence on it")
+    return found
+
+
+def is_of_the_user(made: Recipe) -> bool:
+    """Whether some of what the first pass runs is not the trainer's."""
+    return type(made) is not Recipe or any(
+        isinstance(section, Target) for section in (made.config.model, made.config.data, made.config.loss)
+    )

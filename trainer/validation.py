@@ -2,20 +2,21 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+import torch.distributed as dist
+from torch import Tensor, nn
 
-from .data.source import Score
-from .training import Training, on_device
+from .data.loader import Copier, ValidationBatches
+from .distributed import Group
+from .training import Training
 
 
 @dataclass(frozen=True)
 class Validation:
-    """loss in nats per item; score in bits per byte or token, or the share of items whose best guess is right."""
+    """loss per item, in nats where it is cross-entropy; score as the source or the recipe names it."""
 
     loss: float
     score: float
@@ -23,48 +24,66 @@ class Validation:
     seconds: float
 
 
-def validate(training: Training) -> Validation:
-    """Measure the current weights. Each rank takes a share without padding; sums are added over the ranks."""
-    started = time.perf_counter()
-    model, group = training.parallel.evaluated, training.group
-    sums = torch.zeros(3, dtype=torch.float64, device=group.device)  # loss, right guesses, items
-    model.eval()
-    with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
-        for indices_B, counts in my_batches(training):
-            inputs, targets = on_device(training.source.validation.batch(indices_B), group.device)
-            logits = model(inputs).flatten(0, -2).float()
-            if not counts:
-                continue
-            targets = targets.flatten()
-            sums[0] += F.cross_entropy(logits, targets, reduction="sum")
-            sums[1] += (logits.argmax(-1) == targets).sum()
-            sums[2] += len(targets)
-    model.train()
-    loss, right, items = group.start_sum(sums.tolist())()
-    score = as_score(training.source.score, loss / items, right / items)
-    return Validation(loss / items, score, len(chosen(training)), time.perf_counter() - started)
+class Validator:
+    """Measures the current weights as often as it is asked to. Each rank takes a share without padding; sums are added
+    over the ranks."""
+
+    def __init__(self, training: Training) -> None:
+        self.num_samples = len(chosen(training))
+        self._training = training
+        shares = my_batches(training)
+        self._counts = [counts for _, counts in shares]
+        held_out, loader = training.source.validation, training.config.loader
+        self._batches = ValidationBatches(held_out, [each for each, _ in shares], loader, training.group.device)
+
+    def validate(self) -> Validation:
+        """All ranks call it; there is held-out data."""
+        started = time.perf_counter()
+        training, model = self._training, self._training.parallel.evaluated
+        same_buffers(model, training.group)
+        copier = Copier(training.group.device)
+        device = training.group.device
+        sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
+        model.eval()
+        with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
+            for fed, counts in zip(self._batches, self._counts, strict=True):
+                found = model(copier.finish(fed.batch), measure=True)
+                if counts:
+                    sums += torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device) for each in found])
+        model.train()
+        loss, score, items = training.group.start_sum(sums.tolist())()
+        items = max(items, 1)
+        score = as_score(training.source.score, loss / items, score / items)
+        return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
 
 
-def as_score(kind: Score, loss: float, accuracy: float) -> float:
-    """What people read: a loss in nats per byte or token as bits, or the accuracy itself."""
-    return accuracy if kind == "accuracy" else loss / math.log(2)
+def same_buffers(model: nn.Module, group: Group) -> None:
+    """Rank 0's buffers on every rank, such as running means of BatchNorm: they are what a checkpoint has."""
+    if group.world_size > 1:
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
+
+
+def as_score(kind: str, loss: float, mean: float) -> float:
+    """What people read: a loss in nats per byte or token as bits, the loss itself, or the mean of a score."""
+    if kind in ("bits_per_byte", "bits_per_token"):
+        return loss / math.log(2)
+    return loss if kind == "loss" else mean
 
 
 def chosen(training: Training) -> Tensor:
     """indices_N of the held-out samples that are measured, evenly spaced."""
     available = len(training.source.validation)
     number = min(available, training.config.validation.max_samples or available)
-    return torch.arange(number) * available // number
+    return torch.arange(number) * available // max(number, 1)
 
 
-def my_batches(training: Training) -> Iterator[tuple[Tensor, bool]]:
+def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
     """This rank's share, in batches of the size that training uses; the last may be smaller. And whether it counts:
     where all ranks must do equally many passes, some do one more for nothing."""
     indices_N, micro = chosen(training), training.config.batch.micro
     mine, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
-    batches = torch.split(mine, micro) if len(mine) else ()
-    for indices_B in batches:
-        yield indices_B, True
+    batches = [(indices_B, True) for indices_B in (torch.split(mine, micro) if len(mine) else ())]
     if training.parallel.equal_passes:
-        for _ in range(-(-len(first) // micro) - len(batches)):
-            yield indices_N[:1], False
+        batches += [(indices_N[:1], False)] * (-(-len(first) // micro) - len(batches))
+    return batches

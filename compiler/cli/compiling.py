@@ -24,7 +24,7 @@ from ..driver import (
     write_job,
 )
 from ..overrides import read_overrides
-from ..spec import OPEN_KEYS
+from ..spec import open_keys
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
 
@@ -131,7 +131,7 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
     """--cfg and --info, as Hydra's own applications print them (hydra-core 1.3)."""
     from omegaconf import OmegaConf, open_dict
 
-    overrides = read_overrides(wanted.words, OPEN_KEYS)
+    overrides = read_overrides(wanted.words, open_keys(wanted.words))
     with hydra_ready(search_path(wanted)) as loader:
         config, taken = compose_config(loader, wanted.config_name, overrides, known_keys)
         if arguments.info:

@@ -77,8 +77,7 @@ def schedule(train: Mapping[str, Any], world_size: int, given: EstimateSpec, siz
 
 def _known_samples(data: Mapping[str, Any]) -> int | None:
     """Training samples of data whose size the file says; that of stdlib_bytes depends on the Python of the nodes."""
-    if data["kind"] == "digits":
+    if data.get("kind") == "digits":
         held_out = round(NUM_IMAGES * float(data["val_fraction"]))
         return NUM_IMAGES - min(max(held_out, 1), NUM_IMAGES - 1)
-    known: int | None = data.get("samples")
-    return known
+    return data["samples"] if data.get("kind") == "random_tokens" else None

@@ -28,6 +28,7 @@ PACKAGES = {
     "pdsh": "pdsh",
     "clush": "clustershell",
     "rsync": "rsync",
+    "strace": "strace",
     "ip": "iproute2",
     "docker": "docker.io",
     "dockerd": "docker.io",

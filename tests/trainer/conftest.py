@@ -23,7 +23,10 @@ DIGITS: dict[str, Any] = {
     "threads_per_rank": 1,
     "seed": 0,
     "model": {"kind": "mlp", "hidden": 16, "layers": 1},
+    "recipe": None,
     "data": {"kind": "digits", "val_fraction": 0.2},
+    "loss": {"kind": "cross_entropy"},
+    "loader": {"workers": 0, "prefetch": 2},
     "batch": {"micro": 96, "accumulation": 1, "global": 96},
     "optim": {
         "kind": "adamw",
@@ -45,7 +48,13 @@ DIGITS: dict[str, Any] = {
         "activation_checkpointing": 0,
     },
     "validation": {"every_steps": 10, "max_samples": None},
-    "checkpoint": {"every_steps": 10, "keep": 2},
+    "checkpoint": {
+        "every_steps": 10,
+        "keep": 2,
+        "keep_every_steps": None,
+        "background": True,
+        "max_failures": 2,
+    },
     "metrics": {"every_steps": 10},
     "parallel": {
         "kind": "ddp",

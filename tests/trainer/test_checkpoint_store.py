@@ -1,6 +1,7 @@
 """A checkpoint is complete or not there: killed at any line, on a full disk, with any file damaged."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobc.trainer import checkpoint_store as store
+from jobc.trainer.durable import replace_durably
 
 FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
 
@@ -49,6 +51,37 @@ def test_nothing_saved_is_nothing_found(tmp_path: Path) -> None:
 
 def test_the_newest_are_kept_by_step(tmp_path: Path) -> None:
     assert steps(saved(tmp_path, 5, 10, 99_999_999, 100_000_000)) == [100_000_000, 99_999_999]
+
+
+def test_the_time_of_a_folder_says_nothing(tmp_path: Path) -> None:
+    for step, hours in ((1, 1), (2, 0), (3, -1)):  # written by nodes whose clocks differ
+        folder = saved(tmp_path, step, keep=9) / store.folder_name(step)
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1.7e9 + 3600 * hours,) * 2)
+    assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000003"
+    assert steps(saved(tmp_path, 4)) == [4, 3]
+
+
+def test_every_so_many_steps_one_is_kept_for_ever(tmp_path: Path) -> None:
+    for step in range(5, 65, 5):
+        store.save(tmp_path, step, FILES, keep=2, keep_every_steps=20)
+    assert steps(tmp_path) == [60, 55, 40, 20]
+
+
+def test_one_known_to_be_damaged_does_not_count_among_the_newest(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    (tmp_path / "step_00000002" / "weights.pt").write_bytes(b"")
+    store.save(tmp_path, 3, FILES, keep=2, damaged=["step_00000002"])
+    assert steps(tmp_path) == [3, 1]
+
+
+def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path, 1)
+    with monkeypatch.context() as later:
+        later.setattr(store, "FORMAT", 2)
+        saved(tmp_path, 2)
+    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, this trainer reads 1"):
+        store.newest_verified(tmp_path)
 
 
 def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
@@ -113,11 +146,11 @@ def test_a_sound_checkpoint_is_never_written_again(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "final" / "weights.pt"
-    store.replace_durably(path, b"old")
+    replace_durably(path, b"old")
     with largest_file(2), pytest.raises(OSError, match="File too large"):
-        store.replace_durably(path, b"new")
+        replace_durably(path, b"new")
     assert path.read_bytes() == b"old"
-    store.replace_durably(path, b"newer")
+    replace_durably(path, b"newer")
     assert path.read_bytes() == b"newer"
 
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from jobc.compiler.estimate.memory import ACTIVATION_ERROR
 from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
 from jobc.trainer.config import GptConfig, MlpConfig
-from jobc.trainer.loss import loss_sum
+from jobc.trainer.loss import autocast
 from jobc.trainer.models.gpt import Gpt
 from jobc.trainer.models.mlp import Mlp
+from jobc.trainer.recipe import cross_entropy
 from jobc.trainer.strict import plain
 
 
@@ -31,8 +32,9 @@ def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> i
             alive.append(tensor)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss_sum(model, inputs, targets, precision)  # type: ignore[arg-type]
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, autocast(inputs.device, precision):  # type: ignore[arg-type]
+        cross_entropy(model(inputs), targets)
     return sum(found.values())
 
 

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 
 from jobc.trainer import config, env
-from jobc.trainer.data.source import IGNORE, Split
+from jobc.trainer.data.source import IGNORE, Source, Split
 from jobc.trainer.distributed import Group, join
 from jobc.trainer.leave import leave
-from jobc.trainer.step import Wishes, micro_batches, train_step
+from jobc.trainer.recipe import Recipe
+from jobc.trainer.step import Wishes, train_step
 from jobc.trainer.training import Training, build
 
 from .conftest import changed
@@ -90,9 +91,16 @@ class Uneven:
         return inputs, targets.masked_fill(ignored_BT, IGNORE)
 
 
+class UnevenRecipe(Recipe):
+    """The trainer's own, over samples that differ in how many targets count."""
+
+    def build_data(self) -> Source:
+        source = super().build_data()
+        return dataclasses.replace(source, train=Uneven(source.train))
+
+
 def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
-    made = build(config.parse(tree), values, group)
-    return dataclasses.replace(made, source=dataclasses.replace(made.source, train=Uneven(made.source.train)))
+    return build(config.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
 
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
@@ -108,9 +116,9 @@ def overflow(training: Training) -> dict[str, Any]:
     group, parallel, said = training.group, training.parallel, []
     before = {name: value.clone() for name, value in parallel.weights().items()}
     for factor in (float("inf") if group.rank == group.world_size - 1 else 1.0, 1e-3):
-        (inputs, targets), *_ = micro_batches(training, 0)[0]
         with parallel.passes(True):
-            parallel.backward(parallel.module(inputs, targets) * factor, True)
+            loss, _ = parallel.module(training.loader.take()[0].batch)
+            parallel.backward(loss * factor, True)
         update = parallel.update(1e-3, 1.0)
         same = all(torch.equal(value, before[name]) for name, value in parallel.weights().items())
         told = torch.tensor([float(update.skipped), update.loss_scale, float(same)], dtype=torch.float64)

@@ -34,6 +34,12 @@ class Order:
         """Epoch, from 0, of global step `step`, from 0."""
         return step // self.steps_per_epoch
 
+    def num_real(self, first_step: int, num_steps: int) -> int:
+        """Samples of `num_steps` global steps of one epoch, from `first_step` on; slots of weight 0 are none."""
+        place = first_step % self.steps_per_epoch
+        first, behind = place * self.batch, (place + num_steps) * self.batch
+        return min(behind, self.num_samples) - min(first, self.num_samples)
+
     def global_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """indices_G int64, weights_G float32 of global step `step`; a slot of weight 0 has a valid index."""
         epoch, place = divmod(step, self.steps_per_epoch)

@@ -5,13 +5,14 @@ nothing at random, so the order of samples is order.py's alone and a resume need
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from ..config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
+from ..errors import BrokenInput
+from ..target import Target
 
-Score = Literal["bits_per_byte", "bits_per_token", "accuracy"]
 IGNORE = -100  # a target that counts neither in the loss nor in the number of items
 
 
@@ -20,18 +21,19 @@ class Split(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices_B: Tensor) -> tuple[Tensor, Tensor]:
-        """indices_B int64 -> inputs and int64 targets of these samples, first dimension B."""
+    def batch(self, indices_B: Tensor) -> Any:
+        """indices_B int64 -> inputs and int64 targets of these samples, first dimension B. Of a user's data: any."""
 
 
 @dataclass(frozen=True)
 class Source:
     """Both splits and what a model must know of them.
 
-    num_inputs         features of one input (digits); for tokens the vocabulary size
-    num_classes        targets are 0 .. num_classes - 1
+    validation         may be empty: then nothing is measured
+    num_inputs         features of one input (digits); for tokens the vocabulary size; 0 where a user knows it
+    num_classes        targets are 0 .. num_classes - 1; 0 where a user knows it
     tokens_per_sample  1 where a sample has one target
-    score              the number that people read: bits per byte or token, or accuracy
+    score              the number that people read: bits_per_byte, bits_per_token, accuracy, loss, or a word of a recipe
     summary            e.g. "574 files, 8,000,112 bytes"
     digest             sha256 over everything in both splits, hex
     """
@@ -42,19 +44,29 @@ class Source:
     num_inputs: int
     num_classes: int
     tokens_per_sample: int
-    score: Score
+    score: str
     summary: str
     digest: str
 
 
 def open_source(config: TrainConfig) -> Source:
     """The source that config.data names. Raises BrokenInput when it has too little to train on."""
-    from . import digits, random_tokens, stdlib_bytes
+    from . import digits, mapped, random_tokens, stdlib_bytes
 
+    if isinstance(config.data, Target):
+        return mapped.open_source(config)
     if isinstance(config.data, DigitsConfig):
         return digits.open_source(config.data)
-    assert config.model.kind == "gpt", "rules.contradictions let this pass"
     if isinstance(config.data, RandomTokensConfig):
-        return random_tokens.open_source(config.data, config.seed, context=config.model.context)
+        return random_tokens.open_source(config.data, config.seed, context=_context(config))
     assert isinstance(config.data, StdlibBytesConfig)
-    return stdlib_bytes.open_source(config.data, context=config.model.context)
+    return stdlib_bytes.open_source(config.data, context=_context(config))
+
+
+def _context(config: TrainConfig) -> int:
+    """Tokens of one sample: as the model takes them. rules.contradictions saw to it that it says so."""
+    model = config.model
+    context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
+    if not isinstance(context, int):
+        raise BrokenInput("model.context: missing; the data take from it the tokens of one sample")
+    return context

@@ -1,15 +1,34 @@
 """The one place that knows which models there are."""
 
+from typing import Protocol
+
 from torch import nn
 
 from ..config import GptConfig, MlpConfig
-from ..data.source import Source
+from ..errors import BrokenInput
+from ..instantiate import instantiate
+from ..target import Target
 from .gpt import Gpt
 from .mlp import Mlp
 
 
-def build_model(config: GptConfig | MlpConfig, source: Source) -> nn.Module:
+class Sizes(Protocol):
+    """What a model must know of the data that it is for; a data.source.Source has it."""
+
+    @property
+    def num_inputs(self) -> int: ...
+
+    @property
+    def num_classes(self) -> int: ...
+
+
+def build_model(config: GptConfig | MlpConfig | Target, sizes: Sizes) -> nn.Module:
     """A freshly initialised model on the CPU; draws from torch's global random state."""
+    if isinstance(config, Target):
+        model = instantiate(config, "model")
+        if not isinstance(model, nn.Module):
+            raise BrokenInput(f"model: {config.name} gave no torch.nn.Module, but {type(model).__name__}")
+        return model
     if isinstance(config, GptConfig):
-        return Gpt(config, vocabulary=source.num_classes)
-    return Mlp(config, source.num_inputs, source.num_classes)
+        return Gpt(config, vocabulary=sizes.num_classes)
+    return Mlp(config, sizes.num_inputs, sizes.num_classes)

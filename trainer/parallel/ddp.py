@@ -12,6 +12,7 @@ from ..config import DdpConfig, TrainConfig
 from ..distributed import Group
 from ..loss import WithLoss
 from ..optimizer import Stepper, Update
+from ..recipe import Recipe
 from .blocks import prepare
 
 
@@ -20,11 +21,11 @@ class Ddp:
 
     equal_passes = False
 
-    def __init__(self, model: nn.Module, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
+    def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
         self.model = model.to(group.device)
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         prepare(model, config.loop)
-        self.evaluated: nn.Module = WithLoss(model, config.loop.precision)
+        self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
             self.module = cast(nn.Module, torch.compile(self.module, dynamic=False))
@@ -37,7 +38,7 @@ class Ddp:
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.stepper = Stepper(model, config)
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
@@ -50,6 +51,9 @@ class Ddp:
 
     def backward(self, loss: Tensor, last: bool) -> None:
         self.stepper.backward(loss)
+
+    def rescale(self, factor: float) -> None:
+        self.stepper.rescale(factor)
 
     def update(self, lr: float, clip_norm: float | None) -> Update:
         return self.stepper.update(lr, clip_norm)

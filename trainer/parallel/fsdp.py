@@ -31,6 +31,7 @@ from ..distributed import Group
 from ..errors import BrokenInput
 from ..loss import DTYPES, WithLoss
 from ..optimizer import Stepper, Update
+from ..recipe import Recipe
 from .blocks import blocks_of, prepare
 from .way import refuse_another_model
 
@@ -40,7 +41,9 @@ class Fsdp:
 
     equal_passes = True  # every pass gathers weights from other ranks
 
-    def __init__(self, model: nn.Module, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: Group) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: Group
+    ) -> None:
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         prepare(model, config.loop)
@@ -52,9 +55,9 @@ class Fsdp:
         _shard(model, sharding, mesh, config, False)
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself: no autocast
-        self.module: nn.Module = WithLoss(model, "fp32")
+        self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = Stepper(model, config, whole)
+        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
@@ -68,6 +71,9 @@ class Fsdp:
 
     def backward(self, loss: Tensor, last: bool) -> None:
         self.stepper.backward(loss)
+
+    def rescale(self, factor: float) -> None:
+        self.stepper.rescale(factor)
 
     def update(self, lr: float, clip_norm: float | None) -> Update:
         return self.stepper.update(lr, clip_norm)

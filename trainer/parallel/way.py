@@ -14,13 +14,14 @@ from ..config import DdpConfig, DeepspeedConfig, TrainConfig
 from ..distributed import Group
 from ..env import Env
 from ..optimizer import Update
+from ..recipe import Recipe
 
 
 class Parallel(Protocol):
     """One model and its optimizer, shared by all ranks. Every method but passes() is called by all of them together.
 
-    module         (inputs, targets) -> the sum of the loss, as training steps call it
-    evaluated      inputs -> logits, as validation calls it
+    module         the model with its loss, as training steps call it (loss.WithLoss)
+    evaluated      the same, as validation calls it
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
     """
@@ -39,6 +40,9 @@ class Parallel(Protocol):
     def backward(self, loss: Tensor, last: bool) -> None:
         """The exchange of gradients gives their mean over the ranks."""
 
+    def rescale(self, factor: float) -> None:
+        """Multiply the gradients of this step, after their exchange."""
+
     def update(self, lr: float, clip_norm: float | None) -> Update:
         """One optimizer step, unless the gradients are not finite."""
 
@@ -54,19 +58,19 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def share(model: nn.Module, config: TrainConfig, env: Env, group: Group) -> Parallel:
+def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
     """`model`, which is on the CPU, and its optimizer as config.parallel says. Imports that way alone."""
     if isinstance(config.parallel, DdpConfig):
         from .ddp import Ddp
 
-        return Ddp(model, config, config.parallel, group)
+        return Ddp(model, recipe, config, config.parallel, group)
     if isinstance(config.parallel, DeepspeedConfig):
         from .zero import Zero
 
-        return Zero(model, config, config.parallel, env, group)
+        return Zero(model, recipe, config, config.parallel, env, group)
     from .fsdp import Fsdp
 
-    return Fsdp(model, config, config.parallel, group)
+    return Fsdp(model, recipe, config, config.parallel, group)
 
 
 def refuse_another_model(weights: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]) -> None:

@@ -25,7 +25,8 @@ from ..distributed import Group
 from ..env import Env
 from ..errors import BrokenInput
 from ..loss import WithLoss
-from ..optimizer import Update, build_optimizer
+from ..optimizer import Update
+from ..recipe import Recipe
 from .blocks import prepare
 from .way import refuse_another_model
 
@@ -58,7 +59,9 @@ def _read(path: Path) -> dict[str, Any]:
 class Zero:
     """One DeepSpeed engine; see way.Parallel for what each method is."""
 
-    def __init__(self, model: nn.Module, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
+    ) -> None:
         told = settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
@@ -72,14 +75,14 @@ class Zero:
         model.to(group.device)
         prepare(model, config.loop)
         self.shapes = {name: value.shape for name, value in model.state_dict().items()}
-        optimizer = build_optimizer(model, config.optim)
+        optimizer = recipe.build_optimizer(model)
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups = optimizer.state_dict()["param_groups"]
         self.steps = 0
         with may_build(extensions_folder()):
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
-                model=WithLoss(model, config.loop.precision),
+                model=WithLoss(model, recipe, config.loop.precision),
                 optimizer=optimizer,
                 config=told,
                 dist_init_required=False,
@@ -98,6 +101,12 @@ class Zero:
         self.engine.backward(loss, scale_wrt_gas=False)  # the loss is of the whole step already
         if not last:
             self.engine.step()  # counts the passes of a step, and updates nothing
+
+    def rescale(self, factor: float) -> None:
+        raise BrokenInput(
+            "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+            hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+        )
 
     def update(self, lr: float, clip_norm: float | None) -> Update:
         for parameters in self.optimizer.param_groups:

@@ -70,11 +70,24 @@ send_run() {
   :
 }
 
-# all_nodes PAYLOAD: task.sh with it on every host, at once.
+# all_nodes PAYLOAD: task.sh with it on every host, at once; to start a run, node 0 first: the others would wait for one that
+# does not answer.
 all_nodes() {
-  local task
+  local task part code=0
   task "$run/artifact/$attempt" "$attempt" %h "$1"
-  on_hosts "$hosts" "${task[@]}"
+  if [[ $1 != start ]] || ((nodes == 1)); then
+    on_hosts "$hosts" "${task[@]}"
+    return
+  fi
+  part=$(mktemp)
+  head -n 1 -- "$hosts" >"$part"
+  on_hosts "$part" "${task[@]}" || code=$?
+  if ((code == 0)); then
+    tail -n +2 -- "$hosts" >"$part"
+    on_hosts "$part" "${task[@]}" || code=$?
+  fi
+  rm -- "$part"
+  return "$code"
 }
 
 # start_run DETACH: starts every node, then follows node 0 until all have ended; Ctrl-C stops the run.

@@ -4,7 +4,7 @@
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=git-396968be # of the job.batch, its ConfigMap and its Service
+object=git-212229a8 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

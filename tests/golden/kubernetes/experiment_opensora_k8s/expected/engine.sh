@@ -4,7 +4,7 @@
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=opensora-k8s-49e044e9 # of the job.batch, its ConfigMap and its Service
+object=opensora-k8s-b8e12148 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=4

@@ -4,7 +4,7 @@
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=all-again-d05101d7 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=all-again-985aeade # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

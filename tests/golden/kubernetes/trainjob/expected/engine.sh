@@ -4,7 +4,7 @@
 # state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
 # its logs, is on the storage of the pods.
 
-object=tj-7f5d4b71 # of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
+object=tj-ac374446 # of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
 kind=trainjob.trainer.kubeflow.org
 companions=configmap,trainingruntime.trainer.kubeflow.org # what is made beside it
 nodes=2

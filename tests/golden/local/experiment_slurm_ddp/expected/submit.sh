@@ -14,7 +14,6 @@ this_job slurm_ddp runs
 code_kind=lib
 code_root=.
 code_max_bytes=209715200
-uses_trainer=true
 time_limit_s=0
 head_port=0
 
@@ -42,7 +41,7 @@ else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

@@ -98,7 +98,7 @@ if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 code=${JOBC_RUN_DIR:+$JOBC_RUN_DIR/code}
 [[ -d $code ]] || code=$(under_project "$code_root")
 if [[ ! -d $code ]]; then
-  if [[ $uses_trainer == false && $code_kind != none ]]; then
+  if [[ $code_kind != @(none|lib) && $payload != smoke ]]; then
     lacking "no code folder $code on $(uname -n)" 'code.root=FOLDER names it; every node must see it'
   fi
   code=${JOBC_RUN_DIR:-$here}
@@ -133,13 +133,8 @@ fi
 rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
 if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
-wanted_port=$JOBC_HEAD_PORT
 lock_ports
-if ! JOBC_HEAD_PORT=$("$python" -I -S "$rt/head_port.py" "$wanted_port" --lock-fd="$port_lock" --timeout="$rendezvous_timeout_s"); then
-  ((JOBC_NODE_RANK == 0)) ||
-    fail 71 "node 0 ($JOBC_HEAD_ADDR) has not started within $rendezvous_timeout_s s" "its log: $JOBC_RUN_DIR/logs/node_00.log; or wait longer: rendezvous.timeout"
-  fail 71 "rendezvous port $wanted_port is in use on $(uname -n)" "see who has it with \`ss -ltnp 'sport = :$wanted_port'\`, or take another: rendezvous.port"
-fi
+find_head_port
 if [[ $payload == check ]]; then exit; fi
 
 # torchrun treats arguments as string.Template, where $$ is a dollar.

@@ -15,7 +15,6 @@ this_job everything runs
 code_kind=lib
 code_root=.
 code_max_bytes=209715200
-uses_trainer=true
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
@@ -40,7 +39,7 @@ if [[ -n $resume ]]; then
 else
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 if [[ $how == only-prepare ]]; then

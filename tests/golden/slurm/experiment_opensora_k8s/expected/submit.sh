@@ -17,7 +17,6 @@ this_job opensora_k8s /mnt/opensora/runs
 code_kind=none
 code_root=.
 code_max_bytes=209715200
-uses_trainer=false
 
 how='' resume='' fork='' run_id=''
 while (($#)); do
@@ -48,7 +47,7 @@ else
     exit
   fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

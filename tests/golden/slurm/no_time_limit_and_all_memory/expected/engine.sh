@@ -130,10 +130,13 @@ run_code() {
   key "$(job_file "$1")" exit
 }
 run_reason() {
-  local first
-  first=$1/exit/$(last_attempt "$1")/first
+  local attempt first node=$1/state/node_00
+  attempt=$(last_attempt "$1")
+  first=$1/exit/$attempt/first
   if [[ -f $first ]]; then
     echo "node $(key "$first" node): $(key "$first" reason)"
+  elif ((nodes == 1)) && [[ -f $node && $(key "$node" attempt) == "$attempt" && -n $(key "$node" reason) ]]; then
+    key "$node" reason
   else
     key "$(job_file "$1")" reason
   fi

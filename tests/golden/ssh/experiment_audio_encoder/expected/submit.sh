@@ -16,7 +16,6 @@ this_job audio_encoder runs
 code_kind=snapshot
 code_root=.
 code_max_bytes=209715200
-uses_trainer=false
 
 detach='' only_prepare='' resume='' fork='' run_id=''
 while (($#)); do
@@ -41,7 +40,7 @@ else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == @(snapshot|rsync) && $uses_trainer == false ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == @(snapshot|rsync) ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
   describe_run "$init_from"
 fi
 

@@ -1,0 +1,39 @@
+"""A recipe: what `_target_` cannot say. Here a model that is trained to remove noise, with a score of its own.
+
+Shapes: B waves, P points.
+"""
+
+from typing import Any
+
+import torch
+from jobc_trainer.recipe import Recipe
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .data import Waves
+
+
+class Denoise(Recipe):
+    """Two batches of the same waves, one with noise added: the model gives back the other."""
+
+    score = "error_of_the_mean"  # what measure() gives in its second place
+
+    def build_data(self) -> Any:
+        return self.source(Waves(500, noise=0.0), Waves(101, first=500, noise=0.0))
+
+    def build_model(self, source: Any) -> nn.Module:
+        return nn.Sequential(nn.Linear(32, 48), nn.Tanh(), nn.Linear(48, 32))
+
+    def build_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), momentum=0.9, nesterov=True)
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        waves_BP, _ = batch
+        noisy_BP = waves_BP + 0.3 * torch.randn_like(waves_BP)  # of the rank's own generator, kept in checkpoints
+        return F.mse_loss(model(noisy_BP), waves_BP, reduction="sum"), waves_BP.numel()
+
+    def measure(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor, int]:
+        waves_BP, _ = batch
+        cleaned_BP = model(waves_BP)
+        bias = (cleaned_BP - waves_BP).sum()
+        return F.mse_loss(cleaned_BP, waves_BP, reduction="sum"), bias, waves_BP.numel()

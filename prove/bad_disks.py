@@ -1,0 +1,49 @@
+"""A disk that is full, without inodes, read-only or broken costs checkpoints, not the training and not the old ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, expect, k_of_n_by
+from .disturbed_saves import disturb
+
+KINDS = ("full", "no inodes", "read-only", "EIO at write", "EIO at fsync")
+LAST_BEFORE = 6  # the step saved before the disk goes bad
+MAX_FAILURES = 3
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    kind = KINDS[number % len(KINDS)]
+    found = disturb(folder, "disk", kind, str(number // len(KINDS)), within=["unshare", "--mount"])
+    passes, stays = found["passes"], found["stays"]
+    expect(passes["code"] == 0 and passes["newest"] == 20, "a disk that got well again ended the run", **found)
+    expect(passes["failed"] >= 2, "no save failed while the disk was bad", **found)
+    expect(stays["code"] == 1, f"a disk that stays bad ended the run with {stays['code']}", **found)
+    expect(MAX_FAILURES <= stays["failed"] <= MAX_FAILURES + 1, f"{stays['failed']} saves failed", **found)
+    # in the background a save may be under way when the disk goes bad
+    expect(stays["newest"] in (LAST_BEFORE, LAST_BEFORE - 2), f"step {stays['newest']} is left", **found)
+    expect(stays["newest"] == LAST_BEFORE or found["background"], "a finished save is gone", **found)
+    expect(not passes["damaged"] and not stays["damaged"], "a checkpoint is damaged", **found)
+    expect(found["again"] == 0, f"the resume ended with {found['again']}", **found)
+    expect(passes["same"] and stays["same"], "losses or weights differ from those of a quiet run", **found)
+    return found
+
+
+CAMPAIGN = Campaign(
+    name="bad_disks",
+    claim=(
+        "A disk that does not take checkpoints is survived, with the old ones intact; after three failures in a row the"
+        " run ends with 1."
+    ),
+    trial=(
+        "trains 20 steps, with a save every 2, of which every other trial writes them in the background, on a small"
+        " tmpfs that is filled, runs out of inodes or is remounted read-only; or strace lets each write or fsync to a"
+        " checkpoint fail with EIO. Once the disk gets well again: the training must end with 0. Once it does not: it"
+        " must end with 1 after three failures, with the last checkpoint from before, and a resume on the mended disk"
+        " must go on. Losses and weights must be those of a quiet run, bit for bit."
+    ),
+    count=20,
+    run=run,
+    figure=k_of_n_by("kind"),
+)

@@ -1,0 +1,43 @@
+"""A damaged file of the newest checkpoint: noticed, named, and the checkpoint before it used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, Line, expect
+from .disturbed_saves import disturb
+
+BATCH = 20
+
+
+def run(number: int, folder: Path, batch: int = BATCH) -> dict[str, Any]:
+    found = disturb(folder, "damage", str(number), str(batch))["corruptions"]
+    wrong = [f"{each['file']} {each['how']}: {each['told']}" for each in found if not each["ok"]]
+    measured = {
+        "corruptions": [[each["file"], each["how"].split()[0], each["ok"]] for each in found],
+        "noticed": len(found) - len(wrong),
+    }
+    expect(not wrong, "; ".join(wrong), **measured)
+    return measured
+
+
+def figure(lines: Sequence[Line]) -> str:
+    return (
+        f"{sum(line.get('noticed', 0) for line in lines)} of {sum(len(line.get('corruptions', ())) for line in lines)}"
+    )
+
+
+CAMPAIGN = Campaign(
+    name="damaged_save",
+    claim="Any damage to any file of the newest checkpoint is noticed and named; the one before it is used.",
+    trial=(
+        f"does {BATCH} damages, drawn by its number, each to a fresh copy of a training with two checkpoints: in a file"
+        " of the newest one, the manifest included, one bit is flipped, or the file is cut, or deleted. The resume must"
+        " begin with the older checkpoint and name the file."
+    ),
+    count=10,
+    run=run,
+    figure=figure,
+)

@@ -1,0 +1,30 @@
+"""What the campaigns about saves share: one small training, compiled, and the program that disturbs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobc.compiler.driver import Request, compile_job, write_job
+
+# A classifier of 700 parameters; every save follows a validation, so that the link to the best one moves as well.
+OVERRIDES = (
+    "name=proof", "task=digits", "model.hidden=8", "model.layers=1", "validation.every_steps=1",
+    "validation.max_samples=32",
+)  # fmt: skip
+TIMEOUT_S = 600
+
+
+def disturb(folder: Path, *words: str, within: Sequence[str] = ()) -> dict[str, Any]:
+    """What saving_program.py finds. within: a command that runs it, such as unshare"""
+    folder.mkdir(parents=True, exist_ok=True)
+    artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
+    program = [sys.executable, "-m", "jobc.prove.saving_program", str(artifact / "train.json"), str(folder), *words]
+    done = subprocess.run([*within, *program], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    if done.returncode:
+        raise RuntimeError(f"saving_program.py ended with {done.returncode}: {done.stderr[-1500:]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))

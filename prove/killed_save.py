@@ -1,0 +1,43 @@
+"""SIGKILL before every system call of a training that saves: a checkpoint is there or not, never half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, Line, expect
+from .disturbed_saves import disturb
+
+# Those of Linux on x86-64 by which a save changes files, and two that come between them.
+SYSCALLS = (
+    "rename", "fsync", "mkdir", "symlink", "unlink", "unlinkat", "rmdir", "openat", "close", "write", "getdents64",
+)  # fmt: skip
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    syscall = SYSCALLS[number % len(SYSCALLS)]
+    found = disturb(folder, "kill", syscall)
+    measured = {"syscall": syscall, "points": found["points"], "num_wrong": found["num_wrong"]}
+    expect(not found["wrong"], "; ".join(found["wrong"]), **measured)
+    return measured
+
+
+def figure(lines: Sequence[Line]) -> str:
+    points = sum(line.get("points", 0) for line in lines)
+    return f"{points - sum(line.get('num_wrong', 0) for line in lines):,} of {points:,} points of {len(lines)} calls"
+
+
+CAMPAIGN = Campaign(
+    name="killed_save",
+    claim="Killed at any point of a save, a training goes on from a verified checkpoint, never older than the last.",
+    trial=(
+        "takes one system call, such as fsync. A training with two checkpoints makes another step and saves it in the"
+        " background; strace sends SIGKILL before the first such call, then in a new copy before the second, and so on"
+        " until the training ends before it comes. Each time the newest checkpoint must be sound and of the second step"
+        " or the third, and a resume must go on, save, and leave nothing behind that a killed save has left."
+    ),
+    count=len(SYSCALLS),
+    run=run,
+    figure=figure,
+)

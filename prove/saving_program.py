@@ -1,0 +1,298 @@
+"""Real trainings of one rank whose saves are disturbed. Run by the campaigns killed_save, damaged_save and bad_disks.
+
+    python -m jobc.prove.saving_program TRAIN_JSON FOLDER …
+        kill SYSCALL        SIGKILL before the 1st, 2nd, … such call, until the training ends before it comes
+        damage SEED COUNT   of files of the newest of two checkpoints
+        disk KIND SEED      as root, in a mount namespace of its own
+
+Out  one JSON value on the last line of stdout: what was found. torch is imported once; each training is a fork of this
+process, so that one costs milliseconds. strace makes the kernel kill, or fail, at a system call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jobc.trainer import checkpoint_store as store
+from jobc.trainer import env as environment
+from jobc.trainer.config import TrainConfig, load
+from jobc.trainer.distributed import Group
+from jobc.trainer.errors import TrainerError
+from jobc.trainer.loop import run
+from jobc.trainer.metrics import training_steps
+from jobc.trainer.training import Training, build
+
+MOST_POINTS = 2000
+STEPS, EVERY = 20, 2
+FAULT = 7  # the step before which a disk goes bad
+WELL = 15  # the step before which it is well again, where it gets well
+
+
+class Requests:
+    """In the place of stop signals, which a step asks for: nobody stops these trainings, but something may happen."""
+
+    def __init__(self, happens: dict[int, Callable[[], object]] | None = None, step: int = 0) -> None:
+        self.happens, self.step = happens or {}, step
+
+    @property
+    def received(self) -> None:
+        self.step += 1
+        self.happens.get(self.step, lambda: None)()
+
+
+def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:
+    """Built, and continued from the newest checkpoint in `folder`."""
+    steps = dataclasses.replace(config.loop, epochs=None, steps=changes.pop("steps"))
+    saves = dataclasses.replace(config.checkpoint, **changes)
+    config = dataclasses.replace(config, loop=steps, checkpoint=saves)
+    return build(config, environment.read({"JOBC_RUN_DIR": str(folder)}), Group(0, 1, torch.device("cpu")))
+
+
+def train(made: Training, requests: Requests | None = None) -> int:
+    return run(made, requests or Requests())  # type: ignore[arg-type]
+
+
+def steps_of(folder: Path) -> list[int]:
+    return [store.step_of(path) for path in store.newest_first(folder / "checkpoints")]
+
+
+class Child:
+    """`work` in a fork of this process that does not begin before `go`; its output and exit status after `wait`."""
+
+    def __init__(self, work: Callable[[], int], log: Path) -> None:
+        self.log = log
+        gate, self._opener = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+            os.dup2(1, 2)
+            os.close(self._opener)
+            os.read(gate, 1)
+            code = 99
+            try:
+                code = work()
+            except TrainerError as error:
+                print(f"error: {error}")
+                code = error.code
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        os.close(gate)
+
+    def wait(self) -> tuple[int, str]:
+        """(exit status, -N when killed by signal N; what it said)"""
+        os.close(self._opener)
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return status, self.log.read_text()
+
+
+@contextlib.contextmanager
+def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[None]:
+    """strace with that injection, on all threads of `pid`, from here on. paths: only of calls that concern these"""
+    only = [word for path in paths for word in ("-P", str(path))]
+    words = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", *only, "-e", f"inject={injection}"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        said = ""
+        while "attached" not in said:  # before that it says of each path whether it is there
+            if not (line := tracer.stderr.readline()):
+                raise RuntimeError(f"strace: {said}")
+            said += line
+        yield
+
+
+# ---- killed
+
+
+def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
+    """Two saved steps, then a third whose training is killed before its N-th such call; then a resume to step 4."""
+    base, points, wrong = folder / "base", 0, []
+    train(training(config, base, steps=2, every_steps=1))
+    for number in range(1, MOST_POINTS):
+        place = folder / str(number)
+        shutil.copytree(base, place, symlinks=True)
+        made = training(config, place, steps=3, every_steps=1)
+        child = Child(lambda made=made: train(made), folder / "log")
+        with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}"):
+            status, said = child.wait()
+        if status not in (0, -signal.SIGKILL):
+            wrong.append(f"before {syscall} {number} it ended with {status}: {said[-300:]}")
+        newest, damaged = store.newest_verified(place / "checkpoints")
+        step = -1 if newest is None else store.step_of(newest)
+        if damaged or step not in ((2, 3) if status else (3,)):
+            wrong.append(f"killed before {syscall} {number}: the newest is {step}, damaged are {damaged}")
+        else:
+            again = Child(lambda p=place: train(training(config, p, steps=4, every_steps=1)), folder / "log")
+            code, said = again.wait()
+            names = sorted(path.name for path in (place / "checkpoints").glob(".*"))
+            if code or steps_of(place)[0] != 4 or names:
+                wrong.append(f"after {syscall} {number} the resume ended with {code}, left {names}: {said[-300:]}")
+        shutil.rmtree(place)
+        if status == 0:
+            break
+        points += 1
+    return {"points": points, "wrong": wrong[:5], "num_wrong": len(wrong)}
+
+
+# ---- damaged
+
+
+def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str, Any]:
+    """A bit, the length or the whole of a random file of the newest of two checkpoints, so many times."""
+    base, chance, found = folder / "base", random.Random(seed), []
+    train(training(config, base, steps=2, every_steps=1))
+    for number in range(count):
+        place = folder / str(number)
+        shutil.copytree(base, place, symlinks=True)
+        files = sorted(path for path in (place / "checkpoints" / store.folder_name(2)).iterdir())
+        path = chance.choice(files)
+        how = spoil(path, chance)
+        with contextlib.redirect_stdout(io.StringIO()):
+            start = training(config, place, steps=2).start
+        named = f"skipped {store.folder_name(2)}: {path.name}" in start.words
+        found.append({"file": path.name, "how": how, "ok": start.step == 1 and named, "told": start.words})
+        shutil.rmtree(place)
+    return {"corruptions": found}
+
+
+def spoil(path: Path, chance: random.Random) -> str:
+    """One damage to a file, in words."""
+    content = bytearray(path.read_bytes())
+    match chance.choice(("flip", "truncate", "delete")):
+        case "flip":
+            place, bit = chance.randrange(len(content)), chance.randrange(8)
+            content[place] ^= 1 << bit
+            path.write_bytes(content)
+            return f"bit {bit} of byte {place} flipped"
+        case "truncate":
+            length = chance.randrange(len(content))
+            path.write_bytes(content[:length])
+            return f"cut to {length} bytes"
+        case _:
+            path.unlink()
+            return "deleted"
+
+
+# ---- bad disks
+
+# kind: what makes the disk bad, and well again; or what fails in the files of some saves
+MOUNT = ("mount", "-t", "tmpfs", "-o", "size=400k,nr_inodes=40", "tmpfs")
+
+
+def fill(disk: Path) -> None:
+    with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def crowd(disk: Path) -> None:
+    with contextlib.suppress(OSError):
+        for number in range(1000):
+            (disk / f"filler{number}").touch()
+
+
+def clear(disk: Path) -> None:
+    for path in disk.glob("filler*"):
+        path.unlink()
+
+
+def remount(disk: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
+
+
+DISKS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
+    "full": (fill, clear),
+    "no inodes": (crowd, clear),
+    "read-only": (lambda disk: remount(disk, "ro"), lambda disk: remount(disk, "rw")),
+}
+FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)
+ERRORS = {"EIO at write": "write:error=EIO", "EIO at fsync": "fsync:error=EIO"}
+NOT_SAVED = "warning: step "
+
+
+def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, Any]:
+    """A disk that is bad for a while, then one that stays bad: the training outlives the first, and ends on the other
+    with 1 and a sound old checkpoint, from which it goes on when the disk is well."""
+    quiet = folder / "quiet"
+    train(training(config, quiet, steps=STEPS, every_steps=STEPS))
+    background = bool(seed % 2)
+    found: dict[str, Any] = {"kind": kind, "background": background}
+    for name, lasts in (("passes", False), ("stays", True)):
+        place = folder / name
+        checkpoints = place / "checkpoints"
+        checkpoints.mkdir(parents=True)
+        subprocess.run([*MOUNT, checkpoints], check=True)
+        saves = {"every_steps": EVERY, "background": background, "max_failures": 3 if lasts else 99}
+        status, said = disturbed(config, place, kind, lasts, saves)
+        newest, damaged = store.newest_verified(checkpoints)
+        found[name] = {
+            "code": status,
+            "failed": said.count(NOT_SAVED),
+            "newest": -1 if newest is None else store.step_of(newest),
+            "damaged": damaged,
+            "last_words": said.splitlines()[-2:] if status else [],
+        }
+        if lasts:
+            found["again"] = Child(lambda p=place: train(training(config, p, steps=STEPS)), folder / "log").wait()[0]
+        found[name]["same"] = same(place, quiet)
+        subprocess.run(["umount", checkpoints], check=True)
+    return found
+
+
+def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: dict[str, Any]) -> tuple[int, str]:
+    """One training on the mounted disk; its exit status and its output."""
+    checkpoints, log = place / "checkpoints", place.parent / "log"
+    if kind in DISKS:
+        bad, well = (lambda act=act: act(checkpoints) for act in DISKS[kind])
+        events = {FAULT: bad} if lasts else {FAULT: bad, WELL: well}
+        status, said = Child(lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log).wait()
+        if lasts:
+            well()
+        return status, said
+    made = training(config, place, steps=STEPS, **saves)
+    child = Child(lambda: train(made), log)
+    bad_steps = range(FAULT + FAULT % EVERY, STEPS if lasts else WELL, EVERY)
+    files = [checkpoints / f".{store.folder_name(step)}" / name for step in bad_steps for name in (*FILES, "")]
+    with traced(child.pid, ERRORS[kind], files):
+        return child.wait()
+
+
+def same(place: Path, quiet: Path) -> bool:
+    """The losses of all steps, and the weights, are those of a training that nobody disturbed."""
+    losses = [
+        [line["loss_hex"] for _, line in sorted(training_steps(each / "metrics" / "rank_00.jsonl").items())]
+        for each in (place, quiet)
+    ]
+    weights = [(each / "final" / "weights.pt").read_bytes() for each in (place, quiet)]
+    return losses[0] == losses[1] and weights[0] == weights[1]
+
+
+def main(train_json: str, folder: str, what: str, *words: str) -> None:
+    config, place = load(train_json), Path(folder)
+    if what == "kill":
+        found = kill(config, place, words[0])
+    elif what == "damage":
+        found = damage(config, place, int(words[0]), int(words[1]))
+    else:
+        found = disk(config, place, words[0], int(words[1]))
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

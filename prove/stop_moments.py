@@ -1,0 +1,166 @@
+"""SIGTERM at the worst moments: the job ends within its grace, never hangs, and has lost nothing that was saved."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jobc.trainer import checkpoint_store
+
+from .campaign import Campaign, expect, k_of_n_by
+from .job import Job, descendants, state_pid
+
+KINDS = ("during a save", "twice, in a slow save", "during rendezvous", "during compile")
+GRACE_S = 30
+SECOND_AFTER_S = 6.0  # repeats within 5 s count as one
+ENDS_WITHIN_S = 5  # of the second signal: nothing is waited for any more
+SMALL = (
+    "task=digits", "launcher=spawn", "model.hidden=16", "model.layers=1", "validation.max_samples=32",
+    f"lifecycle.grace={GRACE_S}s",
+)  # fmt: skip
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    kind = KINDS[number % len(KINDS)]
+    at = {
+        KINDS[0]: during_a_save, KINDS[1]: twice, KINDS[2]: during_rendezvous, KINDS[3]: during_compile,
+    }[kind]  # fmt: skip
+    return {"kind": kind, **at(random.Random(number), folder)}
+
+
+def overrides(steps: int, every: int) -> list[str]:
+    return [*SMALL, "loop.epochs=null", f"loop.steps={steps}", f"checkpoint.every_steps={every}"]
+
+
+def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
+    """A save in the background is under way, and flushes take a while: it is waited for, and the newest step too."""
+    with Job(folder, overrides(10**6, 50)) as job:
+        job.submit()
+        job.wait_for_step(chance.randint(1, 40))
+        with slow_flushes(job, chance.uniform(0.1, 0.3)):
+            job.wait_for(lambda: any((job.run_folder / "checkpoints").glob(".step_*")), "a save", pause_s=0.001)
+            measured = end(job)
+        found = checkpoint_store.newest_first(job.run_folder / "checkpoints")
+        saved = [checkpoint_store.step_of(path) for path in found if checkpoint_store.problem(path) is None]
+        measured |= {"last_step": job.steps()[-1], "saved": saved}
+    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}", **measured)
+    expect(
+        saved[:1] == [measured["last_step"]], f"step {measured['last_step']} was the last, saved {saved}", **measured
+    )
+    expect(len(saved) == len(found) == 2, f"of {len(found)} checkpoints {len(saved)} are sound", **measured)
+    return measured
+
+
+def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
+    """The save that the first signal asked for would take longer than the grace; the second one ends it."""
+    with Job(folder, overrides(10**6, 50)) as job:
+        job.submit()
+        job.wait_for_step(50 + chance.randint(5, 40))
+        with slow_flushes(job, 2 * GRACE_S):
+            job.started[-1].send_signal(signal.SIGTERM)
+            time.sleep(SECOND_AFTER_S + chance.uniform(0, 2))
+            still = job.started[-1].poll() is None
+            measured = end(job)
+        newest, damaged = checkpoint_store.newest_verified(job.run_folder / "checkpoints")
+        measured |= {"saved": 0 if newest is None else checkpoint_store.step_of(newest), "damaged": damaged}
+    expect(still, "it ended before the second signal", **measured)
+    expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s after the second signal", **measured)
+    expect(measured["saved"] >= 50 and not damaged, "what had been saved before is not sound", **measured)
+    return measured
+
+
+def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
+    """Rank 1 is frozen before it has come; it goes on a second after the signal."""
+    with Job(folder, overrides(10, 10)) as job:
+        job.submit()
+        job.wait_for(lambda: len(trainers(job)) == 2, "both ranks", pause_s=0.005)
+        first, frozen = trainers(job)
+        Path(f"/proc/{frozen}/stat").read_text()
+        subprocess.run(["kill", "-STOP", str(frozen)], check=True)
+        job.wait_for(lambda: listens(first), "rank 0 at the rendezvous")
+        time.sleep(chance.uniform(0, 1))
+        awake = subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {frozen}"])
+        measured = end(job)
+        awake.wait()
+        measured |= {"steps": len(job.steps())}
+    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["seconds"] <= 1 + ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
+    expect(measured["steps"] == 0, "it had begun to train", **measured)
+    return measured
+
+
+def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
+    """torch.compile has begun to write: there is nothing to save yet, and nothing to wait for."""
+    cache = folder / "inductor"
+    words = [f"env.TORCHINDUCTOR_CACHE_DIR={cache}", "loop.compile=true"]
+    with Job(folder, [*overrides(10**6, 10**6), *words]) as job:
+        job.submit()
+        job.wait_for(lambda: any(cache.rglob("*.cpp")) or any(cache.rglob("*.py")), "torch.compile")
+        time.sleep(chance.uniform(0, 1))
+        had_begun = bool(job.steps())
+        measured = end(job)
+        measured |= {"steps": len(job.steps())}
+    expect(not had_begun, "it was compiled before the signal", **measured)
+    expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
+    return measured
+
+
+def end(job: Job) -> dict[str, Any]:
+    """SIGTERM to submit.sh; its code, and the seconds that it took, which must be within the grace."""
+    asked = time.monotonic()
+    job.started[-1].send_signal(signal.SIGTERM)
+    code, seconds = job.code(), round(time.monotonic() - asked, 2)
+    expect(seconds <= GRACE_S, f"it took {seconds} s", code=code, seconds=seconds)
+    return {"code": code, "seconds": seconds}
+
+
+def trainers(job: Job) -> list[int]:
+    """The processes of both ranks below their wrappers, as far as they have started."""
+    try:
+        return [descendants(state_pid(job.run_folder, f"rank_{rank:02}"))[0] for rank in (0, 1)]
+    except (OSError, IndexError, KeyError, ValueError):  # not there yet
+        return []
+
+
+def listens(pid: int) -> bool:
+    """Does that process have a TCP socket on which it accepts connections?"""
+    sockets = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    listening = "0A"  # TCP_LISTEN, see the kernel's net/tcp_states.h
+    rows = [line.split() for table in tables for line in table]
+    return any(row[3] == listening and f"socket:[{row[9]}]" in sockets for row in rows)
+
+
+@contextmanager
+def slow_flushes(job: Job, seconds: float) -> Iterator[None]:
+    """Each fsync of rank 0 takes so long from here on: strace holds it."""
+    delay = f"inject=fsync:delay_enter={int(seconds * 1e6)}"
+    words = ["strace", "-f", "-p", str(trainers(job)[0]), "-o", "/dev/null", "-e", delay]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        if "attached" not in (said := tracer.stderr.readline()):
+            raise RuntimeError(f"strace: {said}")
+        yield
+        tracer.kill()  # it would sit out the delay of a call whose process is gone
+
+
+CAMPAIGN = Campaign(
+    name="stop_moments",
+    claim="SIGTERM during a save, twice, during rendezvous or compilation ends a job within its grace, with 75.",
+    trial=(
+        "trains a classifier on 2 ranks. SIGTERM comes while a save is under way in the background, whose flushes"
+        " strace makes slow: that save and the newest step must be sound. Or twice, in a save that would outlast the"
+        f" grace of {GRACE_S} s: the second must end all within {ENDS_WITHIN_S} s and leave the save before it sound."
+        " Or while rank 0 waits for a frozen rank 1; or in the middle of torch.compile."
+    ),
+    count=40,
+    run=run,
+    figure=k_of_n_by("kind"),
+)

@@ -1,0 +1,270 @@
+"""The package in examples/bring_your_own: the same guarantees for data, model, loss and optimizer of one's own."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer import config as configuration
+from jobc.trainer import env as environment
+from jobc.trainer import recipe
+from jobc.trainer.checkpoint_store import newest_first
+from jobc.trainer.data import order
+from jobc.trainer.distributed import Group
+from jobc.trainer.errors import BrokenInput, TrainerError
+from jobc.trainer.leave import known_cause
+from jobc.trainer.loop import run
+from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
+from jobc.trainer.training import build, refuse_too_few
+
+from .conftest import Run
+
+pytestmark = pytest.mark.xdist_group("trainer")
+
+Tree = Callable[..., dict[str, Any]]
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "bring_your_own"
+WAVES = {"_target_": "my_pkg.data.Waves", "size": 500}
+OWN: dict[str, Any] = {
+    "model": {"_target_": "my_pkg.nets.Net", "width": 32},
+    "data": {**WAVES, "val": {"_target_": "my_pkg.data.Waves", "size": 101, "first": 500}, "collate": None},
+    "loss": {"_target_": "my_pkg.losses.smoothed", "smoothing": 0.1},
+    "optim": {
+        "_target_": "torch.optim.SGD", "lr": 0.1, "momentum": 0.9,
+        "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0,
+    },
+    "batch.micro": 24,
+    "batch.accumulation": 2,
+    "loop.steps": 25,
+    "checkpoint.every_steps": 7,
+}  # fmt: skip
+# How many items count is known only after the forward pass. Without BatchNorm, whose means are of a micro batch.
+LATE: dict[str, Any] = {
+    **OWN,
+    "model": {"_target_": "torch.nn.Linear", "in_features": 32, "out_features": 4},
+    "loss": {"_target_": "my_pkg.losses.of_hard_ones", "least": 0.5},
+    "batch.micro": 48,
+    "batch.accumulation": 1,
+}
+DENOISE = {"recipe": "my_pkg.recipes.Denoise", "loop.steps": 12, "batch.micro": 48}
+ARGUMENTS = "__init__() got an unexpected keyword argument 'depth'"
+
+
+class Signals:
+    def __init__(self, received: str | None = None) -> None:
+        self.received = received
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example on the import path, the trainer under the name that it has in a job; torch's settings as before."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.setitem(sys.modules, "jobc_trainer", sys.modules["jobc.trainer"])
+    monkeypatch.setitem(sys.modules, "jobc_trainer.recipe", recipe)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="module")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an artifact's lib/ is to a rank."""
+    folder = tmp_path_factory.mktemp("lib")
+    (folder / "jobc_trainer").symlink_to(ROOT / "trainer")
+    return folder
+
+
+def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = ("-m", "jobc_trainer")) -> None:
+    run.start(tree, program, PYTHONPATH=f"{lib}:{EXAMPLE}")
+
+
+def train(folder: Path, tree: dict[str, Any], received: str | None = None) -> int:
+    values = environment.read({"JOBC_RUN_DIR": str(folder)})
+    group = Group(0, 1, torch.device("cpu"))
+    return run(build(configuration.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
+
+
+def losses(folder: Path) -> list[float]:
+    lines = training_steps(folder / "metrics" / "rank_00.jsonl")
+    return [float.fromhex(str(line["loss_hex"])) for _, line in sorted(lines.items())]
+
+
+def validation(folder: Path) -> dict[str, Any]:
+    return [line for line in read(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line][-1]
+
+
+@pytest.fixture(scope="module")
+def whole(digits: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One rank, uninterrupted, that reads its data itself."""
+    folder = tmp_path_factory.mktemp("whole")
+    sys.path.insert(0, str(EXAMPLE))
+    assert train(folder, digits(OWN)) == DONE
+    sys.path.remove(str(EXAMPLE))
+    return folder
+
+
+def test_killed_with_workers_and_resumed_without_is_bit_identical(
+    whole: Path, digits: Tree, new_run: Callable[[], Run], lib: Path
+) -> None:
+    run = new_run()
+    start(run, digits({**OWN, "loader.workers": 2}), lib)
+    run.wait_for_step(17)  # in the second epoch, some steps behind the checkpoint of step 14
+    run.ranks[0].kill()
+    assert run.wait() == [-signal.SIGKILL]
+    for received in ("SIGTERM", None):  # stopped once more, after one step
+        assert train(run.folder, digits(OWN), received) == (PREEMPTED if received else DONE)
+    assert losses(run.folder) == losses(whole)
+    assert (run.folder / "final/weights.pt").read_bytes() == (whole / "final/weights.pt").read_bytes()
+
+
+def test_the_proof_survives_a_resume(digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = digits({**OWN, "loop.steps": 13})
+    for _ in range(3):
+        train(tmp_path, tree, received="SIGTERM")
+    saved = json.loads((newest_first(tmp_path / "checkpoints")[0] / "state.json").read_text())["parts"]["data"]
+    assert (saved["num_fed"], saved["first_step"]) == (144, 0)
+    train(tmp_path, tree)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("data: ")]
+    assert told == [
+        "data: 500 samples, 1 rank, overlap 0, missing 0, padded 28 (weight 0), epoch 0",
+        "data: 96 samples, 1 rank, overlap 0, missing 0, padded 0 (weight 0), epoch 1, steps 12 to 13",
+    ]
+
+
+def test_ranks_accumulation_and_workers_change_nothing_but_rounding(
+    digits: Tree, new_run: Callable[[], Run], lib: Path, tmp_path: Path
+) -> None:
+    train(tmp_path / "one", digits(LATE))
+    train(tmp_path / "accumulated", digits({**LATE, "batch.micro": 16, "batch.accumulation": 3}))
+    two = new_run()
+    train(two.folder, digits({**LATE, "loop.steps": 4}))
+    start(two, digits({**LATE, "world_size": 2, "batch.micro": 24, "loader.workers": 1}), lib)
+    assert two.wait() == [DONE, DONE], two.output(0)
+
+    assert losses(tmp_path / "accumulated") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    assert losses(two.folder) == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    assert validation(two.folder)["val_samples"] == 101  # not a multiple of 24, nor of 2
+    assert validation(two.folder)["val_loss"] == pytest.approx(validation(tmp_path / "one")["val_loss"], rel=1e-5)
+    told = [line for line in two.output(0).splitlines() if line.startswith("data: ")]
+    assert told[0] == "data: 500 samples, 2 ranks, overlap 0, missing 0, padded 28 (weight 0), epoch 0"  # with rank 0's
+
+
+def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Callable[[], Run], lib: Path) -> None:
+    code = (
+        "import sys\n"
+        "from jobc_trainer.data import order\n"
+        "order.shard = lambda values_G, rank, world_size: values_G[::world_size]\n"
+        "from jobc_trainer.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    run = new_run()
+    start(run, digits({**OWN, "world_size": 2, "batch.micro": 12}), lib, ("-c", code))
+    assert run.wait() == [DATA_BROKEN] * 2
+    assert "error: data: all 2 ranks were given the same samples" in run.output(1)
+
+
+def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(values_G: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
+        """The first sample of each batch never, the one behind it twice; weights as they should be."""
+        return torch.cat([values_G[1:2], values_G[1:]]) if values_G.dtype == torch.int64 else values_G
+
+    monkeypatch.setattr(order, "shard", broken)
+    with pytest.raises(BrokenInput, match="not trained on exactly once each") as caught:
+        train(tmp_path, digits(OWN))
+    assert "overlap 11, missing 11, padded 28" in caught.value.details[0]
+    assert caught.value.code == DATA_BROKEN
+
+
+def test_a_recipe_trains_measures_and_resumes(digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path / "whole", digits(DENOISE))
+    assert "error_of_the_mean" in capsys.readouterr().out
+    train(tmp_path / "parts", digits(DENOISE), received="SIGTERM")
+    train(tmp_path / "parts", digits({**DENOISE, "loader.workers": 1}))
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    assert losses(tmp_path / "whole")[-1] < losses(tmp_path / "whole")[0]
+    assert validation(tmp_path / "whole")["val_error_of_the_mean"] != 0
+
+
+def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
+    values = environment.read({"JOBC_RUN_DIR": str(tmp_path)})
+    tree = digits({**OWN, "loader.workers": 1})
+    loader = build(configuration.parse(tree), values, Group(0, 1, torch.device("cpu"))).loader
+    before = {child.pid for child in multiprocessing.active_children()}
+    loader.take()
+    (worker,) = (child for child in multiprocessing.active_children() if child.pid in before)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises((TrainerError, RuntimeError)) as caught:  # torch's own, when it comes between two reads
+        for _ in range(20):
+            loader.take()
+    known = known_cause(caught.value)
+    assert known is not None
+    assert known.code == CRASHED
+    assert known.title.startswith(f"rank 0: process {worker.pid}, which read its data, is gone: killed by ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model": {"_target_": "no_such.Net"}}, "model: there is no module no_such, for no_such.Net"),
+        ({"model": {"_target_": "my_pkg.nets.Nett"}}, "nets.py has no Nett"),
+        ({"model": {"_target_": "my_pkg.nets.Net", "depth": 3}}, f"failed: TypeError: Net.{ARGUMENTS}"),
+        ({"model": {"_target_": "my_pkg.data.Waves", "size": 3}}, "model: my_pkg.data.Waves gave no torch.nn.Module"),
+        (
+            {"model": {**OWN["model"], "points": 31}},
+            "the first batch does not go through my_pkg.nets.Net: RuntimeError",
+        ),
+        (
+            {"model": {**LATE["model"], "out_features": 3, "bias": None}, "loss": {"kind": "cross_entropy"}},
+            "IndexError",
+        ),
+        (
+            {"model": {"_target_": "torch.nn.Flatten"}},
+            "model: torch.nn.Flatten has no parameters that are trained",
+        ),
+        ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss gave a tensor []"),
+        ({"data": {**OWN["data"], "size": 0}}, "data: 0 samples for 1 ranks"),
+        ({"data": {"_target_": "my_pkg.nets.Net", "width": 3}}, "my_pkg.nets.Net has no __len__ and no __getitem__"),
+        ({"optim": {**OWN["optim"], "_target_": "torch.optim.SGDM"}}, "has no SGDM"),
+        ({"recipe": "my_pkg.nets.Net"}, "recipe: my_pkg.nets.Net is no subclass of Recipe"),
+    ],
+)
+def test_what_is_broken_is_one_line_and_no_traceback(
+    changes: dict[str, Any], told: str, digits: Tree, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenInput, match=re.escape(told)) as caught:
+        train(tmp_path, digits({**OWN, **changes}))
+    assert caught.value.code == DATA_BROKEN
+    assert "\n" not in caught.value.title
+
+
+def test_fewer_samples_than_ranks_are_refused() -> None:
+    with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
+        refuse_too_few(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ({"_target_": "Net"}, "expected a dotted name such as my_pkg.Net"),
+        ({"_target_": "my_pkg.Net", "kind": "gpt"}, "has both kind and _target_"),
+        ({"_target_": "my_pkg.Net", "_partial_": True}, "no key begins with _"),
+        ({"_target_": "my_pkg.Net", "parts": [{"_target_": None}]}, "model.parts[0]._target_: expected a dotted name"),
+    ],
+)
+def test_train_json_refuses_what_is_no_target(section: dict[str, Any], problem: str, digits: Tree) -> None:
+    with pytest.raises(BrokenInput) as caught:
+        configuration.parse(digits({**OWN, "model": section}))
+    assert problem in "\n".join(caught.value.details)

@@ -1,0 +1,231 @@
+"""Micro batches of one rank, in the order of order.py: read here or by worker processes, copied ahead to a GPU.
+
+Who reads a sample and when has no influence on what it is: the loader is given indices, and keeps no position.
+"""
+
+import ctypes
+import multiprocessing.connection
+import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ..config import LoaderConfig
+from ..errors import lost_worker
+from . import order
+from .mapped import Mapped
+from .order import Order
+from .source import IGNORE, Split
+
+Slots = tuple[Tensor, Tensor, int]  # indices_B, weights_B, epoch
+PR_SET_PDEATHSIG = 1  # prctl(2), Linux
+
+
+@dataclass(frozen=True)
+class Fed:
+    """One micro batch, with what was read for it.
+
+    indices_R    int64, of the samples that count
+    num_padding  slots that only fill up the last batch of an epoch, and do not count
+    batch        (inputs, targets), or what the user's collate makes
+    """
+
+    indices_R: Tensor
+    num_padding: int
+    batch: Any
+
+
+def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
+    """The fields of Fed. Padding is marked in targets of ours, so that shapes stay; a user's batch does without it.
+
+    A rank that has nothing but padding gets samples all the same, and counts none.
+    """
+    indices_B, weights_B, epoch = slots
+    real_R = indices_B[weights_B > 0]
+    num_padding = len(indices_B) - len(real_R)
+    if isinstance(split, Mapped):
+        return real_R, num_padding, split.batch(real_R if len(real_R) else indices_B, epoch)
+    inputs, targets = split.batch(indices_B)
+    if num_padding:
+        targets = targets.clone()
+        targets[weights_B == 0] = IGNORE
+    return real_R, num_padding, (inputs, targets)
+
+
+def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
+    """All micro batches of one rank from `first_step` on, without end."""
+    step = first_step
+    while True:
+        indices_R, weights_R = (order.shard(t, rank, world_size) for t in plan.global_batch(step))
+        epoch = plan.epoch_of(step)
+        for indices_B, weights_B in zip(torch.split(indices_R, micro), torch.split(weights_R, micro), strict=True):
+            yield indices_B, weights_B, epoch
+        step += 1
+
+
+class Loader:
+    """Training batches, one optimizer step after the other.
+
+    num_micro  micro batches of one step
+    """
+
+    def __init__(
+        self, split: Split, slots: Iterator[Slots], num_micro: int, config: LoaderConfig, device: torch.device
+    ) -> None:
+        self._num_micro = num_micro
+        self._to = Copier(device)
+        if config.workers:
+            self._batches = iter(_workers(split, slots, config, device))
+        else:
+            self._batches = (fetch(split, each) for each in slots)
+        self._next: list[Fed] | None = None
+
+    def take(self) -> list[Fed]:
+        """The micro batches of the next step, in host memory."""
+        taken, self._next = self._next or self._read(), None
+        return taken
+
+    def ahead(self) -> None:
+        """While a GPU computes: read the next step, and start to copy its first batch. Nothing on a CPU, which has no
+        time left; there workers read ahead."""
+        if self._to.stream is not None:
+            self._next = self._next or self._read()
+            self._to.start(self._next[0].batch)
+
+    def on_device(self, step: list[Fed]) -> Iterator[Any]:
+        """The batches of `step` on the device; each is copied while the one before it is computed."""
+        for this, following in zip(step, [*step[1:], None], strict=True):
+            batch = self._to.finish(this.batch)
+            if following is not None:
+                self._to.start(following.batch)
+            yield batch
+
+    def close(self) -> None:
+        """End the workers."""
+        self._batches = iter(())
+
+    def _read(self) -> list[Fed]:
+        try:
+            return [Fed(*fields) for fields in islice(self._batches, self._num_micro)]
+        except (OSError, EOFError, RuntimeError) as error:  # what it is, depends on where the worker was
+            if dead := _dead(self._batches):
+                raise lost_worker(*dead) from error
+            raise
+
+
+class ValidationBatches:
+    """Iterate over it once for each validation; workers stay from one to the next."""
+
+    def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
+        self._split = split
+        self._slots = [(indices_B, torch.ones(len(indices_B)), 0) for indices_B in indices]
+        self._workers = _workers(split, self._slots, config, device) if config.workers else None
+
+    def __iter__(self) -> Iterator[Fed]:
+        read = self._workers or (fetch(self._split, slots) for slots in self._slots)
+        return (Fed(*fields) for fields in read)
+
+
+def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
+    """A DataLoader that gives what fetch() makes of each of `slots`, in their order."""
+    return DataLoader(
+        _Fetching(split),
+        sampler=slots,
+        batch_size=None,  # a "sample" of this data set is a micro batch
+        collate_fn=_as_it_is,
+        num_workers=config.workers,
+        prefetch_factor=config.prefetch,
+        persistent_workers=True,
+        pin_memory=device.type == "cuda",
+        worker_init_fn=_begin_worker,
+        generator=torch.Generator(),  # not the global one, of which dropout draws
+    )
+
+
+class _Fetching(Dataset[Any]):
+    """What a worker does for each of the slots that it gets."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+
+    def __getitem__(self, slots: Any) -> Any:
+        return fetch(self._split, slots)
+
+
+def _dead(batches: Any) -> tuple[int, str] | None:
+    """A worker that has ended, and how."""
+    for worker in getattr(batches, "_workers", ()):
+        worker.join(0.5 if worker.sentinel in multiprocessing.connection.wait([worker.sentinel], 0.1) else 0)
+        if worker.exitcode is not None:
+            code = worker.exitcode
+            return worker.pid, f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _begin_worker(number: int) -> None:
+    """torch has given it one thread. Its rank alone decides when to stop, and it does not outlive its rank."""
+    for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(stop, signal.SIG_IGN)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() == 1:  # the rank went before that
+        os._exit(0)
+
+
+class Copier:
+    """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._started: tuple[Any, Any] | None = None  # the batch in host memory, its copy
+
+    def start(self, batch: Any) -> None:
+        if self.stream is not None:
+            with torch.cuda.stream(self.stream):
+                self._started = batch, mapped(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True))
+
+    def finish(self, batch: Any) -> Any:
+        """The copy of `batch`, started before or made now."""
+        if self.stream is None:
+            return batch
+        if self._started is None or self._started[0] is not batch:
+            self.start(batch)
+        assert self._started is not None
+        copy, self._started = self._started[1], None
+        stream = torch.cuda.current_stream(self.device)
+        stream.wait_stream(self.stream)
+
+        def used_here(tensor: Tensor) -> Tensor:
+            tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
+            return tensor
+
+        return mapped(copy, used_here)
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_pinned() else tensor.pin_memory()
+
+
+def mapped(batch: Any, change: Any) -> Any:
+    """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
+    if isinstance(batch, Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {key: mapped(value, change) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(mapped(value, change) for value in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(mapped(value, change) for value in batch)
+    return batch

@@ -1,0 +1,120 @@
+"""A data set of the user's, map-style: any object with __len__ and __getitem__.
+
+Whatever `random`, `torch` and `numpy.random` draw in __getitem__ is a function of (seed, epoch, index): the same in a
+resumed run, with any number of ranks and workers. A generator that the data set keeps for itself is not.
+"""
+
+import hashlib
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from ..config import DATA_KEYS, TrainConfig
+from ..errors import BrokenInput
+from ..instantiate import guarded, instantiate, locate
+from ..target import Target
+from .order import mix
+from .source import Source
+
+Collate = Callable[[list[Any]], Any]
+
+
+class Mapped:
+    """A Split of some samples of a data set. indices_N: which; None = all."""
+
+    def __init__(self, dataset: Any, indices_N: Tensor | None, collate: Collate, seed: int) -> None:
+        self.dataset = dataset
+        self._indices_N = indices_N
+        self._collate = collate
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return len(self.dataset) if self._indices_N is None else len(self._indices_N)
+
+    def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
+        """The collated samples, as the data set draws them in this epoch."""
+        places_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
+        samples = []
+        with random_state_kept():
+            for place in places_B.tolist():
+                seed_sample(mix(self._seed, "sample", epoch, place))
+                samples.append(self.dataset[place])
+            return self._collate(samples)
+
+
+def open_source(config: TrainConfig) -> Source:
+    """`data: {_target_: …, val: …, collate: …}`. Raises BrokenInput when something cannot be imported or made."""
+    assert isinstance(config.data, Target)
+    data = {key: value for key, value in config.data.items() if key not in DATA_KEYS}
+    val, collate = (config.data.get(key) for key in DATA_KEYS)
+    return source_of(
+        config.data.name,
+        instantiate(data, "data"),
+        instantiate(val, "data.val") if isinstance(val, Mapping) else val,
+        config.seed,
+        locate(collate, "data.collate") if collate else None,
+    )
+
+
+def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None) -> Source:
+    """Both splits. validation: a data set, the share of `train` that is held out, evenly spread over it, or None."""
+    total = _length(train, name)
+    collate = collate or default_collate
+    if isinstance(validation, float):
+        num_held_out = min(max(round(total * validation), 1), total)
+        held_out_N = torch.zeros(total, dtype=torch.bool)
+        held_out_N[torch.arange(num_held_out) * total // num_held_out] = True
+        splits = [Mapped(train, mask.nonzero().flatten(), collate, seed) for mask in (~held_out_N, held_out_N)]
+    else:
+        if validation is not None:
+            _length(validation, f"{name}, val")
+        splits = [Mapped(part, None, collate, seed) for part in (train, () if validation is None else validation)]
+    sizes = f"{len(splits[0]):,} + {len(splits[1]):,} held-out samples"
+    return Source(
+        name=name,
+        train=splits[0],
+        validation=splits[1],
+        num_inputs=0,
+        num_classes=0,
+        tokens_per_sample=1,
+        score="loss",
+        summary=sizes,
+        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # what can be known without reading all of it
+    )
+
+
+def _length(dataset: Any, name: str) -> int:
+    missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
+    if missing:
+        because = "the trainer asks for samples by number, so that every rank and every resume gets the same ones"
+        raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], "a map-style torch Dataset")
+    return int(guarded(lambda: len(dataset), f"data: len({name})"))
+
+
+def seed_sample(number: int) -> None:
+    """For the draws of one sample. Not torch.manual_seed, which reaches out to CUDA."""
+    random.seed(number)
+    torch.default_generator.manual_seed(number)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(number & 0xFFFFFFFF)
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Afterwards this process draws as if nothing had been drawn: dropout does not depend on who reads the data."""
+    numpy = sys.modules.get("numpy")
+    python_state, torch_state = random.getstate(), torch.default_generator.get_state()
+    numpy_state = numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        torch.default_generator.set_state(torch_state)
+        if numpy:
+            numpy.random.set_state(numpy_state)

@@ -1,0 +1,93 @@
+"""Files that are on the disk when a call returns, and that are there whole or not at all.
+
+Standard library only.
+"""
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+# What goes into a file: bytes, or a function that writes them, so that a large state is never in memory twice.
+Content = bytes | Callable[[BinaryIO], object]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a reader will find: bytes, and their hash in hex."""
+
+    size: int
+    sha256: str
+
+
+def write_durably(path: Path, content: Content) -> Written:
+    """Write a file that is on the disk when this returns. Raises OSError."""
+    with open(path, "wb") as file:
+        sink = _Sink(file)
+        try:
+            if isinstance(content, bytes):
+                sink.write(content)
+            else:
+                content(cast(BinaryIO, sink))
+        except Exception:
+            if sink.error is not None:  # torch.save tells of a full disk as an "unexpected pos"
+                raise sink.error from None
+            raise
+        file.flush()
+        os.fsync(file.fileno())
+    return Written(sink.size, sink.digest.hexdigest())
+
+
+def replace_durably(path: Path, content: Content) -> Written:
+    """Give `path` this content in one step: readers see the old file or the new one. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        written = write_durably(temporary, content)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
+    return written
+
+
+def flush_folder(folder: Path) -> None:
+    """The names in `folder` are on the disk when this returns."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(file: BinaryIO) -> str:
+    """Hex, from where the file stands to its end."""
+    digest = hashlib.sha256()
+    while chunk := file.read(1 << 20):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+class _Sink(io.RawIOBase):
+    """Hashes what passes through to `file`. Both release the interpreter, so that training goes on beside it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.size = file, hashlib.sha256(), 0
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        try:
+            self.file.write(piece)
+        except OSError as error:
+            self.error = self.error or error
+            raise
+        self.digest.update(piece)
+        self.size += len(piece)
+        return len(piece)

@@ -1,0 +1,127 @@
+"""What is trained, in one class: data, model, optimizer, loss and validation. The trainer does the rest.
+
+A recipe of your own changes what it needs to: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
+Order of samples, their shares, the exchange of gradients, checkpoints and resumes are not a recipe's business, so their
+guarantees hold for every recipe.
+
+Shapes: B samples of one batch, K classes; `…` any dimensions, or none.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+from .config import TrainConfig
+from .data import mapped
+from .data.source import IGNORE, Source, open_source
+from .errors import BrokenInput
+from .instantiate import function_of, locate
+from .models.build import build_model
+from .optimizer import build_optimizer
+from .target import Target
+
+Sum: TypeAlias = Tensor
+Count: TypeAlias = Tensor | int
+
+
+class Recipe:
+    """The sections model, data, loss and optim of train.json, as they stand.
+
+    score  what the second value of measure() is, on average: a word of your own; None = as the data say
+    """
+
+    score: str | None = None
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.items_of: Callable[..., Any] = cross_entropy
+        if isinstance(config.loss, Target):
+            self.items_of = function_of(config.loss, "loss")
+
+    def build_data(self) -> Source:
+        """Both splits; `return self.source(train, val)` for data sets of your own. On every rank the same."""
+        return open_source(self.config)
+
+    def build_model(self, source: Source) -> nn.Module:
+        """A new model, on the CPU. Draw from torch's global generator: all ranks draw the same."""
+        return build_model(self.config.model, source)
+
+    def build_optimizer(self, model: nn.Module) -> Optimizer:
+        """Its learning rate is set before every step: optim.lr, and the schedule."""
+        return build_optimizer(model, self.config.optim)
+
+    def count(self, batch: Any) -> int | None:
+        """Items of a batch, by which its loss is divided. None: only loss() can tell, gradients are scaled later."""
+        loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
+        return int((batch[1] != IGNORE).sum()) if loss else None
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
+        """The loss added over the items of a batch, and how many they are. Never their mean: only all ranks' counts
+        together say what to divide by."""
+        inputs, targets = batch
+        return summed(self.items_of(outputs(model, inputs), targets), targets, self.config)
+
+    def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
+        """For held-out data: the loss, a score (see `score`) and the items, each added over a batch."""
+        if type(self).loss is not Recipe.loss:
+            loss, num_items = self.loss(model, batch)
+            return loss, 0.0, num_items
+        inputs, targets = batch
+        logits = outputs(model, inputs)
+        loss, num_items = summed(self.items_of(logits, targets), targets, self.config)
+        right = (logits.argmax(-1) == targets).sum() if self.items_of is cross_entropy else 0.0
+        return loss, right, num_items
+
+    def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:
+        """Map-style data sets as a Source. val: one too, the share of `train` that is held out, or None."""
+        return mapped.source_of(type(self).__name__, train, val, self.config.seed, collate)
+
+
+def make(config: TrainConfig) -> Recipe:
+    """The recipe that config.recipe names. Raises BrokenInput when it is none."""
+    if config.recipe is None:
+        return Recipe(config)
+    found = locate(config.recipe, "recipe")
+    if not (isinstance(found, type) and issubclass(found, Recipe)):
+        hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
+        raise BrokenInput(f"recipe: {config.recipe} is no subclass of Recipe", hint=hint)
+    return found(config)
+
+
+def outputs(model: nn.Module, inputs: Any) -> Any:
+    """The model called with the inputs of a batch: one tensor, several in a list, or a mapping of named ones."""
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
+
+
+def cross_entropy(logits: Any, targets: Tensor) -> tuple[Sum, Count]:
+    """logits_B…K and int64 targets_B…: nats, added over the targets that are not IGNORE."""
+    if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or targets.is_floating_point():
+        got = f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise BrokenInput(
+            f"model: its outputs do not fit the targets: {got} for {targets.dtype} targets {list(targets.shape)}",
+            [f"cross-entropy takes {[*targets.shape, 'classes']}, and whole numbers as targets"],
+            hint="another model._target_, or a loss of your own: loss._target_",
+        )
+    loss = F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    return loss, (targets != IGNORE).sum()
+
+
+def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:
+    """What a loss gave, as a sum and a count: it is either that, or a loss for each item."""
+    if isinstance(found, tuple) and len(found) == 2:
+        return found[0].sum().float(), found[1]
+    if isinstance(found, Tensor) and found.ndim and found.shape[0] == len(targets):
+        return found.sum(dtype=torch.float32), found.numel()
+    got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
+    raise BrokenInput(
+        f"loss: {name} gave {got} for a batch of {len(targets)}",
+        ["a mean does not say over how many items it was taken, and ranks and micro batches may differ in that"],
+        hint="give a loss for each item (reduction: none), or (sum, count)",
+    )

@@ -1,0 +1,97 @@
+"""How checkpoints are written beside the training: the state is copied between two steps, then rank 0 writes the copy.
+
+At most one is under way. A save that fails costs that checkpoint, not the training; when too many fail in a row, all
+ranks end after the same step, for nobody wants a week of training that is saved nowhere.
+"""
+
+import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from . import checkpoint
+from . import checkpoint_store as store
+from .checkpoint import Parts, Start
+from .config import TrainConfig
+from .distributed import Group
+from .errors import TrainerError
+from .parallel.way import Parallel
+from .snapshot import Snapshot, on_cpu
+
+
+class Saver:
+    """The checkpoints of one training; rank 0 writes and counts, the others take part.
+
+    gives_up  rank 0 asks all ranks to end
+    """
+
+    def __init__(self, root: Path, parallel: Parallel, config: TrainConfig, group: Group, start: Start) -> None:
+        self.gives_up = False
+        self._root, self._parallel, self._config, self._group = root, parallel, config, group
+        self._damaged = start.damaged
+        self._snapshot = Snapshot()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
+        self._under_way: tuple[int, Future[Path]] | None = None
+        self._failures, self._why = 0, ""  # in a row
+
+    def save(self, step: int, val_loss: float | None, parts: Parts, wait: bool) -> bool:
+        """Save after `step` finished steps; all ranks call it together. False: it has failed already, on every rank.
+
+        val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
+        wait: training does not go on, so that nothing need be copied, and the result is known on return
+        """
+        self._finish()
+        wait = wait or not self._config.checkpoint.background
+        keep = on_cpu if wait else self._snapshot.take
+        files = checkpoint.contents(step, self._parallel, self._config, self._group, parts, keep)
+        if self._group.is_first:
+            kept = self._config.checkpoint.keep, val_loss, self._config.checkpoint.keep_every_steps, self._damaged
+            self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
+        return self._finish() if wait else True
+
+    def look(self) -> None:
+        """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
+        if self._under_way is None or not self._under_way[1].done():
+            return
+        (step, written), self._under_way = self._under_way, None
+        try:
+            print(f"saved {self._root.name}/{written.result().name}", flush=True)
+            self._failures, self._damaged = 0, ()
+        except OSError as error:
+            self._failures += 1
+            self._why = f"step {step} was not saved: {error}"
+            print(f"warning: {self._why}; {self._left()}", flush=True)
+            self.gives_up = self._failures >= self._config.checkpoint.max_failures
+        except Exception as error:  # no trouble of the disk: the next save would end the same
+            self._failures += 1
+            self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
+            traceback.print_exception(error)
+            self.gives_up = True
+
+    def failure(self, step: int) -> TrainerError:
+        """The error that ends the run when a checkpoint could not be had; on every rank."""
+        if not self._group.is_first:
+            return TrainerError(f"the state after step {step} is not saved; rank 0 says why")
+        times = f", {self._failures} saves in a row" if self._failures > 1 else ""
+        return TrainerError(
+            f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
+        )
+
+    def close(self) -> None:
+        """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
+        self._thread.shutdown(wait=True)
+        self.look()
+
+    def _finish(self) -> bool:
+        """Wait on all ranks for what is under way; did the last save succeed?"""
+        self._group.first_does(self._wait)
+        self.look()
+        return self._group.from_first(self._failures) == 0
+
+    def _wait(self) -> str:
+        if self._under_way is not None:
+            self._under_way[1].exception()  # look() tells
+        return ""
+
+    def _left(self) -> str:
+        newest = store.newest_first(self._root)
+        return f"{newest[0].name} is kept" if newest else "nothing has been saved yet"

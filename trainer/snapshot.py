@@ -1,0 +1,60 @@
+"""A copy of tensors as they are now, in memory of the CPU, so that training may go on while the copy is written.
+
+The memory is used again for the next copy: what is new each time costs page faults, and on a GPU's host to be pinned.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Snapshot:
+    """Holds the memory of one copy; `take` overwrites the copy before."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, Tensor] = {}
+
+    def take(self, tree: Any) -> Any:
+        """`tree` of mappings, lists, tuples and tensors, with tensors copied; tensors that are one stay one."""
+        copies: dict[object, Tensor] = {}
+        taken = self._take(tree, "", copies)
+        if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
+            torch.cuda.current_stream().synchronize()  # copies from a GPU were only begun
+        return taken
+
+    def _take(self, value: Any, path: str, copies: dict[object, Tensor]) -> Any:
+        if isinstance(value, Tensor):
+            return self._copy(value.detach(), path, copies)
+        if isinstance(value, Mapping):
+            shallow: Any = copy.copy(value)  # keeps what torch notes beside the entries of a state_dict
+            for key, item in value.items():
+                shallow[key] = self._take(item, f"{path}/{key}", copies)
+            return shallow
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._take(item, f"{path}/{number}", copies) for number, item in enumerate(value))
+        return value
+
+    def _copy(self, tensor: Tensor, path: str, copies: dict[object, Tensor]) -> Tensor:
+        same = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else path
+        if same not in copies:
+            memory = self._memory.get(path)
+            if memory is None or (memory.shape, memory.dtype) != (tensor.shape, tensor.dtype):
+                memory = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+                self._memory[path] = memory
+            copies[same] = memory.copy_(tensor, non_blocking=True)
+        return copies[same]
+
+
+def on_cpu(tree: Any) -> Any:
+    """`tree` with the tensors of a GPU copied: a file of them can be read on a machine without one."""
+    if isinstance(tree, Mapping):
+        shallow: Any = copy.copy(tree)
+        for key, item in tree.items():
+            shallow[key] = on_cpu(item)
+        return shallow
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(on_cpu, tree))
+    return tree.detach().cpu() if isinstance(tree, Tensor) else tree

@@ -1,0 +1,71 @@
+"""`_target_`: a class or function of the user's, by dotted name, with free arguments, as Hydra writes it.
+
+    {"_target_": "my_pkg.Net", "width": 64, "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 64}}
+
+Only text here: the compiler carries it and imports nothing; instantiate.py, in the job, imports. Standard library only.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+KEY = "_target_"
+DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module and what is in it
+
+
+class Target(Mapping[str, Any]):
+    """The tree as it was written: `_target_` and the arguments."""
+
+    def __init__(self, tree: Mapping[str, Any]) -> None:
+        self._tree = dict(tree)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._tree[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tree)
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def __repr__(self) -> str:
+        return f"Target({self._tree})"
+
+    @property
+    def name(self) -> str:
+        """my_pkg.Net"""
+        return str(self[KEY])
+
+
+def is_target(tree: object) -> bool:
+    """Whether a tree names something to call."""
+    return isinstance(tree, Mapping) and KEY in tree
+
+
+def problems(tree: object, path: str) -> Iterator[str]:
+    """What is wrong with a target and the targets among its arguments, `path: what` each."""
+    if isinstance(tree, list | tuple):
+        for i, item in enumerate(tree):
+            yield from problems(item, f"{path}[{i}]")
+    if not isinstance(tree, Mapping):
+        return
+    name = tree.get(KEY)
+    if KEY in tree and not (isinstance(name, str) and DOTTED.fullmatch(name)):
+        found = "null" if name is None else repr(name)
+        yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {found[:60]}"
+    for key, value in tree.items():
+        if KEY in tree and key.startswith("_") and key != KEY:
+            yield f"{path}.{key}: beside {KEY} no key begins with _, for an argument is passed by its name"
+        yield from problems(value, f"{path}.{key}")
+
+
+def names(tree: object) -> Iterator[str]:
+    """Every dotted name in a tree."""
+    if isinstance(tree, Mapping):
+        if isinstance(tree.get(KEY), str):
+            yield tree[KEY]
+        for value in tree.values():
+            yield from names(value)
+    elif isinstance(tree, list | tuple):
+        for item in tree:
+            yield from names(item)
