@@ -111,9 +111,7 @@ class BedJob:
     @property
     def job_id(self) -> str:
         """Slurm's, of the newest attempt."""
-        files = [
-            file for file in self.run.glob("state/job_*") if "." not in file.name
-        ]  # else one that is being written
+        files = [file for file in self.run.glob("state/job_*") if "." not in file.name]  # not one being written
         return keys(max(files, key=lambda file: int(file.name.split("_")[1])))["job_id"]
 
     def state(self) -> str:

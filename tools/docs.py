@@ -6,6 +6,7 @@ usage: python tools/docs.py [--check]
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import sys
@@ -117,7 +118,8 @@ def types_at(key: str) -> list[Any]:
     """The type of a key; those of all variants of its section where they differ, as `model.kind` does."""
     section, _, name = key.rpartition(".")
     variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
-    found = [hints(variant)[name] for variant in variants if name in hints(variant)]
+    known = [hints(each) for each in variants if isinstance(each, type) and dataclasses.is_dataclass(each)]
+    found = [hint[name] for hint in known if name in hint]
     return list(dict.fromkeys(found)) or [type_at(JobSpec, key)]
 
 
