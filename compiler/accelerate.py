@@ -48,19 +48,21 @@ def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> 
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.extra`, merged last."""
+    """extra: `options.extra`, merged last, over the plan's."""
     comments = COMMENTS if plan.topology.gpus or plan.topology.world_size == 1 else {**COMMENTS, **ON_CPUS}
-    return render.yaml([merge_extra(_yaml_document(plan), extra or {}, "extra")], YAML, comments)
+    document = merge_extra(_yaml_document(plan), plan.accelerate_extra, ("plan", "accelerate_extra"))
+    return render.yaml([merge_extra(document, extra or {})], YAML, comments)
 
 
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """extra: `options.deepspeed_extra`, merged last."""
+    """extra: `options.deepspeed_extra`, merged last, over the plan's."""
     document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
     if not plan.uses_trainer:  # as a program that uses DeepSpeed expects it: bf16 weights, and fp32 ones to update
         del document["torch_autocast"]
         for name in ("bf16", "fp16"):
             document[name] = _enabled_if_precision(name)
-    return render.json(merge_extra(document, extra or {}, "deepspeed_extra"), JSON)
+    document = merge_extra(document, plan.deepspeed_extra, ("plan", "deepspeed_extra"))
+    return render.json(merge_extra(document, extra or {}, ("options", "deepspeed_extra")), JSON)
 
 
 def _enabled_if_precision(name: str) -> Any:

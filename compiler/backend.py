@@ -25,6 +25,7 @@ NODE_LAUNCHERS: Final = (
     "spawn",
     "accelerate",
     "torch_distributed_launch",
+    "mpirun",
 )  # those that node.sh starts by itself
 VERBS = ("submit.sh", "status.sh", "logs.sh", "stop.sh", "preflight.sh", "smoke.sh", "shell.sh", "clean.sh")
 

@@ -75,6 +75,15 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
     return found
 
 
+def said_left_out(
+    found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
+) -> list[LeftOut]:
+    """The wishes that a backend's own check() leaves out with a note: it knows more than `honours` can say."""
+    noted = {note.key for note in found if note.severity is Severity.NOTE}
+    wishes = [(demand, key) for demand in demands(plan) if not demand.must for key in table.get(demand.key, ())]
+    return [LeftOut(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted]
+
+
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
     """The spec keys that say one of the words, such as `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first."""
     said = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]

@@ -227,6 +227,28 @@ def command_has_words(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)
 
 
+def runs_in_a_bucket(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2080 a root that is no bucket, or should not be one; JC2081 an endpoint that is none, or of nothing."""
+    root, is_object = spec.storage.root, spec.storage.run == "object"
+    if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
+        because = "a bucket's name is 3 to 63 of a-z, 0-9, dash and dot, and the runs lie below a prefix in it"
+        hint = "storage.root=s3://my-bucket/runs"
+        yield Diagnostic("JC2080", f"storage.root={root} is no bucket", because, hint, key="storage.root")
+    elif not is_object and re.match(r"[a-z0-9]+://", root):
+        because = f"with storage.run={spec.storage.run} it is a folder"
+        hint = "storage.run=object" if root.startswith("s3://") else "storage.root=runs"
+        yield Diagnostic("JC2080", f"storage.root={root} is no folder", because, hint, key="storage.root")
+    endpoint = spec.storage.endpoint
+    if endpoint is not None and not is_object:
+        because = f"storage.run={spec.storage.run} asks no object store"
+        hint = "storage.endpoint=null, or storage.run=object"
+        yield Diagnostic("JC2081", "an endpoint of nothing", because, hint, key="storage.endpoint")
+    elif endpoint is not None and not re.fullmatch(r"https?://[\w.-]+(:\d{1,5})?(/\S*)?", endpoint):
+        because = "it is http or https, a host, and a port if it is not the usual one"
+        hint = "storage.endpoint=https://minio.example.org:9000"
+        yield Diagnostic("JC2081", f"no endpoint {endpoint!r}", because, hint, key="storage.endpoint")
+
+
 def caches_can_serve(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2069 a folder in /tmp that all users of a node would share; or downloads that no node would see."""
     for key in ("downloads", "compiled"):
@@ -277,7 +299,9 @@ def _mended(train: Any, key: str) -> str:
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name)
     near: list[Any] = [0.1, 1, 0.0]
-    if isinstance(value, list):
+    if isinstance(value, list) and not all(isinstance(item, float) for item in value):
+        near = [[0], []] if sorted(value) == value else [sorted(value)]
+    elif isinstance(value, list):
         near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]
     elif isinstance(value, int):
         near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1]
@@ -306,6 +330,7 @@ RULES: tuple[Rule, ...] = (
     python_needs_path,
     command_has_words,
     caches_can_serve,
+    runs_in_a_bucket,
     code_of_a_commit,
     *PARALLEL_RULES,
     *PRIVATE_RULES,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import capabilities, check, directory, neutral, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -181,6 +181,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
         *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
+        *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend), request.strict),
     ]
@@ -190,6 +191,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     diagnostics = [*planned.diagnostics, *_stop_on(_placed(found, planned.origin_of))]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
+    missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
     source_map = sourcemap.build(files, table, values)
     place = f"{plan.run.folder}/{backend.name}"

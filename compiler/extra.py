@@ -20,33 +20,36 @@ Path = tuple[str, ...]
 
 
 def refuse_extra(
-    extra: Mapping[str, Any], protected: Mapping[Path, str], option: str = "extra"
+    extra: Mapping[str, Any], protected: Mapping[Path, str], section: Path = ("backend", "extra")
 ) -> Iterator[Diagnostic]:
     """JC4600 for each entry at, above or below a path that the plan says.
 
     protected: path -> the spec keys that say it, for people: ("num_processes",): "nodes and procs"; `*` is any key
-    option:    of the backend, that holds the tree
+    section:   the key that holds the tree
     """
     for at in leaves(extra):
         owner = next((words for path, words in protected.items() if _touches(at, path)), None)
         if owner is not None:
-            key = ".".join(("backend", option, *at))
+            key = ".".join((*section, *at))
             because = f"jobc says it, from {owner}, and the scripts rely on it"
             hint = f"leave out {key}, and set {owner}"
             yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
 
 
-def merge_extra(document: Any, extra: Mapping[str, Any], option: str = "extra") -> Any:
-    """The document, for Render.yaml or Render.json, with `options.<option>` merged in; `jobc why` finds its keys."""
-    return _merge(document, extra, (option,)) if extra else document
+def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
+    """The document, for Render.yaml or Render.json, with a tree merged in; `jobc why` finds its keys.
+
+    at: where the views have it
+    """
+    return _merge(document, extra, at) if extra else document
 
 
 def set_value(path: Path) -> Callable[[Any], Any]:
-    """A leaf for Render.yaml that reads the options at a path, so that `jobc why` finds the key."""
+    """A leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
 
     def read(views: Any) -> Any:
-        here = getattr(views.options, path[0])
-        for key in path[1:]:
+        here = getattr(getattr(views, path[0]), path[1])
+        for key in path[2:]:
             here = here[key]
         return thaw(here)
 

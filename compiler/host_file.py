@@ -21,7 +21,7 @@ from .diagnostics import CompileError, Diagnostic, nearest
 from .source import read_text
 from .spec import JobSpec
 from .text import COMMAND_LINE, Origin
-from .values import Refused, expand_hostlist, fold_hostlist
+from .values import Refused, expand_hostlist, fold_hostlist, machine_of
 
 Folders = Mapping[str, Path]  # root of an origin -> its folder
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
@@ -163,7 +163,7 @@ def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> Non
     """JC1132"""
     first: dict[str, Host] = {}
     for host in hosts:
-        before = first.setdefault(host.name, host)
+        before = first.setdefault(machine_of(host.name), host)
         if before is not host:
             because = f"line {before.origin.line} lists it already, so two nodes would share a host"
             hint = "remove one of the two"

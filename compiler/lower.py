@@ -45,7 +45,7 @@ Leaf = Callable[[JobSpec], Any]
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 _TRAIN_SECTIONS = (
-    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "parallel",
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
     "process_group",
 )  # fmt: skip
 _NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
@@ -138,6 +138,9 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
+            endpoint=lambda s: s.storage.endpoint or "",
+            region=lambda s: s.storage.region,
+            scratch=lambda s: s.storage.scratch,
         ),
         caches=low.make(
             "caches",
@@ -147,6 +150,8 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             offline=lambda s: s.caches.offline,
             prefetch=lambda s: tuple(download(text) for text in s.caches.prefetch),
         ),
+        accelerate_extra=low.mapping_of_trees("accelerate_extra", ("accelerate", "extra")),
+        deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
     return plan, MappingProxyType(low.table)
@@ -326,6 +331,13 @@ def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> An
     return entry(spec, name)
 
 
+def _dig(at: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
+    here: Any = getattr(getattr(spec, at[0]), at[1])
+    for name in path:
+        here = here[name]
+    return here
+
+
 class _Lowering:
     """Evaluates leaves on a watched spec and keeps the key table."""
 
@@ -350,6 +362,18 @@ class _Lowering:
     def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
         self.table[key] = (key,)
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
+
+    def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
+        """A mapping of the spec, of any depth, as it is. at: section and name"""
+        self.table[key] = (".".join(at),)
+
+        def leaf(value: Any, path: tuple[str, ...]) -> Any:
+            if isinstance(value, Mapping) and value:
+                return {name: leaf(inner, (*path, name)) for name, inner in value.items()}
+            return partial(_dig, at, path)
+
+        tree = getattr(getattr(self.spec, at[0]), at[1])
+        return self.tree(key, {name: leaf(value, (name,)) for name, value in tree.items()})
 
     def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(

@@ -25,9 +25,9 @@ def _wish(neutral: Any = None) -> Any:
     return dataclasses.field(metadata={"must": False, "neutral": neutral})
 
 
-def _given() -> Any:
-    """Honoured by the neutral files (node.sh, train.json, lib/), whatever the backend."""
-    return dataclasses.field(metadata={"given": True})
+def _given(*neutral: Any) -> Any:
+    """Honoured by the neutral files (node.sh, train.json, lib/) on every backend. neutral: what asks for nothing"""
+    return dataclasses.field(metadata={"given": True, **({"neutral": neutral[0]} if neutral else {})})
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Resources:
     cpus: int | None = _wish()
     mem_bytes: int | None = _wish()
     shm_bytes: int | None = _must()
-    hosts: tuple[str, ...] = _must(())
+    hosts: tuple[str, ...] = _wish(())
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,7 @@ class Run:
 
     root: relative = beside artifacts/; folder: the job's name, with the point of a sweep behind it
     storage: shared | node | object; keep: finished runs kept; data: JOBC_DATA_DIR
+    endpoint, region, scratch: of storage=object, whose root is s3://BUCKET/PREFIX; scratch is a folder of each node
     """
 
     root: str = _given()
@@ -217,6 +218,9 @@ class Run:
     storage: str = _must("shared")
     keep: int = _given()
     data: str | None = _given()
+    endpoint: str = _given()
+    region: str = _given()
+    scratch: str = _given()
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,7 @@ class LaunchPlan:
     env:       variables of every rank
     secret_kinds: the kinds that occur in secrets; not every engine can deliver each
     parallel:  what ranks share (ddp, …); launchers such as accelerate must be told
+    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
     threads_per_rank: OMP_NUM_THREADS and torch threads
     train:     train.json as data, byte-identical over backends
     """
@@ -275,6 +280,8 @@ class LaunchPlan:
     run: Run = _given()
     caches: Caches = _given()
     parallel: str = _given()
+    accelerate_extra: Mapping[str, Any] = _given({})
+    deepspeed_extra: Mapping[str, Any] = _given({})
     train: Mapping[str, Any] = _given()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ..trainer.config import (
     CheckpointConfig,
@@ -26,6 +26,7 @@ from ..trainer.config import (
     MlpConfig,
     OptimConfig,
     ProcessGroupConfig,
+    ProfileConfig,
     RandomTokensConfig,
     StdlibBytesConfig,
     ValidationConfig,
@@ -50,7 +51,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
-    "estimate.prices",
+    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 IDENTITY = (
@@ -244,13 +245,17 @@ class StorageSpec:
     """Where runs and data lie.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
-    root: folder of all runs; relative = beside the folder `artifacts/`
+    root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
     data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
+    endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
     """
 
     run: Literal["shared", "node", "object"]
     root: Path
     data: Path | None
+    endpoint: str | None
+    region: str
+    scratch: Path
 
 
 @dataclass(frozen=True)
@@ -310,6 +315,14 @@ class SiteSpec:
     partition: str | None
     requires: tuple[str, ...]
     torch: str | None
+
+
+@dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -377,6 +390,7 @@ class JobSpec:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
+    profile: ProfileConfig
     parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
     process_group: ProcessGroupConfig
     code: CodeSpec | GitCodeSpec
@@ -389,6 +403,7 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    accelerate: AccelerateSpec
     site: SiteSpec
     estimate: EstimateSpec
 

@@ -186,12 +186,18 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    if len(set(hosts)) < len(hosts):
-        twice = next(host for host, count in Counter(hosts).items() if count > 1)
-        raise Refused(
-            f"{twice} is listed twice, so two nodes would share a rank", fold_hostlist((*dict.fromkeys(hosts),))
-        )
+    machines = [machine_of(host) for host in hosts] if "@" in text or text != text.lower() else hosts
+    if len(set(machines)) < len(hosts):
+        first = dict(zip(reversed(machines), reversed(hosts), strict=True))
+        twice = first[next(machine for machine, count in Counter(machines).items() if count > 1)]
+        once = fold_hostlist(tuple(dict.fromkeys(first[machine] for machine in machines)))
+        raise Refused(f"{twice} is listed twice, so two nodes would share a rank", once)
     return hosts
+
+
+def machine_of(host: str) -> str:
+    """Of `user@host`, as names are compared: without the user, and upper case means nothing."""
+    return host.rpartition("@")[2].lower()
 
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
@@ -231,8 +237,10 @@ def expand_hostlist(text: str) -> list[str]:
 def _expand_word(word: str) -> list[str]:
     match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
     if not match:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:@%-]*", word):
+        if not re.fullmatch(r"(?:\w[\w.-]*@)?\w[\w.:%-]*", word, re.ASCII):
             raise Refused(f"{word!r} is no host name", "node1,node2", "node[1-4]")
+        if word.count(":") == 1:
+            raise Refused("a port is not part of a host's name; backend.port is that of ssh", "node1,node2")
         return [word]
     head, ranges, tail = match.groups()
     numbers: list[str] = []

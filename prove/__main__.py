@@ -33,9 +33,12 @@ from . import (
     many_nodes,
     ports,
     restarts,
+    same_run,
     same_seed,
+    save_stall,
     saved_step,
     secrets,
+    stop_moments,
     stopped,
     text,
     why,
@@ -66,6 +69,9 @@ CAMPAIGNS = [
         killed_save,
         damaged_save,
         bad_disks,
+        stop_moments,
+        same_run,
+        save_stall,
     )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"

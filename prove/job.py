@@ -23,6 +23,7 @@ STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
 MICRO = (
     "model.layers=2", "model.width=32", "model.heads=2", "model.context=16", "model.dropout=0.1",
     "data.max_bytes=200000", "batch.micro=4", "batch.accumulation=2", "validation.max_samples=64",
+    "metrics.flush_s=0",
 )  # fmt: skip
 
 

@@ -32,10 +32,11 @@ CAMPAIGN = Campaign(
     name="killed_save",
     claim="Killed at any point of a save, a training goes on from a verified checkpoint, never older than the last.",
     trial=(
-        "takes one system call, such as fsync. A training with two checkpoints makes another step and saves it in the"
-        " background; strace sends SIGKILL before the first such call, then in a new copy before the second, and so on"
-        " until the training ends before it comes. Each time the newest checkpoint must be sound and of the second step"
-        " or the third, and a resume must go on, save, and leave nothing behind that a killed save has left."
+        "takes one system call, such as fsync. A training with two checkpoints makes two more steps and saves both,"
+        " the first in the background; strace sends SIGKILL before the first such call that concerns a checkpoint, then"
+        " in a new copy before the second, and so on until the training ends before it comes. Each time the newest"
+        " checkpoint must be sound and at least of the last step that was said to be saved, and a resume must go on,"
+        " save, and leave nothing behind of the save that was killed."
     ),
     count=len(SYSCALLS),
     run=run,

@@ -19,7 +19,7 @@ SHAPE = Shape(nodes=3, gpus_per_node=0, slurm={"SlurmdTimeout": "300"})
 OVERRIDES = (
     "nodes=2", "procs=1", "task=digits", "loop.epochs=null", f"loop.steps={STEPS}", "checkpoint.every_steps=1",
     "launcher=spawn", f"process_group.step_timeout_s={STEP_TIMEOUT_S}", "lifecycle.grace=5s",
-    "env.GLOO_SOCKET_IFNAME=eth0", "validation.every_steps=1000", "validation.max_samples=64",
+    "metrics.flush_s=0", "env.GLOO_SOCKET_IFNAME=eth0", "validation.every_steps=1000", "validation.max_samples=64",
 )  # fmt: skip
 LOST_S = 900  # Slurm needs up to SlurmdTimeout and two of its rounds to give up the node of the batch script
 

@@ -25,7 +25,7 @@ GRACE_S = 10
 OVERRIDES = (
     "nodes=2", "procs=1", "task=digits", "loop.epochs=null", "loop.steps=100000", "checkpoint.every_steps=100000",
     "validation.every_steps=100000", "validation.max_samples=64", "launcher=spawn", f"lifecycle.grace={GRACE_S}s",
-    "env.GLOO_SOCKET_IFNAME=eth0",
+    "metrics.flush_s=0", "env.GLOO_SOCKET_IFNAME=eth0",
 )  # fmt: skip
 
 

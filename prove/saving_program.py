@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ from jobc.trainer.metrics import training_steps
 from jobc.trainer.training import Training, build
 
 MOST_POINTS = 2000
+FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # of a checkpoint
+SAVED, NOT_SAVED = "saved checkpoints/", "warning: step "  # how the lines begin that tell of a save
 STEPS, EVERY = 20, 2
 FAULT = 7  # the step before which a disk goes bad
 WELL = 15  # the step before which it is well again, where it gets well
@@ -121,33 +124,49 @@ def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[Non
 
 
 def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
-    """Two saved steps, then a third whose training is killed before its N-th such call; then a resume to step 4."""
+    """Two saved steps; then two more, the first saved in the background, killed before the N-th such call that concerns
+    a checkpoint; then a resume to step 5."""
     base, points, wrong = folder / "base", 0, []
     train(training(config, base, steps=2, every_steps=1))
     for number in range(1, MOST_POINTS):
         place = folder / str(number)
         shutil.copytree(base, place, symlinks=True)
-        made = training(config, place, steps=3, every_steps=1)
+        made = training(config, place, steps=4, every_steps=1, background=True)
         child = Child(lambda made=made: train(made), folder / "log")
-        with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}"):
+        with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}", paths_of(place / "checkpoints")):
             status, said = child.wait()
         if status not in (0, -signal.SIGKILL):
             wrong.append(f"before {syscall} {number} it ended with {status}: {said[-300:]}")
-        newest, damaged = store.newest_verified(place / "checkpoints")
-        step = -1 if newest is None else store.step_of(newest)
-        if damaged or step not in ((2, 3) if status else (3,)):
-            wrong.append(f"killed before {syscall} {number}: the newest is {step}, damaged are {damaged}")
-        else:
-            again = Child(lambda p=place: train(training(config, p, steps=4, every_steps=1)), folder / "log")
-            code, said = again.wait()
-            names = sorted(path.name for path in (place / "checkpoints").glob(".*"))
-            if code or steps_of(place)[0] != 4 or names:
-                wrong.append(f"after {syscall} {number} the resume ended with {code}, left {names}: {said[-300:]}")
+        wrong += [f"{syscall} {number}: {each}" for each in what_is_wrong(config, place, said)]
         shutil.rmtree(place)
         if status == 0:
             break
         points += 1
     return {"points": points, "wrong": wrong[:5], "num_wrong": len(wrong)}
+
+
+def paths_of(checkpoints: Path) -> list[Path]:
+    """All that saves of four steps touch: strace counts calls of each thread, and only these are the saver's alone."""
+    names = [store.folder_name(step) for step in range(1, 5)]
+    folders = [checkpoints / name for each in names for name in (each, f".{each}", f".{each}.old")]
+    files = [folder / name for folder in folders for name in FILES]
+    return [checkpoints, checkpoints / store.BEST, checkpoints / f"{store.TEMPORARY}{store.BEST}", *folders, *files]
+
+
+def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
+    """With the checkpoints that a killed training has left, and with a resume."""
+    told = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
+    newest, damaged = store.newest_verified(place / "checkpoints")
+    step = -1 if newest is None else store.step_of(newest)
+    if damaged or step < max((2, *told)):
+        return [f"the newest is {step}, {told} were saved, damaged are {damaged}"]
+    again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
+    code, said = again.wait()
+    left = sorted(path.name for path in (place / "checkpoints").glob(".*"))
+    kept = {path.name for path in (place / "checkpoints").glob("step_*")}
+    if code or left or store.folder_name(5) not in kept or len(kept) > 3:  # the newest two, and the best
+        return [f"the resume ended with {code}, left {left}, kept {sorted(kept)}: {said[-300:]}"]
+    return []
 
 
 # ---- damaged
@@ -212,6 +231,13 @@ def clear(disk: Path) -> None:
         path.unlink()
 
 
+def settle(disk: Path) -> None:
+    """Wait for a save in the background: what it removes at its end would make room again."""
+    while not (disk / store.folder_name(FAULT - 1)).exists():
+        time.sleep(0.01)
+    time.sleep(0.3)
+
+
 def remount(disk: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
 
@@ -221,9 +247,7 @@ DISKS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
     "no inodes": (crowd, clear),
     "read-only": (lambda disk: remount(disk, "ro"), lambda disk: remount(disk, "rw")),
 }
-FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)
 ERRORS = {"EIO at write": "write:error=EIO", "EIO at fsync": "fsync:error=EIO"}
-NOT_SAVED = "warning: step "
 
 
 def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, Any]:
@@ -260,7 +284,8 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
     checkpoints, log = place / "checkpoints", place.parent / "log"
     if kind in DISKS:
         bad, well = (lambda act=act: act(checkpoints) for act in DISKS[kind])
-        events = {FAULT: bad} if lasts else {FAULT: bad, WELL: well}
+        events = {FAULT: lambda: (settle(checkpoints), bad())}
+        events |= {} if lasts else {WELL: well}
         status, said = Child(lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log).wait()
         if lasts:
             well()

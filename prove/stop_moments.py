@@ -22,7 +22,7 @@ SECOND_AFTER_S = 6.0  # repeats within 5 s count as one
 ENDS_WITHIN_S = 5  # of the second signal: nothing is waited for any more
 SMALL = (
     "task=digits", "launcher=spawn", "model.hidden=16", "model.layers=1", "validation.max_samples=32",
-    f"lifecycle.grace={GRACE_S}s",
+    f"lifecycle.grace={GRACE_S}s", "metrics.flush_s=0",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from . import attempts
 from . import env as environment
 from .config import TrainConfig, load
 from .errors import BrokenInput, StoppedEarly
@@ -22,9 +23,19 @@ def main() -> int:
         config = load(env.train_json)
         refuse_other_world(config, env)
         refuse_other_settings(config, env)
+        assert env.run_dir is not None
+        if env.rank == 0:
+            attempts.note_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the ranks met")
-        return train(config, env, signals)
+        code = train(config, env, signals)
+        if env.rank == 0:
+            attempts.note_good_end(env.run_dir)
+        return code
+    except StoppedEarly as error:
+        if env.rank == 0 and env.run_dir is not None:
+            attempts.note_good_end(env.run_dir)
+        leave(error)
     except BaseException as error:
         leave(error)
 

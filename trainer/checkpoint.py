@@ -20,6 +20,7 @@ from .config import TrainConfig, identity
 from .distributed import Group
 from .durable import Content
 from .errors import BrokenInput
+from .leave import known_cause
 from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 
@@ -89,13 +90,11 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
         return None
     state = json.loads(found.read("state.json"))
     _refuse_another_run(found.folder, state["identity"], identity(config))
-    try:
-        parallel.load_weights(found.load("weights.pt"))
-        parallel.load_optimizer(found.load("optimizer.pt"))
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise _of_another_model(f"{root.name}/{found.folder.name}", error) from error
+    where = f"{root.name}/{found.folder.name}"
+    _set(parallel.load_weights, found.load("weights.pt"), where)
+    _set(parallel.load_optimizer, found.load("optimizer.pt"), where)
     step = int(state["step"])
-    words = f"{root.name}/{found.folder.name}"
+    words = where
     if found.rank:
         words += f" of rank {found.rank}"
     random_states = found.load("rng.pt")
@@ -113,10 +112,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     found = newest_verified(root, group)
     if found is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
-    try:
-        parallel.load_weights(found.load("weights.pt"))
-    except RuntimeError as error:
-        raise _of_another_model(f"JOBC_INIT_FROM: {found.folder}", error) from error
+    _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder}")
     return Start(0, f"weights of {found.folder}")
 
 
@@ -199,7 +195,12 @@ def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str
         )
 
 
-def _of_another_model(where: str, error: Exception) -> BrokenInput:
-    """What torch says when names or shapes differ is one line for each."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return BrokenInput(f"{where} is of another model", lines[1:6] or lines, hint="start a new run")
+def _set(load: Callable[[Any], None], value: Any, where: str) -> None:
+    """Have `load` take a value of a checkpoint. Raises BrokenInput when it does not fit, in torch's words."""
+    try:
+        load(value)
+    except (RuntimeError, ValueError, KeyError) as error:
+        if known_cause(error) is not None:  # a peer that was lost while ranks shared the value out
+            raise
+        lines = [line.strip() for line in str(error).splitlines()]
+        raise BrokenInput(f"{where} is of another model", lines[1:6] or lines, hint="start a new run") from error

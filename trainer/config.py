@@ -179,6 +179,9 @@ class LoopConfig:
     drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
     compile    torch.compile: the model with its loss, each of its blocks, or none
     activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
+    on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
+    max_skips  steps skipped in a row, before training stops after all
+    max_fruitless  starts in a row that complete no new step, before the next one ends with 65; null = no limit
     """
 
     steps: int | None
@@ -187,6 +190,9 @@ class LoopConfig:
     drop_last: bool
     compile: Literal["none", "model", "blocks"]
     activation_checkpointing: int
+    on_nan: Literal["stop", "skip"]
+    max_skips: int
+    max_fruitless: int | None
 
 
 @dataclass(frozen=True)
@@ -221,12 +227,31 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Console output. metrics/rank_NN.jsonl has every step.
+    """What is recorded: metrics/rank_NN.jsonl has every step of every rank, console and trackers a line per so many.
 
-    every_steps  optimizer steps between two lines on rank 0's console
+    every_steps  optimizer steps between two lines on rank 0's console, and in trackers
+    flush_s      seconds between two writes of a rank's file, and half a second at least for each rank of its node;
+                 0 = every line at once
+    max_mib      MiB at which a rank's file is put aside, as rank_NN.jsonl.1, .2, ...
+    trackers     tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py)
     """
 
     every_steps: int
+    flush_s: float
+    max_mib: int
+    trackers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProfileConfig:
+    """torch.profiler, into profile/ of the run folder.
+
+    steps  first and last optimizer step, from 1; null = none
+    ranks  those that write a trace
+    """
+
+    steps: tuple[int, int] | None
+    ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -353,6 +378,7 @@ class TrainConfig:
     validation: ValidationConfig
     checkpoint: CheckpointConfig
     metrics: MetricsConfig
+    profile: ProfileConfig
     parallel: DdpConfig | FsdpConfig | HsdpConfig | DeepspeedConfig
     process_group: ProcessGroupConfig
 

@@ -23,6 +23,7 @@ from .rt import gpus
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+BOARD_TIMEOUT_S = 1.5  # for an answer to the watch; a frozen rank 0 gives none
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
 STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
@@ -33,11 +34,13 @@ class Group:
     """All ranks of the job, seen from one of them.
 
     device  where the model lives
+    board   another connection to the store where the ranks met; None for a world of one
     """
 
     rank: int
     world_size: int
     device: torch.device
+    board: Store | None = None
 
     @property
     def is_first(self) -> bool:
@@ -187,7 +190,7 @@ def join(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    yield Group(env.rank, env.world_size, device)
+    yield Group(env.rank, env.world_size, device, _open_board(env))
     dist.destroy_process_group()
 
 
@@ -215,7 +218,18 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
         raise RendezvousFailed(
             f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
         ) from error
-    return PrefixStore(f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}", store)
+    return PrefixStore(_prefix(env), store)
+
+
+def _open_board(env: Env) -> Store:
+    """A connection of its own to that store, whose operations do not wait for those of the training."""
+    timeout = timedelta(seconds=BOARD_TIMEOUT_S)
+    store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+    return PrefixStore(f"{_prefix(env)}/board", store)
+
+
+def _prefix(env: Env) -> str:
+    return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
 
 
 def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:

@@ -11,17 +11,20 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from . import export
+from . import export, roll_call
 from .console import banner
 from .control import save_file, stop_file
 from .errors import TrainerError
+from .profiling import Profiling
 from .progress import Progress
 from .rt import exit_codes
 from .saver import Saver
 from .signals import StopSignals
-from .step import Wishes, train_step
+from .skips import Skips
+from .step import StepResult, Wishes, train_step
 from .training import Training
 from .validation import Validator
+from .watch import Watch
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
@@ -29,30 +32,44 @@ COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause 
 def run(training: Training, signals: StopSignals) -> int:
     """Train; returns the exit code: done, or preempted with everything saved."""
     config, group = training.config, training.group
-    if group.is_first:
-        print(banner(training), flush=True)
-        if training.start.step >= training.total_steps:
-            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
-    progress = Progress(training)
+    names = greet(training)
+    progress = Progress(training, names)
     saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
     validator = Validator(training)
-    group.use_timeout(config.process_group.step_timeout_s)
+    timeout_s = config.process_group.step_timeout_s
+    group.use_timeout(timeout_s)
     stop_automatic_collection()
     try:
-        return steps(training, signals, progress, saver, validator)
+        with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
+            return steps(training, signals, progress, saver, validator)
     finally:
+        progress.close()
         saver.close()
+
+
+def greet(training: Training) -> list[str]:
+    """Say what is about to run, and how the ranks differ; gives what people call each rank, by rank."""
+    answers = roll_call.call(training.group)
+    if training.group.is_first:
+        print(banner(training), flush=True)
+        if lines := roll_call.differences(answers):
+            print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
+        if training.start.step >= training.total_steps:
+            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
+    return [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
 
 
 def steps(training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator) -> int:
     """From the first step to the end; the exit code."""
-    config = training.config
+    config, phases = training.config, training.phases
+    profiling = Profiling(config.profile, training.group.rank, training.run_dir)
+    skips = Skips(config.loop.max_skips)
     is_saved = True
     for step in range(training.start.step, training.total_steps):
-        started = time.perf_counter()
-        result = train_step(training, step, wishes(training, signals, saver))
         done = step + 1
-        progress.after_step(done, result, time.perf_counter() - started)
+        result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
+        if (line := skips.after(done, result.trouble)) and training.group.is_first:
+            print(line, flush=True)
         saver.look()
 
         is_last = done == training.total_steps
@@ -60,20 +77,27 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
         ends = is_last or result.wishes.stop
         validation = None
         if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
+            phases.enter("validation")
             validation = validator.validate()
             progress.after_validation(done, validation)
         if result.wishes.give_up and not ends:
             raise saver.failure(done)
         if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
+            phases.enter("save")
+            progress.file.flush()  # a run that resumes from here finds the lines of all steps before
             training.parts["data"] = training.proof.state(done)
-            is_saved = saver.save(done, validation.loss if validation else None, training.parts, wait=ends)
+            # who asked for a save by a file takes its removal for the answer
+            waits = ends or result.wishes.save
+            is_saved = saver.save(done, validation.loss if validation else None, training.parts, waits)
             fulfilled(training)
+            progress.after_save(time.perf_counter() - phases.since)
         if result.wishes.stop and not is_last:
             if not is_saved:
                 raise saver.failure(done)
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
+    phases.enter("save")
     training.loader.close()
     weights = training.parallel.weights()
     if training.group.is_first:
@@ -81,6 +105,20 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
     if not is_saved:
         raise saver.failure(training.total_steps)
     return exit_codes.DONE
+
+
+def watched_step(training: Training, step: int, wished: Wishes, progress: Progress, profiling: Profiling) -> StepResult:
+    """Global step `step`, from 0, with everything that is measured beside it."""
+    done = step + 1
+    profiling.before_step(done)
+    training.phases.begin_step(done)
+    started = time.perf_counter()
+    result = train_step(training, step, wished)
+    training.phases.enter("metrics")
+    progress.after_step(done, result, time.perf_counter() - started)
+    if line := profiling.after_step(done):
+        print(line, flush=True)
+    return result
 
 
 def prove(training: Training, done: int, is_last: bool) -> None:
@@ -127,6 +165,8 @@ def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor]
     except OSError as error:
         hint = "make room there; --resume goes on from the last checkpoint"
         raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
+    if training.start.step < training.total_steps:
+        print(progress.step_times(), flush=True)
     parts = [f"done  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
     print("  ".join(part for part in parts if part), flush=True)
 

@@ -1,4 +1,4 @@
-"""A model and what a recipe does with it, as one module: whatever wraps it sees one forward pass."""
+"""A model and what a recipe does with it, as one module: torch.compile fuses the two."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal

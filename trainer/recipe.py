@@ -25,7 +25,7 @@ from .optimizer import build_optimizer
 from .target import Target
 
 Sum: TypeAlias = Tensor
-Count: TypeAlias = Tensor | int
+Count: TypeAlias = Tensor | int | None  # None: as count() has said
 
 
 class Recipe:
@@ -63,6 +63,8 @@ class Recipe:
         """The loss added over the items of a batch, and how many they are. Never their mean: only all ranks' counts
         together say what to divide by."""
         inputs, targets = batch
+        if self.items_of is cross_entropy:
+            return cross_entropy(outputs(model, inputs), targets), None
         return summed(self.items_of(outputs(model, inputs), targets), targets, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
@@ -72,9 +74,10 @@ class Recipe:
             return loss, 0.0, num_items
         inputs, targets = batch
         logits = outputs(model, inputs)
+        if self.items_of is cross_entropy:
+            return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
         loss, num_items = summed(self.items_of(logits, targets), targets, self.config)
-        right = (logits.argmax(-1) == targets).sum() if self.items_of is cross_entropy else 0.0
-        return loss, right, num_items
+        return loss, 0.0, num_items
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:
         """Map-style data sets as a Source. val: one too, the share of `train` that is held out, or None."""
@@ -99,7 +102,7 @@ def outputs(model: nn.Module, inputs: Any) -> Any:
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
 
 
-def cross_entropy(logits: Any, targets: Tensor) -> tuple[Sum, Count]:
+def cross_entropy(logits: Any, targets: Tensor) -> Sum:
     """logits_B…K and int64 targets_B…: nats, added over the targets that are not IGNORE."""
     if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or targets.is_floating_point():
         got = f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
@@ -108,8 +111,7 @@ def cross_entropy(logits: Any, targets: Tensor) -> tuple[Sum, Count]:
             [f"cross-entropy takes {[*targets.shape, 'classes']}, and whole numbers as targets"],
             hint="another model._target_, or a loss of your own: loss._target_",
         )
-    loss = F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-    return loss, (targets != IGNORE).sum()
+    return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
 def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:

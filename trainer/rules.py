@@ -5,6 +5,7 @@ Standard library only. Both functions return sentences, `path: what is wrong`; a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,6 +66,8 @@ LIMITS: Mapping[str, Limit] = {
     "optim.clip_norm": ABOVE_0,
     "loop.steps": AT_LEAST_1,
     "loop.epochs": AT_LEAST_1,
+    "loop.max_skips": AT_LEAST_1,
+    "loop.max_fruitless": AT_LEAST_1,
     "loop.activation_checkpointing": AT_LEAST_0,
     "validation.every_steps": AT_LEAST_1,
     "validation.max_samples": AT_LEAST_1,
@@ -73,6 +76,10 @@ LIMITS: Mapping[str, Limit] = {
     "checkpoint.keep_every_steps": AT_LEAST_1,
     "checkpoint.max_failures": AT_LEAST_1,
     "metrics.every_steps": AT_LEAST_1,
+    "metrics.flush_s": AT_LEAST_0,
+    "metrics.max_mib": AT_LEAST_1,
+    "profile.steps[0]": AT_LEAST_1,
+    "profile.steps[1]": AT_LEAST_1,
     "parallel.bucket_cap_mb": AT_LEAST_1,
     "parallel.shards": AT_LEAST_1,
     "parallel.min_num_params": AT_LEAST_1,
@@ -81,6 +88,7 @@ LIMITS: Mapping[str, Limit] = {
     "process_group.step_timeout_s": AT_LEAST_1,
 }
 
+TRACKERS = ("tensorboard", "mlflow", "wandb")
 # data kind -> the model kind that reads it
 READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
@@ -118,7 +126,21 @@ def contradictions(config: TrainConfig) -> list[str]:
     problems += list(_do_not_fit(config)) + list(_of_targets(config))
     if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
-    return problems + _of_parallel(config)
+    return problems + _of_parallel(config) + _of_observing(config)
+
+
+def _of_observing(config: TrainConfig) -> list[str]:
+    problems = [
+        f"metrics.trackers: {name} is none of {', '.join(TRACKERS)}, nor MODULE:CLASS"
+        for name in config.metrics.trackers
+        if name not in TRACKERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)
+    ]
+    steps, world_size = config.profile.steps, config.world_size
+    if steps and steps[0] > steps[1]:
+        problems.append(f"profile.steps: the first, {steps[0]}, is after the last, {steps[1]}")
+    if steps and (strange := [rank for rank in config.profile.ranks if not 0 <= rank < world_size]):
+        problems.append(f"profile.ranks: there is no rank {strange[0]} of {world_size}")
+    return problems
 
 
 def _of_parallel(config: TrainConfig) -> list[str]:
@@ -132,6 +154,8 @@ def _of_parallel(config: TrainConfig) -> list[str]:
         problems.append("loop.compile: must be none with deepspeed")
     if parallel.kind == "deepspeed" and loop.precision == "fp16":
         problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
+    if parallel.kind == "deepspeed" and loop.on_nan == "skip":
+        problems.append("loop.on_nan: skip is not possible with deepspeed, which has updated the weights by then")
     return problems
 
 
@@ -144,8 +168,8 @@ def _do_not_fit(config: TrainConfig) -> Iterator[str]:
         kind = getattr(model, "kind", "")
         yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
     elif isinstance(model, Target):
-        if data.kind == "stdlib_bytes" and not _is_length(model.get("context")):
-            yield "model.context: missing; data.kind stdlib_bytes takes from it the bytes of one sample"
+        if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
+            yield f"model.context: missing; data.kind {data.kind} takes from it the length of a sample"
     elif model.kind != READS[data.kind]:
         yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
 

@@ -19,7 +19,7 @@ from .snapshot import Snapshot, on_cpu
 
 
 class Saver:
-    """The checkpoints of one training; rank 0 writes and counts, the others take part.
+    """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
     gives_up  rank 0 asks all ranks to end
     """
@@ -34,19 +34,19 @@ class Saver:
         self._failures, self._why = 0, ""  # in a row
 
     def save(self, step: int, val_loss: float | None, parts: Parts, wait: bool) -> bool:
-        """Save after `step` finished steps; all ranks call it together. False: it has failed already, on every rank.
+        """Save after `step` finished steps. False, on every rank: it has failed already.
 
         val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
-        wait: training does not go on, so that nothing need be copied, and the result is known on return
+        wait: until it is written, so that nothing need be copied, and the result is known on return
         """
-        self._finish()
-        wait = wait or not self._config.checkpoint.background
-        keep = on_cpu if wait else self._snapshot.take
+        self.wait()
+        waits = wait or not self._config.checkpoint.background
+        keep = on_cpu if waits else self._snapshot.take
         files = checkpoint.contents(step, self._parallel, self._config, self._group, parts, keep)
         if self._group.is_first:
             kept = self._config.checkpoint.keep, val_loss, self._config.checkpoint.keep_every_steps, self._damaged
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
-        return self._finish() if wait else True
+        return self.wait() if waits else True
 
     def look(self) -> None:
         """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
@@ -78,16 +78,18 @@ class Saver:
 
     def close(self) -> None:
         """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
+        if self._under_way is not None and not self._under_way[1].done():
+            print(f"waiting for the save of step {self._under_way[0]}", flush=True)
         self._thread.shutdown(wait=True)
         self.look()
 
-    def _finish(self) -> bool:
+    def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
-        self._group.first_does(self._wait)
+        self._group.first_does(self._written)
         self.look()
         return self._group.from_first(self._failures) == 0
 
-    def _wait(self) -> str:
+    def _written(self) -> str:
         if self._under_way is not None:
             self._under_way[1].exception()  # look() tells
         return ""

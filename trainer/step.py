@@ -5,13 +5,13 @@ computed them. A mean of means would weigh items by how many others their rank h
 """
 
 import math
-import time
 from dataclasses import dataclass
 
 import torch
 
 from .config import schedule_of
 from .errors import BrokenInput, Diverged
+from .gpu_timer import GpuTimer
 from .optimizer import Update, lr_at
 from .training import Training
 
@@ -27,18 +27,23 @@ class Wishes:
 
 @dataclass(frozen=True)
 class StepResult:
-    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks."""
+    """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks.
+
+    forward_s  of all forward passes of this rank, as its GPU measured; None on a CPU, where the clock is right
+    trouble    why the weights are as before, in words: the gradient was not finite; "" = they are not
+    """
 
     loss: float
     num_samples: int
     lr: float
     update: Update
-    data_s: float
+    forward_s: float | None
+    trouble: str
     wishes: Wishes
 
 
 def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
-    """Do global step `step`, from 0. Raises Diverged when the loss is not a number.
+    """Do global step `step`, from 0. Raises Diverged when the loss is not a number and none may be skipped.
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
@@ -46,10 +51,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     samples at first, and scaled once the items of all ranks are known.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
-    optim = schedule_of(config.optim)
-    started = time.perf_counter()
+    optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)
     micro_batches = loader.take()
-    data_s = time.perf_counter() - started
     num_samples = sum(len(fed.indices_R) for fed in micro_batches)
     counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
     late = any(count is None for count in counts)
@@ -60,19 +63,25 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     scale, totals = 0.0, [0.0]
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
+        phases.enter("forward")
         with parallel.passes(last):
-            loss, num_items = parallel.module(batch)
+            with timer:
+                loss, num_items = parallel.module(batch)
             if number == 1:
+                phases.enter("exchange")
                 totals = sums()
                 scale = group.world_size / max(totals[0], 1)  # the exchange divides by the world size
+            phases.enter("backward")
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
         if is_real:
             local[0] += loss.detach()
             if late:
                 local[1] += num_items
+    phases.enter("data")
     loader.ahead()
     training.proof.note(micro_batches)
 
+    phases.enter("update")
     all_losses = group.start_sum_of(local)
     if totals[5]:
         parallel.rescale(totals[0] / max(all_losses()[1], 1))
@@ -83,26 +92,36 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     if num_items_of_all <= 0:
         raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")
     mean_loss = loss_of_all / num_items_of_all
+    trouble = ""
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
-        raise diverged(training, step, float(local[0]))
+        if config.loop.on_nan == "stop":
+            raise diverged(training, step, float(local[0]))
+        trouble = ", ".join(not_finite(training, float(local[0]))) if not math.isfinite(update.grad_norm) else ""
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),
         lr=lr,
         update=update,
-        data_s=data_s,
+        forward_s=timer.seconds(),
+        trouble=trouble,
         wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0, give_up=totals[4] > 0),
     )
 
 
 def diverged(training: Training, step: int, local_loss: float) -> Diverged:
     """The error that says at which step and on which ranks training went wrong. All ranks call it."""
+    return Diverged(
+        f"the loss or its gradient is not a finite number at step {step + 1}",
+        not_finite(training, local_loss),
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help,"
+        " loop.on_nan=skip leaves such steps out",
+    )
+
+
+def not_finite(training: Training, local_loss: float) -> list[str]:
+    """On which ranks the loss is not a number, in words. All ranks call it."""
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     ranks = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
     ]
-    return Diverged(
-        f"the loss or its gradient is not a finite number at step {step + 1}",
-        ranks[:20] or [f"the gradient; the loss of rank {training.group.rank} is {local_loss}"],
-        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help",
-    )
+    return ranks[:20] or [f"the gradient is not finite; the loss of rank {training.group.rank} is {local_loss}"]

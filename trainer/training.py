@@ -1,7 +1,7 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from .errors import BrokenInput
 from .instantiate import failed, guarded
 from .leave import known_cause
 from .parallel.way import Parallel, share
+from .phases import Phases
 from .random_state import seed_model, seed_rank
 from .recipe import Recipe
 from .target import Target
@@ -31,6 +32,7 @@ class Training:
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
+    phases       what this rank is doing at the moment
     loader       the batches of this rank, from the first step of this attempt on
     proof        what the ranks have been fed
     parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
@@ -49,6 +51,7 @@ class Training:
     loader: Loader
     proof: Proof
     parts: dict[str, Any]
+    phases: Phases = field(default_factory=Phases)
 
     @property
     def checkpoints(self) -> Path:
@@ -165,7 +168,9 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     expected = made.count(batch)
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
-    if expected is not None and expected != int(num_items):
+    if expected is None and num_items is None:
+        raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
+    if expected is not None and num_items is not None and expected != int(num_items):
         raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
     parallel.warm_up(loss)
     for buffer, before in buffers:

@@ -7,7 +7,9 @@ In     the run folder under one path on the submit host and all nodes, whether i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
@@ -33,6 +35,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
+    "resources.gpu_type": ANY,  # checked before the ranks start
     "network.*": ANY,
     "queue.nodelist": ANY,  # the hosts, when `hosts` names none
     "queue.exclude": ANY,  # left out of either
@@ -47,11 +50,12 @@ FILES: Mapping[str, str] = {
 }
 
 
-HERE = "127.0.0.1"  # this machine, of a backend that needs no host for one node
+HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; and what others lack.
+    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; JC4404: of a name that all
+    know; and what others lack.
 
     here: without hosts a single node is this machine
     """
@@ -68,6 +72,10 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
         because = f"{name} has no other hosts than those, and each node needs one of its own"
         yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
+    elif nodes > 1 and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
+        title, because = f"node 0 is {hosts[0]}", "that leads every other node to itself, so they would not meet"
+        hint = "the name of this machine as the others know it"
+        yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
@@ -92,14 +100,23 @@ def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
 
 
-def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2") -> Iterator[Artifact]:
-    """hosts.txt, task.sh, engine.sh and the verbs. client: the template that says how a host is reached"""
+def own_addresses(nodes: int) -> tuple[str, ...]:
+    """Of this machine, one for each node, by which here.sh.j2 knows it: all of 127.0.0.0/8 is loopback (RFC 1122)."""
+    return tuple(f"127.0.{i // 250}.{i % 250 + 1}" for i in range(nodes))
+
+
+def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views: Any) -> Iterator[Artifact]:
+    """hosts.txt, task.sh, engine.sh and the verbs. client: the template that says how a host is reached, or HERE;
+    views: for the templates"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
-    yield render.table("hosts.txt", used_hosts(plan) or (HERE,), key)
+    if client == HERE:
+        yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")
+    else:
+        yield render.table("hosts.txt", used_hosts(plan), key)
     yield render.template(client, "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     if plan.run.storage == "node":
         yield render.template("hosts/copies.sh.j2", "copies.sh")
     for script in ("task.sh", *VERBS):
         folder = "" if script in ("status.sh", "logs.sh", "stop.sh", "clean.sh") else "hosts/"
-        yield render.template(f"{folder}{script}.j2", script, executable=True)
+        yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})

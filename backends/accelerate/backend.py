@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...compiler import accelerate_checks
 from ...compiler.accelerate import accelerate_yaml, deepspeed_json
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
@@ -18,7 +19,6 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from .._shared import hosts
 from .._shared.ssh import CLIENT, SshOptions, check_user
-from . import checks
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class AccelerateBackend:
     def check(self, plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
         yield from hosts.check(self.name, plan, here=True)
         yield from check_user(options)
-        yield from checks.check(plan, options.extra, options.deepspeed_extra)
+        yield from accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend")
         if plan.launcher != "accelerate":  # torchrun asks nothing of a backend, so `honours` is not asked
             because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
             hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
@@ -52,7 +52,7 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else "here.sh.j2")
+        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE)
 
 
 BACKEND = AccelerateBackend()

@@ -23,6 +23,7 @@ from .names import object_name, pod_host
 from .options import KubernetesOptions
 
 IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
+BUCKET = "bucket.sh"  # with storage.run=object
 
 
 class KubernetesBackend:
@@ -44,7 +45,7 @@ class KubernetesBackend:
         "container.kind": ("pod",),
         "container.image": ANY,
         "container.workdir": ANY,
-        "run.storage": ("shared",),
+        "run.storage": ("shared", "object"),
         "code.kind": ("image", "git", "shared", "none"),
         "secret_kinds": ("k8s", "file"),
         "mounts": ANY,
@@ -71,16 +72,19 @@ class KubernetesBackend:
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
         name = object_name(plan, options)
         yield render.yaml(objects.documents(plan, options, name), "job.yaml")
-        yield render.yaml([objects.kustomization(name, config_keys())], "kustomization.yaml")
+        yield render.yaml([objects.kustomization(name, config_keys(plan))], "kustomization.yaml")
         yield render.yaml([pod.lone_pod(plan, options, name)], "pod.yaml")
         own = {
             "object_name": name,
+            "run_root": pod.run_root,
             "kind": objects.KIND[options.flavor],
             "companions": objects.COMPANIONS[options.flavor],
             "hosts": host_list(name, options.flavor, plan.topology.nodes),
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+        if plan.run.storage == "object":
+            yield render.template(f"{BUCKET}.j2", BUCKET)
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:
@@ -89,9 +93,10 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 
-def config_keys() -> dict[str, str]:
+def config_keys(plan: LaunchPlan) -> dict[str, str]:
     """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
-    paths = [*IN_THE_POD, *(file.path for file in library())]
+    own = (BUCKET,) if plan.run.storage == "object" else ()
+    paths = [*IN_THE_POD, *own, *(file.path for file in library())]
     assert not any("--" in path for path in paths)
     return {path.replace("/", "--"): path for path in paths}
 

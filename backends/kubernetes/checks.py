@@ -70,8 +70,14 @@ def names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4502: runs lie on a volume that all pods see."""
+    """JC4502: runs lie on a volume that all pods see, or in a bucket; JC4520: then there is no restart in place."""
     root = plan.run.root
+    if plan.run.storage == "object":
+        if plan.lifecycle.max_restarts and plan.topology.nodes > 1:
+            because = "the pods agree on a restart in a run folder that all see; in a bucket the next attempt begins"
+            hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"
+            yield Diagnostic("JC4520", "no restart in place", because, hint, key="lifecycle.max_restarts")
+        return
     lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
     if not any(_below(root, mount.target) for mount in lasting):
         because = (

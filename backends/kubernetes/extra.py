@@ -12,6 +12,7 @@ from typing import Any
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
+from . import fields
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -79,7 +80,7 @@ def _texts(tree: Any, inside: str = "") -> Any:
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4513 no such document, or no mapping; JC4600 what the plan says."""
+    """JC4513 no such document, or no mapping; JC4540 no such field; JC4600 what the plan says."""
     kinds = (POD, *KINDS[options.flavor])
     for kind, tree in options.extra.items():
         if kind not in kinds:
@@ -91,6 +92,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
+    yield from fields.check(options.extra, TEXTS)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )

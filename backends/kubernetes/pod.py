@@ -48,7 +48,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
     return {
         "subdomain": name if options.flavor == "job" else Omit,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": lambda v: v.plan.lifecycle.grace_s + 10,
+        "terminationGracePeriodSeconds": grace_period,
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "serviceAccountName": _given(lambda v: v.options.service_account),
@@ -124,10 +124,22 @@ def environment(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list
         {"name": "JOBC_HEAD_ADDR", "value": f"{head}.{name}"},
         {"name": "JOBC_HEAD_PORT", "value": lambda v: str(v.plan.rendezvous.port)},
         {"name": "JOBC_TIME_LIMIT_S", "value": lambda v: str(v.plan.lifecycle.time_limit_s)},
-        {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(v.plan.run.root)},
+        {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(run_root(v.plan))},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
+
+
+def run_root(plan: Any) -> str:
+    """The folder of all runs, as a pod sees it."""
+    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return found
+
+
+def grace_period(v: Any) -> int:
+    """Seconds until the kubelet kills: what was saved must have gone to the bucket as well."""
+    save_s: int = v.plan.lifecycle.kill_after_s
+    return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
 
 
 def literal(text: str) -> str:
@@ -239,15 +251,22 @@ def shm_limit(v: Any) -> str | None:
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
-    source: Leaf = lambda v: v.plan.mounts[i].source  # noqa: E731
+    def source(v: Any) -> str:
+        found: str = v.plan.mounts[i].source
+        return found
+
     if mount.kind == "claim":
         return {"persistentVolumeClaim": {"claimName": source, "readOnly": _given(_read_only(i))}}
     if mount.kind == "nfs":
-        server: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[0]  # noqa: E731
-        path: Leaf = lambda v: v.plan.mounts[i].source.partition(":")[2]  # noqa: E731
-        return {"nfs": {"server": server, "path": path, "readOnly": _given(_read_only(i))}}
+        return {
+            "nfs": {
+                "server": lambda v: source(v).partition(":")[0],
+                "path": lambda v: source(v).partition(":")[2],
+                "readOnly": _given(_read_only(i)),
+            }
+        }
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": _given(lambda v: v.plan.mounts[i].source or None)}}
+        return {"emptyDir": {"sizeLimit": _given(lambda v: source(v) or None)}}
     return {"hostPath": {"path": source, "type": "Directory"}}
 
 

@@ -1,6 +1,7 @@
-"""Local: this machine, no scheduler. One node whose ranks are started by submit.sh itself.
+"""Local: this machine, no scheduler. One node whose ranks are started by submit.sh itself; or several nodes here.
 
-Emits  submit.sh and the other verbs; node.sh does the starting
+Emits  submit.sh and the other verbs; node.sh does the starting. For several nodes what backend ssh emits, whose hosts
+       are addresses of this machine
 Launch ./submit.sh
 Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
 """
@@ -17,7 +18,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
-from .._shared import containers
+from .._shared import containers, hosts
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class LocalBackend:
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
         RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
-        RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "0"),
+        RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "0, or the place of the address in hosts.txt"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
-        RuntimeVar.HEAD_PORT: Spelling(Scope.SUBMIT, "plan.rendezvous.port, or a free port for 0"),
+        RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
@@ -47,22 +48,20 @@ class LocalBackend:
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
         "resources.cpus": ANY,  # as threads of the ranks
+        "resources.gpu_type": ANY,  # checked before the ranks start
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
     }
 
+    files = hosts.FILES  # of several nodes
+
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
         yield from containers.check(self.name, plan)
-        if plan.topology.nodes != 1:
-            yield Diagnostic(
-                "JC4201",
-                f"backend local runs on one node, not {plan.topology.nodes}",
-                "it starts processes on this machine only",
-                f"nodes=1 procs={plan.topology.world_size} for as many ranks here",
-                key="nodes",
-            )
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
+        if plan.topology.nodes > 1:
+            yield from hosts.emit(render, plan, hosts.HERE, detach=options.detach)
+            return
         for verb in VERBS:
             yield render.template(f"{verb}.j2", verb, executable=True)
 

@@ -17,6 +17,7 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, task
+from .config import cloud
 from .options import SkypilotOptions
 
 
@@ -40,13 +41,14 @@ class SkypilotBackend:
         "container.image": ANY,
         "container.workdir": ANY,
         "code.kind": ("snapshot", "git", "shared", "image", "none"),
-        "run.storage": ("shared", "node"),
+        "run.storage": ("shared", "node", "object"),
         "secret_kinds": ("env", "file"),
         "mounts": ANY,
         "labels": ANY,
         "resources.gpu_type": ANY,
         "resources.cpus": ANY,
         "resources.mem_bytes": ANY,
+        "resources.shm_bytes": ANY,
         "resources.hosts": ANY,
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
@@ -71,12 +73,15 @@ class SkypilotBackend:
             "cluster": options.cluster or task.cluster_name(plan.run.folder),
             "secret_variables": task.secret_variables(plan),
             "plan_digest": task.digest(plan),
-            "cloud": options.cloud,
+            "run_root": task.run_root,
+            "cloud": cloud(plan, options),
             "local_files": [source for source in options.file_mounts.values() if "://" not in source],
-            "is_idle_cluster_kept": options.cloud in task.NO_AUTOSTOP or options.autostop is None,
+            "is_idle_cluster_kept": cloud(plan, options) in task.NO_AUTOSTOP or options.autostop is None,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+        if plan.run.storage == "object":
+            yield render.template("bucket.sh.j2", "bucket.sh")
 
 
 BACKEND = SkypilotBackend()

@@ -13,6 +13,7 @@ from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
 from . import schema, task
+from .config import PODS, cloud
 from .known import CONFIG_KEYS, GPUS, MOST_GPUS, OWNED, SBATCH_TIME
 from .options import SkypilotOptions
 
@@ -33,7 +34,7 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     yield from gpus(plan, options)
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
-        yield from mounted(i, mount)
+        yield from mounted(i, mount, options)
     yield from files(options)
     yield from not_there(plan, options)
     yield from queue(plan, options)
@@ -73,6 +74,10 @@ def _is_site(cloud: str) -> bool:
     return cloud.lower() in ("k8s", *HAS_SITE_GPUS)
 
 
+def _has_pods(infra: str) -> bool:
+    return infra.partition("/")[0].lower() in ("k8s", *PODS)
+
+
 def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4703 GPUs without a name; JC4704 a name that SkyPilot has not; JC4705 more than a machine has."""
     count = plan.topology.gpus
@@ -85,7 +90,7 @@ def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for key, name in types:
         if name not in GPUS:
             near = nearest(name.upper(), GPUS)
-            free = options.cloud in HAS_SITE_GPUS
+            free = cloud(plan, options) in HAS_SITE_GPUS
             because = "SkyPilot takes any name, and finds none when it launches"
             hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
             severity = Severity.WARNING if free else Severity.ERROR  # a site may have called its own so
@@ -99,8 +104,8 @@ def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4706 a run that the nodes do not share; JC4707 one that ends with its machines."""
-    root, shared = plan.run.root, plan.run.storage == "shared"
-    lasting = [m for m in plan.mounts if m.kind == "volume" and _below(root, m.target)]
+    root, shared, own_disks = plan.run.root, plan.run.storage == "shared", plan.run.storage == "node"
+    lasting = [m for m in plan.mounts if m.kind in ("volume", "host") and not m.read_only and _below(root, m.target)]
     own = options.cloud == "slurm" and root.startswith("/")  # a file system of the site
     if shared and (plan.topology.nodes > 1 or options.managed) and not (lasting or own):
         if options.cloud == "slurm":
@@ -113,9 +118,9 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
             hint += "" if options.managed else ", or storage.run=node"
         yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
-    if not shared and options.managed:
+    if own_disks and options.managed:
         because = "a managed job goes on elsewhere, on new machines, where its checkpoints must be"
-        hint = "storage.run=shared storage.root=/shared/runs on a volume, or backend.managed=false"
+        hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
         yield Diagnostic("JC4707", "a managed job with runs on the nodes' own disks", because, hint, key="storage.run")
     if not shared and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "the nodes agree on a restart in a run folder that all see"
@@ -128,7 +133,7 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def mounted(i: int, mount: Mount) -> Iterator[Diagnostic]:
+def mounted(i: int, mount: Mount, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4708"""
 
     def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
@@ -138,10 +143,14 @@ def mounted(i: int, mount: Mount) -> Iterator[Diagnostic]:
         yield from refuse(f"target {mount.target}", "a mount is at an absolute path of the nodes", "target: /shared")
     elif mount.kind == "bucket" and not re.fullmatch(r"[a-z0-9]+://\S+", mount.source):
         yield from refuse(f"no bucket {mount.source!r}", "a bucket is a URL", "source: s3://my-bucket")
+    elif mount.kind == "host":
+        elsewhere = [text for _, text in infras(options) if not _has_pods(text)]
+        if elsewhere:
+            because = f"only the pods of k8s and ssh see folders of their nodes, and not the machines of {elsewhere[0]}"
+            yield from refuse("no host", because, "kind: volume, of `sky volumes apply`; or backend.infra=k8s")
     elif mount.kind not in ("volume", "bucket"):
-        yield from refuse(
-            f"no {mount.kind}", "SkyPilot has volumes and buckets", "kind: volume, of `sky volumes apply`"
-        )
+        because = "SkyPilot has volumes, buckets, and on Kubernetes folders of the nodes"
+        yield from refuse(f"no {mount.kind}", because, "kind: volume, of `sky volumes apply`")
     elif mount.read_only:
         yield from refuse("read_only", "SkyPilot mounts it to be written", "read_only: false")
 
@@ -174,11 +183,6 @@ def not_there(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic
     if plan.resources.mem_bytes and options.cloud == "slurm" and not options.tracks_memory:
         because = "this Slurm does not track memory, and would not start what asks for some"
         yield Diagnostic("JC4711", "mem cannot be asked for", because, "mem=null", key="mem")
-    if plan.resources.hosts and options.cloud != "slurm":
-        because = "SkyPilot chooses the machines itself"
-        yield Diagnostic(
-            "JC4711", "hosts cannot be chosen", because, "hosts=null, or backend.infra=slurm/CLUSTER", key="hosts"
-        )
 
 
 def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -187,12 +191,14 @@ def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         f"queue.{n}": getattr(plan.queue, n)
         for n in ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
     }
+    wishes["hosts"] = plan.resources.hosts
     heard = options.cloud == "slurm"
-    if options.cloud not in ("slurm", "kubernetes") or (heard and (options.infra or "").count("/") == 0):
+    if cloud(plan, options) not in ("slurm", "kubernetes") or (heard and (options.infra or "").count("/") == 0):
         wishes["queue.name"] = plan.queue.name
     for key, value in wishes.items():
         if value and (not heard or key == "queue.name"):
-            because = f"infra {options.infra or 'any'} has no word for it; the job is the same without"
+            where = options.infra or cloud(plan, options) or "any"
+            because = f"infra {where} has no word for it; the job is the same without"
             hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)
     if heard and plan.queue.qos and options.qos is not None and plan.queue.qos not in options.qos:

@@ -18,6 +18,7 @@ from ...compiler.lower import thaw
 from ...compiler.plan import LaunchPlan
 from ...compiler.quoting import sh
 from ...compiler.render import Omit
+from .config import config, needs_pods
 from .options import Alternative, SkypilotOptions
 
 GIB = 1024**3
@@ -74,6 +75,7 @@ FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  
 def digest(plan: LaunchPlan) -> str:
     """Tells an artifact from one that an earlier launch left on the nodes: SkyPilot removes nothing there."""
     what = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
+    what += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
@@ -131,7 +133,9 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
 
 
 def infra(v: Any) -> str | None:
-    """With the partition that `queue.name` names, where Slurm has such."""
+    """With the partition of `queue.name`, where Slurm has such; Kubernetes where folders of nodes are mounted."""
+    if needs_pods(v.plan, v.options):
+        return "k8s"
     asked, queue = v.options.infra, v.plan.queue.name
     is_whole = asked is None or v.options.cloud != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
@@ -180,30 +184,10 @@ def secret_variables(plan: LaunchPlan) -> list[str]:
     return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
 
 
-def config(v: Any) -> dict[str, Any] | None:
-    """`backend.config`, and what Slurm or Kueue must be told of the queue."""
-    found: dict[str, Any] = thaw(v.options.config)
-    if v.options.cloud == "slurm" and (options := sbatch_options(v.plan)):
-        own = found.get("slurm") or {}
-        found["slurm"] = {**own, "sbatch_options": {**options, **(own.get("sbatch_options") or {})}}
-    if v.options.cloud == "kubernetes" and v.plan.queue.name:
-        found["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}, **(found.get("kubernetes") or {})}
-    return found or None
-
-
-def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
-    """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
-    queue = plan.queue
-    asked = {
-        "account": queue.account,
-        "qos": queue.qos,
-        "reservation": queue.reservation,
-        "nodelist": ",".join(plan.resources.hosts or queue.nodelist),
-        "exclude": ",".join(queue.exclude),
-        "exclusive": queue.exclusive or None,
-        "dependency": f"afterok:{':'.join(queue.after)}" if queue.after else None,
-    }
-    return {key: value for key, value in asked.items() if value}
+def run_root(plan: Any) -> str:
+    """The folder of all runs, as a node sees it."""
+    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return found
 
 
 def setup(v: Any) -> str | None:

@@ -19,7 +19,7 @@ from ...compiler.words import RuntimeVar, Scope, Spelling
 from .._shared import containers
 from . import checks, pyxis, sweep
 from .options import SlurmOptions
-from .spelling import cpus_per_task, duration, layout, memory, tasks_per_node
+from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
 
 
 class SlurmBackend:
@@ -62,7 +62,7 @@ class SlurmBackend:
         yield from pyxis.check(plan)
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout)}
+        spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout, more_option)}
         for script in ("job.sbatch", "task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **spelt)
 

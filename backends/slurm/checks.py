@@ -1,15 +1,15 @@
-"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4306, and JC4340."""
+"""What Slurm would refuse, ignore or read as something else: diagnostics JC4301 to JC4305, JC4340, and JC4600."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan
 from .options import SlurmOptions
-from .spelling import tasks_per_node
+from .spelling import more_option, tasks_per_node
 
 # What job.sbatch or submit.sh say themselves, and the keys that they say it from. --gpus-per-task and its like would
 # hide the other GPUs of the node from a rank.
@@ -73,7 +73,7 @@ EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" 
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     yield from _version(options.version)
     yield from _one_word(plan, options)
-    yield from _said_twice(options)
+    yield from refuse_extra(options.extra, {(option.removeprefix("--"),): owner for option, owner in OURS.items()})
     yield from _of_another_version(options)
     yield from _equal_shares(plan)
     yield from _time_to_save(plan)
@@ -90,33 +90,17 @@ def _version(version: str) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4301", title, because, hint, key="backend.version")
 
 
-def _said_twice(options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4306: of two #SBATCH lines with one option the last counts, and the scripts would rely on the other."""
-    fine = [d for d in options.directives if d.partition("=")[0] not in OURS and not re.match("-[^-]", d)]
-    hint = f"'backend.directives=[{','.join(json.dumps(directive) for directive in fine)}]'"
-    for i, directive in enumerate(options.directives):
-        option = directive.partition("=")[0]
-        if directive in fine:
-            continue
-        because = f"jobc says {option} itself, from {OURS.get(option)}"
-        if option not in OURS:
-            because = "only the long form of an option can be told from those that jobc says itself"
-        title, key = f"backend.directives has {directive}", f"backend.directives.{i}"
-        yield Diagnostic("JC4306", title, because, hint, key=key)
-
-
 def _of_another_version(options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4340: sbatch ends at an option that it does not know, and nothing of the job is queued."""
-    site, names = options.version, [directive.partition("=")[0] for directive in options.directives]
-    wrong = [name for name in names if not SINCE.get(name, site) <= site < GONE.get(name, "99.99")]
-    fine = [json.dumps(d) for d, name in zip(options.directives, names, strict=True) if name not in wrong]
-    for name in wrong:
-        new = site < SINCE.get(name, site)
-        because = f"sbatch has it since Slurm {SINCE[name]}" if new else f"sbatch had it before Slurm {GONE[name]}"
-        hint = f"'backend.directives=[{','.join(fine)}]'"
-        hint += f", or backend.version={SINCE[name]} if that is the site's" if new else ""
-        title, key = f"Slurm {site} has no option {name}", f"backend.directives.{names.index(name)}"
-        yield Diagnostic("JC4340", title, because, hint, key=key)
+    site = options.version
+    for name in options.extra:
+        since, gone = SINCE.get(f"--{name}", site), GONE.get(f"--{name}", "99.99")
+        if since <= site < gone:
+            continue
+        key = f"backend.extra.{name}"
+        because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
+        hint = f"leave out {key}" + (f", or backend.version={since} if that is the site's" if site < since else "")
+        yield Diagnostic("JC4340", f"Slurm {site} has no option --{name}", because, hint, key=key)
 
 
 def _equal_shares(plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -153,12 +137,13 @@ def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         "queue.reservation": queue.reservation,
         "backend.constraint": options.constraint,
         **{f"queue.after.{i}": job for i, job in enumerate(queue.after)},
-        **{f"backend.directives.{i}": text for i, text in enumerate(options.directives)},
+        **{f"backend.extra.{name}": more_option(name, value) or None for name, value in options.extra.items()},
     }
     for key, text in texts.items():
         if text is not None and not re.fullmatch(r"[\w.,:+=/@%&|*()\[\]-]+", text, re.ASCII):
             title = f"{key}: {text!r} does not fit in an #SBATCH line"
             because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
             yield Diagnostic("JC4303", title, because, f"another {key}", key=key)
-        elif key.startswith("backend.directives.") and text and not text.startswith("-"):
-            yield Diagnostic("JC4303", f"{key}: {text!r} is no option", "an option begins with -", f"--{text}", key=key)
+        elif text is not None and key.startswith("backend.extra.") and not re.match(r"--[a-z][a-z-]+(=|$)", text):
+            because = "an option has its long name here, by which it can be told from those that jobc says itself"
+            yield Diagnostic("JC4303", f"{key}: {text!r} is no long option", because, f"leave out {key}", key=key)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ...compiler.values import Count
 
@@ -11,11 +12,12 @@ from ...compiler.values import Count
 @dataclass(frozen=True)
 class SlurmOptions:
     """version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site wants; constraint: node
-    features; array_limit: points of a sweep that run at a time; directives: more options of sbatch, each one word."""
+    features; array_limit: points of a sweep that run at a time; extra: more options of sbatch, merged last into its
+    header: option without dashes -> value, true for one that has none, null for none of it."""
 
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
     array_limit: Count | None
-    directives: tuple[str, ...]
+    extra: Mapping[str, Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...compiler.plan import LaunchPlan
 
 MIB = 1024**2
@@ -15,6 +17,13 @@ def tasks_per_node(plan: LaunchPlan) -> int:
 def cpus_per_task(plan: LaunchPlan) -> int | None:
     """Cores of one task; the spec counts them per node. None = the site decides."""
     return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
+
+
+def more_option(name: str, value: Any) -> str:
+    """`--switches=1` of switches: 1, `--hold` of hold: true; "" where null or false says that there is none."""
+    if value is None or value is False:
+        return ""
+    return f"--{name}" if value is True else f"--{name}={value}"
 
 
 def memory(size: int) -> str:

@@ -6,7 +6,7 @@ import gc
 import itertools
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,28 @@ def compile_command(arguments: Arguments) -> int:
     report(_found(compiled, sweeps, arguments.out))
     folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
     written = [(one, write_job(one, arguments.out, arguments.force)) for one in folders]
-    for one, target in written:  # when all is written, for the reader of a pipe may leave
-        what = "start with" if isinstance(one, Compiled) else "all points at once:"
-        print(f"{show(target)}  {len(one.artifacts)} files, {what} {show(target / 'submit.sh')}")
+    if arguments.multirun:  # when all is written, for the reader of a pipe may leave
+        print("\n".join(table(written)))
+    else:
+        ((one, target),) = written
+        print(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
     return OK
+
+
+def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
+    """A line for each directory of a sweep; ranks: of the whole job, GPUs: of a node."""
+    rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
+    for one, target in written:
+        size = ("all points at once", "", "")
+        if isinstance(one, Compiled):
+            there = one.plan.topology
+            size = (str(there.nodes), str(there.world_size), str(there.gpus))
+        rows.append((target.name, *size, str(len(one.artifacts)), show(target / "submit.sh")))
+    backend = max(len(row[0]) for row in rows)
+    return [
+        f"{name:<{backend}}  {f'{nodes:>5}  {ranks:>5}  {gpus:>4}':<18}  {files:>5}  {start}"
+        for name, nodes, ranks, gpus, files, start in rows
+    ]
 
 
 def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:

@@ -1,6 +1,6 @@
 """Memory of one rank's device, by part, and the size of a checkpoint.
 
-Weights, gradients and AdamW's two moments are numbers of 4 bytes (bf16 is autocast over them); each way of sharing
+Weights, gradients and AdamW's two moments are numbers of 4 bytes (16 bits are copies of them); each way of sharing
 divides some of them by the ranks that share. Sources: ZeRO (arXiv 1910.02054, section 5); DeepSpeed 0.19.8,
 runtime/zero/stage_1_and_2.py and stage3.py, whose optimizer holds a copy of the weights it updates.
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
@@ -49,8 +49,8 @@ class Memory:
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory:
     """train: train.json"""
     n, parallel = size.parameters, train["parallel"]
-    low = 4 if train["loop"]["precision"] == "fp32" else 2
     kind = parallel["kind"]
+    low = FP32 if train["loop"]["precision"] == "fp32" else 2
     weights = gradients = optimizer = buffers = host = 0
     if kind == "deepspeed":
         stage = parallel["zero_stage"]
@@ -66,16 +66,16 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory
         if parallel["offload_param_device"] != "none":
             host, weights = host + weights, 0
     else:
-        share = {"fsdp": world_size, "hsdp": parallel.get("shards", 1)}.get(kind, 1)
+        share = parallel["shards"] if kind == "hsdp" else world_size if kind == "fsdp" else 1
         weights, gradients, optimizer = FP32 * n // share, FP32 * n // share, MOMENTS * n // share
         if share > 1:  # two units are whole at a time: one is used, the next is on its way
             buffers = 2 * low * size.largest_unit
-            if train["batch"]["accumulation"] > 1:  # whole gradients are added up, and shared in the last pass
+            if train["batch"]["accumulation"] > 1:  # whole until the last pass, which exchanges them
                 gradients = FP32 * n
         if kind != "ddp" and parallel["offload_params"]:
             host, weights, gradients, optimizer = weights + gradients + optimizer, 0, 0, 0
-    if low == 2 and kind not in ("fsdp", "hsdp"):
-        buffers += 2 * n // (world_size if kind == "deepspeed" and parallel["zero_stage"] == 3 else 1)  # autocast's
+    if low < FP32 and kind not in ("fsdp", "hsdp"):
+        buffers += low * n  # autocast keeps its copies of a pass
     activations = None
     if size.saved_per_sample is not None:
         activations = train["batch"]["micro"] * size.saved_per_sample

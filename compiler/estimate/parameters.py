@@ -50,15 +50,16 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     block = 12 * width * width + 2 * width
     ends = (vocabulary + context) * width + width
     low = 4 if loop["precision"] == "fp32" else 2  # bytes of what a matrix product takes and gives
-    every = loop["activation_checkpointing"]
     # Of one token in one block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
     # q, k, v; the attention's output; the feed-forward's two arrays of 4 C. And statistics of norms and softmax.
     in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4)) * width + 4 * (4 + model["heads"])
     # The last norm and the head; log-probabilities for the loss; the numbers of the token and its target.
     at_end = (4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
-    again = -(-layers // every) if every else 0  # blocks that keep their input, and one at a time all of it
-    kept = (layers - again) * in_block + again * 4 * width + (in_block if again else 0)
-    return ModelSize(block * layers + ends, max(block, ends), context * (kept + at_end), context)
+    in_blocks, every = layers * in_block, loop["activation_checkpointing"]
+    if every:  # a block that is computed again keeps its input, and one at a time keeps the rest
+        again = -(-layers // every)
+        in_blocks = (layers - again) * in_block + again * 4 * width + in_block
+    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_end), context)
 
 
 def _mlp(model: Mapping[str, Any]) -> ModelSize:

@@ -13,12 +13,14 @@ from pathlib import Path
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.tests.testbed import Cluster, wait_for
 
+AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")  # as everybody is on the test bed
 WAYS = {
     "ssh": ("backend=ssh", "hosts=node[1-4]"),
     "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
     "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
     "slurm": ("backend=slurm",),
     "srun": ("backend=slurm", "launcher=srun"),
+    "mpirun": ("backend=pdsh", "hosts=node[1-4]", "launcher=mpirun", *AS_ROOT),
 }
 SPAWN, SRUN = "slurm", "srun"  # those of Slurm: a task for each node, or for each rank
 
@@ -76,7 +78,7 @@ class Job:
 def make(cluster: Cluster, project: Path, way: str, *words: str, command: tuple[str, ...] | None = None) -> Job:
     write_programs(project)
     base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
-    if command and way != "srun":
+    if command and way not in ("srun", "mpirun"):
         base.append("launcher=spawn")  # faster to start than torchrun
     compiled = compile_job(Request((*WAYS[way], *base, *words), command))
     return Job(cluster, project, write_job(compiled, project / "artifacts"))

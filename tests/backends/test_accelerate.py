@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.backends.accelerate.checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
-from jobc.backends.accelerate.known import ACCELERATE, DEEPSPEED, ZERO
+from jobc.compiler.accelerate_checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
+from jobc.compiler.accelerate_known import ACCELERATE, DEEPSPEED, ZERO
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
 from jobc.trainer.data.order import Order
@@ -203,6 +203,33 @@ def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> 
     assert [told[key] for key in sizes] == [1, 1, world]
     assert Order(0, 32_217, batch["global"], drop_last=False).steps_per_epoch == steps
     assert Order(0, 32_217, batch["global"], drop_last=True).steps_per_epoch == dropped
+
+
+def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them() -> None:
+    slurm = ("backend=slurm", "nodes=2", "gpus=8")
+    both = ("launcher=accelerate", "parallel=deepspeed")
+    words = ("accelerate.extra.enable_cpu_affinity=true", "accelerate.deepspeed_extra.aio.thread_count=2")
+    job = compile_job(Request((*slurm, *both, *words), ("train.py",)))
+    texts = {file.path: file.text for file in job.artifacts}
+    assert yaml.safe_load(texts["accelerate.yaml"])["enable_cpu_affinity"] is True
+    assert json.loads(texts["deepspeed.json"])["aio"] == {"thread_count": 2}
+    lines = texts["accelerate.yaml"].splitlines()
+    keys, _ = job.source_map.files["accelerate.yaml"][lines.index("enable_cpu_affinity: true")]
+    assert job.source_map.spec_keys(keys) == ("accelerate.extra.enable_cpu_affinity",)
+    wrong = ("accelerate.extra.num_machines=3", "accelerate.extra.fp8_config.margin=-1", words[1])
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request((*slurm, *wrong), ("train.py",)))
+    found = {(d.code, d.key) for d in refused.value.diagnostics}
+    assert found == {
+        ("JC4600", "accelerate.extra.num_machines"),
+        ("JC4603", "accelerate.extra.fp8_config.margin"),
+        ("JC4604", "accelerate.extra.num_machines"),
+        ("JC4604", "accelerate.deepspeed_extra.aio.thread_count"),
+    }
+    volume = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+    pods = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", volume, "launcher=accelerate")
+    engines = {text(compile_job(Request((*pods, *more))), "engine.sh") for more in ((), words[:1])}
+    assert len(engines) == 2, "another plan has another object's name"
 
 
 def test_a_line_of_an_extra_leads_to_its_key() -> None:

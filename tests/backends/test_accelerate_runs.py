@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.backends.jobs import AS_ROOT
 from jobc.tests.testbed import Cluster
 
 pytest.importorskip("accelerate", reason="accelerate is an extra: pip install 'jobc[accelerate]'")
@@ -33,16 +34,16 @@ def submitted(folder: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_four_hosts_end_with_the_weights_of_torchrun(cluster: Cluster, tmp_path: Path) -> None:
+def test_four_hosts_end_with_the_same_weights_through_each_launcher(cluster: Cluster, tmp_path: Path) -> None:
     found = {}
-    for backend in ("ssh", "accelerate"):
-        project = tmp_path / backend
+    for launcher in ("torchrun", "accelerate", "mpirun"):
+        project = tmp_path / launcher
         project.mkdir()
-        job = artifact(project, f"backend={backend}", "hosts=node[1-4]", "nodes=4", *SMALL, "rendezvous.timeout=4m")
-        done = cluster.login.run([str(job / "submit.sh")], cwd=project, timeout_s=220)
+        words = ("backend=ssh", "hosts=node[1-4]", "nodes=4", f"launcher={launcher}", "rendezvous.timeout=4m", *AS_ROOT)
+        done = cluster.login.run([str(artifact(project, *words, *SMALL) / "submit.sh")], cwd=project, timeout_s=220)
         assert done.returncode == 0, done.stdout + done.stderr
-        found[backend] = re.findall(r"sha256 (\w{64})", done.stdout)
-    assert found["ssh"] == found["accelerate"] and found["ssh"], found
+        found[launcher] = re.findall(r"sha256 (\w{64})", done.stdout)
+    assert found["torchrun"] == found["accelerate"] == found["mpirun"] and found["torchrun"], found
 
 
 @pytest.mark.parametrize("code", [65, 69, 75, 1])

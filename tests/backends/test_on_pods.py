@@ -5,8 +5,10 @@ The scripts call a real kubectl; submit.sh runs on this machine, which sees the 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ import pytest
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.testing import BackendSuite
 from jobc.tests.podrunner import KUBECTL, PodRunner
+from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
@@ -26,6 +29,7 @@ pytestmark = pytest.mark.engine
 MOUNT = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
 BASE = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", MOUNT, "code=shared", "code.root=/shared")
 
+FLAVORS = ("jobset", "trainjob")
 PROGRAM = """
 import os, signal, sys, time
 rank, attempt = os.environ["RANK"], int(os.environ["JOBC_ATTEMPT"])
@@ -122,7 +126,7 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[object]:
     for job in made:  # so that the next test has free nodes
         path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(runner.kubeconfig)}
-        command = [KUBECTL, "delete", "jobs", "--all", "--cascade=foreground"]
+        command = [KUBECTL, "delete", "trainjobs,jobsets,jobs", "--all", "--cascade=foreground"]
         subprocess.run(command, env=environment, capture_output=True, check=True)
         wait_for(lambda job=job: not job.pods(), "no pods")
 
@@ -139,6 +143,59 @@ def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", (job.run / "logs" / "node_00.log").read_text())
     assert found and found == re.findall(r"sha256 (\w{64})", done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make) -> None:  # type: ignore[no-untyped-def]
+    sums = []
+    for flavor in ("job", *FLAVORS):
+        train = ("task=digits", "loop.epochs=null", "loop.steps=2", "code=image")
+        job = make(*train, f"backend.flavor={flavor}", f"name={flavor}")
+        code, said = job("submit.sh", "--wait")
+        assert code == 0, said
+        (log,) = job.storage.glob(f"runs/{flavor}/*/logs/node_00.log")
+        sums += re.findall(r"sha256 (\w{64})", log.read_text())
+    assert len(sums) == 3 and len(set(sums)) == 1
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make, flavor: str) -> None:  # type: ignore[no-untyped-def]
+    def ended(job: Job) -> tuple[str, int]:
+        made = job.runner.store.get("jobsets", job.name)
+        (reason,) = (c["reason"] for c in made["status"]["conditions"] if c["type"] in ("Completed", "Failed"))
+        return reason, made["status"]["restarts"]
+
+    once = make(f"backend.flavor={flavor}", program=f"{75 if flavor == 'jobset' else 69} 3 0")
+    code, said = once("submit.sh", "--wait")
+    assert code == 0, said
+    assert ended(once) == ("AllJobsCompleted", 1)
+    assert len(once.pods("Succeeded")) == len(once.pods()) == 2, "those of the first attempt are gone"
+    once.wait_until_up(4, attempt=1)
+
+    never = make(f"backend.flavor={flavor}", "name=broken", program="65 60 0")
+    code, said = never("submit.sh", "--wait")
+    assert code == 65, said
+    assert ended(never)[0] == "FailJobSetFailurePolicyAction"
+    logs = never.storage.glob("runs/broken/*/logs/rank_*.log")
+    assert not any("up 1" in log.read_text() for log in logs), "a peer that ends first may have the JobSet start again"
+
+    often = make(f"backend.flavor={flavor}", "name=often", "lifecycle.max_requeues=1", program="69 60 0 1 2 3")
+    code, said = often("submit.sh", "--wait")
+    assert code in (69, 75), said  # 75: of the peer, which ended first, and whose end took the other pod away
+    assert ended(often) == ("ReachedMaxRestarts", 1)
+
+
+def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make) -> None:  # type: ignore[no-untyped-def]
+    job = make("backend.flavor=trainjob", program="0 200")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("submit.sh", "--resume", job.run.name)
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
+    assert job("stop.sh", "--now")[0] == 0
 
 
 def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -307,3 +364,49 @@ def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignor
     code, said = job("shell.sh", "--node", "1", *ask)
     assert code == 3 and "node 1 in /shared" in said, said
     assert job("stop.sh", "--now")[0] == 0
+
+
+@pytest.fixture
+def bucket(runner: PodRunner, cluster: Cluster) -> Iterator[S3Server]:
+    """On the login host, where the pods reach it; its keys are a Secret."""
+    login, nothing = cluster.login, subprocess.DEVNULL
+    with S3Server(
+        cluster.shape.address("login"),
+        lambda command, env: login.popen(command, env=env, stdout=nothing, stderr=nothing),
+        lambda command, env: login.run(command, env=env, check=True).stdout,
+    ) as server:
+        environment = {**os.environ, "KUBECONFIG": str(runner.kubeconfig)}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "store"}, "stringData": server.environment}
+        create = [KUBECTL, "create", "--filename=-"]
+        subprocess.run(create, input=json.dumps(secret), env=environment, check=True, capture_output=True, text=True)
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_a_run_in_a_bucket_is_killed_resumed_and_ends_with_the_same_weights(make, bucket, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    train = ("task=digits", "loop.epochs=null", "loop.steps=1500", "checkpoint.every_steps=150", "threads=1")
+    keys = [f"secrets.{name}=k8s:store/{name}" for name in bucket.environment]
+    job = make(*bucket.overrides, *keys, *train, "code=image", "procs=1", f"storage.scratch={tmp_path}/scratch")
+    assert job("submit.sh", "--run-id", "first")[0] == 0
+    wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
+    status = job("status.sh")[1]
+    assert "live" in status and '"loss"' in status, "the metrics of the pod that runs"
+    for pod in job.runner.pods("Running"):
+        process = job.runner.process(pod)
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: "failed" in job("status.sh")[1], "the end of both pods")
+    assert "final/weights.pt" not in " ".join(bucket.listed())
+    code, said = job("submit.sh", "--wait", "--replace", "--resume", "first")
+    assert code == 0, said + job("logs.sh")[1]
+    _, log = job("logs.sh", "--rank", "0")
+    assert "attempt 0, rank 0" in log, log
+    assert "brought checkpoints/step_" in job("logs.sh", "--follow", "--node", "0")[1]
+    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
+    script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
+    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
+    found = re.findall(r"sha256 (\w{64})", log)
+    assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
+    assert "first/final/weights.pt" in " ".join(bucket.listed())
+    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.backends.jobs import AS_ROOT
 from jobc.tests.testbed import Cluster, Host, Shape, wait_for
 from jobc.tests.testbed.fixtures import MakeCluster
 
@@ -240,6 +241,15 @@ def test_a_shell_is_on_a_host_of_the_run_whatever_the_present_hosts_are(rack: Cl
     for node in ("2", "01", "abc"):
         code, said = job("shell.sh", node, "--", "true")
         assert code == 2 and said.startswith(f"error: there is no node {node}\n  hint: nodes are 0 to 1;"), said
+
+
+def test_one_mpirun_spans_hosts_that_share_nothing(rack: Cluster) -> None:
+    say = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE is $RANK on $(uname -n)"
+    job = make(rack, "mpi", "ssh", "nodes=3", "procs=2", "launcher=mpirun", *AS_ROOT, command=("bash", "-c", say))
+    code, said = job("submit.sh")
+    assert code == 0, said
+    ends = [job.read(rack.nodes[rank // 2], f"logs/rank_{rank:02}.log") for rank in range(6)]
+    assert [end.splitlines()[-1] for end in ends] == [f"rank {r} of 6 is {r} on node{r // 2 + 1}" for r in range(6)]
 
 
 @pytest.mark.slow

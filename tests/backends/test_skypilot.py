@@ -84,6 +84,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
                 "env=image",
                 "image=x",
                 "mounts=[{kind: host, source: /a, target: /a, read_only: false}]",
+                "backend.infra=aws",
             ),
         ),
         ("JC4708", (*PLAIN, "mounts=[{kind: bucket, source: a, target: /b, read_only: false}]")),
@@ -92,7 +93,6 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4711", (*SHARED, "backend.use_spot=true")),
         ("JC4711", (*SHARED, "backend.ports=[80]")),
         ("JC4711", (*SHARED, "mem=1GiB", "backend.tracks_memory=false")),
-        ("JC4711", (*PLAIN, "hosts=node1")),
         ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
         ("JC4714", (*PLAIN, "queue.priority=99999")),
         ("JC4715", (*PLAIN, "backend.config={slurm: {bogus: 1}}")),
@@ -108,7 +108,6 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4600", (*PLAIN, "backend.extra={envs: {A: 7}}")),
         ("JC4600", (*PLAIN, "backend.extra={secrets: {TOKEN: null}}")),
         ("JC4101", (*PLAIN, "secrets.A=k8s:a/b")),
-        ("JC4101", (*PLAIN, "shm=1GiB")),
         ("JC4101", ("backend=skypilot", "storage.run=object")),
     ],
 )
@@ -122,8 +121,25 @@ def test_a_site_may_call_its_gpus_as_it_likes() -> None:
 
 
 def test_wishes_that_no_queue_hears_are_named() -> None:
-    words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "queue.nodelist=node1")
+    words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
     assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
+    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    assert "- `queue.qos=high`\n" in texts["README.md"] and "- `hosts=" in texts["README.md"]
+
+
+def test_pods_get_shared_memory_and_folders_of_their_nodes_beside_what_the_user_configures() -> None:
+    mounts = "mounts=[{kind: host, source: /nvme, target: /data, read_only: true}]"
+    image = (*PLAIN, "container=pod", "env=image", "image=x", "shm=3GiB")
+    own = "backend.config={kubernetes: {pod_config: {spec: {volumes: [{name: own}], hostIPC: true}}}}"
+    made = task(*image, mounts, own)
+    assert made["resources"]["infra"] == "k8s", "no machine of a cloud has the folder"
+    pod = made["config"]["kubernetes"]["pod_config"]["spec"]
+    folder = {"name": "mount-0", "mountPath": "/data", "readOnly": True}
+    assert pod["containers"] == [{"volumeMounts": [folder]}] and pod["hostIPC"] is True
+    assert [volume["name"] for volume in pod["volumes"]] == ["mount-0", "dshm", "own"]
+    assert pod["volumes"][1]["emptyDir"] == {"medium": "Memory", "sizeLimit": "3Gi"}
+    on_aws = task(*image, "backend.infra=aws")
+    assert on_aws["config"] == {"docker": {"run_options": ["--shm-size=3072m"]}}
 
 
 def task(*words: str) -> dict[str, Any]:
@@ -267,7 +283,7 @@ sys.exit(int(codes[0]))
 
 @pytest.mark.parametrize(
     ("program", "code", "attempts"),
-    [("75", 0, 2), ("69 75", 0, 3), ("65", 65, 1), ("1", 1, 1)],
+    [("75", 0, 2), ("69 75", 0, 3), ("75 75 75", 0, 4), ("65", 65, 1), ("1", 1, 1)],
 )
 def test_a_managed_job_is_recovered_by_its_codes(folder: Path, program: str, code: int, attempts: int) -> None:
     words = ("backend.managed=true", f"lifecycle.max_requeues={1 if attempts == 2 else 3}")

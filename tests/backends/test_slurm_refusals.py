@@ -33,7 +33,7 @@ def path_with_silence(folder: Path) -> tuple[str, Path]:
 
 def held(cluster: Cluster, project: Path) -> Job:
     """Queued, with a secret, and not started before somebody releases it."""
-    words = ("nodes=2", "backend.directives=[--hold]", "secrets.T=env:T")
+    words = ("nodes=2", "backend.extra.hold=true", "secrets.T=env:T")
     job = make(cluster, project, SPAWN, *words, command=("program.py", "-", "1"))
     code, said = job("submit.sh", T="abc")
     assert code == 0, said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,12 @@ def test_a_shell_is_on_a_node_of_the_live_run_or_on_one_of_its_own(cluster: Clus
         code, said = job("shell.sh", node, "--", "uname", "-n")
         told = f"error: there is no node {node}\n  hint: nodes are 0 to 2; a command comes after --\n"
         assert (code, said) == (known, told if known else "node3\n"), said
+    (job.artifact / "node.sh").write_text("exit 9\n")  # as another compile might: the run has its own
+    known = "$JOBC_RUN_DIR $JOBC_ATTEMPT $JOBC_JOB_ID $JOBC_HEAD_ADDR $JOBC_NODE_RANK $GLOO_SOCKET_IFNAME"
+    code, said = job("shell.sh", "1", "--", "bash", "-c", f"echo {known}")
+    shutil.copy(job.run / "artifact" / "0" / "node.sh", job.artifact)
+    job_id = read(job.run / "state" / "job_0").splitlines()[0].removeprefix("job_id=")
+    assert (code, said) == (0, f"{job.run} 0 {job_id} node1 1 eth0\n"), said
     assert job("stop.sh")[0] == 0
     code, said = job("shell.sh", "--", "uname", "-n")
     assert code == 0 and re.search("^node[1-4]$", said, re.MULTILINE), said

@@ -53,6 +53,24 @@ def test_compiling_prints_where_to_start(shell: Shell) -> None:
     assert (shell.project / "artifacts/hello/local/submit.sh").stat().st_mode & 0o111
 
 
+def test_one_experiment_compiles_for_all_backends_and_sizes_to_one_training(shell: Shell) -> None:
+    backends = ("local", "ssh", "pdsh", "accelerate", "slurm", "kubernetes", "skypilot")
+    words = (f"backend={','.join(backends)}", "nodes=1,2,8", "gpu_type=H100", "hosts=node[1-8]")
+    done = shell.jobc("-m", "+experiment=opensora_k8s", *words)
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["backend", "nodes", "ranks", "GPUs", "files", "start", "with"]
+    there = "artifacts/opensora_k8s+nodes={}/{}"
+    wanted = [(b, str(n), str(8 * n), "8", f"{there.format(n, b)}/submit.sh") for b in backends for n in (1, 2, 8)]
+    assert [(*row.split()[:4], row.split()[5]) for row in rows] == wanted
+    for nodes in (1, 2, 8):
+        assert len({(shell.project / there.format(nodes, b) / "train.json").read_bytes() for b in backends}) == 1
+    notes = {line.split("]: ")[1] for line in done.stderr.splitlines() if line.startswith("note[JC4102]")}
+    assert notes == {"backend local leaves out hosts=node[1-8]"}, "what is left out is said"
+    refused = shell.jobc("check", "--strict", "+experiment=opensora_k8s", "backend=local", "nodes=2", "hosts=a,b")
+    assert refused.returncode == 1 and "error[JC4102]" in refused.stderr
+
+
 def test_help_and_version_need_no_hydra(shell: Shell) -> None:
     program = (
         "import sys; from jobc.compiler.cli import main; s = main([sys.argv[1]]); "

@@ -157,15 +157,15 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
     assert ours == 4 * n + 16 * n // ranks
 
 
-def test_fsdp_shares_over_all_ranks_and_hsdp_over_those_of_a_mesh() -> None:
-    n = SEVEN_B.parameters
-    all_of_it, of_a_node = (
-        memory(train(kind=k, shards=8, offload_params=False), SEVEN_B, 64) for k in ("fsdp", "hsdp")
-    )
-    assert (all_of_it.weights, of_a_node.weights) == (4 * n // 64, 4 * n // 8)
-    assert all_of_it.buffers == 2 * 4 * SEVEN_B.largest_unit
-    there = memory(train(kind="fsdp", offload_params=True), SEVEN_B, 64)
-    assert (there.host, there.weights) == (16 * n // 64, 0)
+def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
+    n, low = SEVEN_B.parameters, SEVEN_B.largest_unit
+    for kind, shares in ({"kind": "fsdp"}, 64), ({"kind": "hsdp", "shards": 8}, 8):
+        found = memory(train(**kind, offload_params=False), SEVEN_B, 64)
+        assert (found.weights, found.gradients, found.optimizer) == (4 * n // shares, 4 * n // shares, 8 * n // shares)
+        assert found.buffers == 2 * 4 * low
+        accumulated = {**train(**kind, offload_params=False), "batch": {"micro": 1, "accumulation": 2}}
+        assert memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
+        assert memory(train(**kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients
 
 
 def test_what_is_offloaded_lies_with_the_cpu() -> None:

@@ -12,7 +12,8 @@ backoffLimit, replacement of pods, deadlines, deletion, eviction, Pending pods; 
 Not modelled: images and pulling them (a pod sees its host's files), init containers and second containers, probes,
 CPU and memory limits and the OOM killer, users and capabilities, network policies, real DNS with its caches, several
 pods on a node, priorities and preemption, taints, affinities and topology spread (any free node will do), Kueue,
-quotas, admission, NonIndexed Jobs, backoffLimitPerIndex, successPolicy, suspend, OnFailure; JobSet and TrainJob.
+quotas, admission, NonIndexed Jobs, backoffLimitPerIndex, successPolicy, suspend, OnFailure. JobSet and TrainJob as
+their sources say, not as observed (jobset.py).
 Times are shorter: a failed pod is replaced after BACKOFF_S, doubled each time, where Kubernetes begins with 10 s.
 """
 

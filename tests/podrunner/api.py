@@ -28,7 +28,13 @@ KINDS = {  # plural: group and version, kind
     "services": ("v1", "Service"),
     "configmaps": ("v1", "ConfigMap"),
     "secrets": ("v1", "Secret"),
+    "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    "trainjobs": ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+    "trainingruntimes": ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"),
 }
+GROUPS = tuple(dict.fromkeys(version for version, _ in KINDS.values() if "/" in version))
+API_PATHS = ("api/v1", *(f"apis/{version}" for version in GROUPS))
+IN_FOREGROUND = ("jobs", "jobsets", "trainjobs")  # deleted by their controllers, after what they made
 
 
 Query = dict[str, list[str]]
@@ -152,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
             if "gracePeriodSeconds" in options:
                 item["metadata"]["grace"] = options["gracePeriodSeconds"]
             delete_pod(self.runner.store, item)
-        elif plural == "jobs":  # its pods first
+        elif plural in IN_FOREGROUND:
             item["metadata"]["deletionTimestamp"] = now()
         else:
             self.runner.store.remove(plural, name)
@@ -257,17 +263,14 @@ def merge(item: Object, patch: Object) -> None:
 
 def discovery(path: str) -> Object | None:
     """What kubectl asks before anything else."""
-    groups = {"batch": "batch/v1"}
     if path == "version":
         return {"major": "1", "minor": "36", "gitVersion": f"v{schema.VERSION}"}
     if path == "api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     if path == "apis":
-        found = [
-            {"name": name, "versions": [_version(v)], "preferredVersion": _version(v)} for name, v in groups.items()
-        ]
+        found = [{"name": v.split("/")[0], "versions": [_version(v)], "preferredVersion": _version(v)} for v in GROUPS]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
-    if path in ("api/v1", "apis/batch/v1"):
+    if path in API_PATHS:
         version = path.split("/", 1)[1]
         verbs = ["create", "delete", "get", "list", "patch", "watch"]
         resources = [
@@ -277,8 +280,7 @@ def discovery(path: str) -> Object | None:
         ]
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
     if path == "openapi/v3":
-        found_paths = ("api/v1", "apis/batch/v1")
-        return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in found_paths}}
+        return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in API_PATHS}}
     if path.startswith("openapi/v3/"):  # says that the server itself validates
         return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1"}, "paths": _patches()}
     return None

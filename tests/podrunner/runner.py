@@ -16,6 +16,7 @@ from . import kubelet
 from .api import ApiServer
 from .controller import JobController, condition, delete_pod
 from .environment import NotYet
+from .jobset import look_at_job_set, look_at_train_job
 from .store import Object, Store
 
 DNS_S = 0.3  # from a pod's start until its name is there
@@ -88,6 +89,10 @@ class PodRunner:
     def _loop(self) -> None:
         while not self._closing.wait(0.05):
             with self.store.changed:
+                for train_job in self.store.all("trainjobs"):
+                    look_at_train_job(self.store, train_job)
+                for job_set in self.store.all("jobsets"):
+                    look_at_job_set(self.store, job_set)
                 self._look_at_jobs()
                 self._look_at_pods()
                 self._write_names()

@@ -1,27 +1,39 @@
 """What a real API server would refuse: fields that are not in the schema, and the rules of Jobs that no schema has.
 
-Source: the strict JSON schemas of kubernetes-validate; the rules as observed on v1.36.2.
+Source: the strict JSON schemas of kubernetes-validate; kubeflow_trainer_api 2.1 for its kinds and JobSet's; the rules
+        as observed on v1.36.2.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from kubeflow_trainer_api import models
 from referencing import Registry, Resource
 
 from .store import Object
 
 VERSION = "1.36.0"
+MODELS: Mapping[tuple[str, str], Any] = {  # custom resources: no schema of Kubernetes, the models of their own clients
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): models.JobsetV1alpha2JobSet,
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): models.TrainerV1alpha1TrainJob,
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): models.TrainerV1alpha1TrainingRuntime,
+}
 SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 
 
 def problem(item: Object, version: str = VERSION) -> str:
     """Empty when the object decodes strictly. An unknown kind is a problem."""
+    if model := MODELS.get((item["apiVersion"], item["kind"])):
+        read = model.from_dict(copy.deepcopy(item))
+        return "" if read is not None and read.to_dict() == item else "unknown fields, or values of another type"
     group, _, number = item["apiVersion"].rpartition("/")
     name = "-".join(part for part in (item["kind"].lower(), group.split(".")[0], number) if part)
     validator = _validator(version, name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.prove import bad_disks, damaged_save, killed_save
+from jobc.prove import bad_disks, damaged_save, killed_save, same_run, stop_moments
 
 pytestmark = [
     pytest.mark.xdist_group("trainer"),
@@ -27,6 +27,15 @@ def test_damaged_save(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-@pytest.mark.parametrize("trial", [0, 7, 4])
+@pytest.mark.parametrize("trial", [7, 4])
 def test_bad_disks(trial: int, tmp_path: Path) -> None:
     assert bad_disks.run(trial, tmp_path)["again"] == 0
+
+
+@pytest.mark.parametrize("kind", ["during a save", "during rendezvous"])
+def test_stop_moments(kind: str, tmp_path: Path) -> None:
+    assert stop_moments.run(stop_moments.KINDS.index(kind), tmp_path / "trial")["code"] == 75
+
+
+def test_same_run(tmp_path: Path) -> None:
+    assert 1 in same_run.run(1, tmp_path / "trial")["codes"]

@@ -30,6 +30,11 @@ TEMPLATES = {
     for path in (REPO / folder).glob("*.sh.j2")
 }
 PROGRAM = Path(__file__).with_name("program.py")
+MPIRUN = pytest.param(
+    "mpirun",
+    marks=[pytest.mark.engine, pytest.mark.skipif(shutil.which("mpirun") is None, reason="not installed: mpirun")],
+)
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # whom mpirun refuses otherwise
 TIMEOUT_S = 90  # a start of torchrun on a busy machine takes 20 s, and a kill after the grace 10 more
 
 JINJA = jinja2.Environment(
@@ -56,7 +61,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "setup": {"kind": "none", "modules": (), "lines": (), "python": sys.executable},
         "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20},
         "run": {"root": "runs", "keep": 0, "data": None, "storage": "shared"},
-        "resources": {"shm_bytes": None},
+        "resources": {"shm_bytes": None, "gpu_type": None},
         "container": {"kind": "none", "is_entered": False, "workdir": None},
         "threads_per_rank": 1,
         "lifecycle": {"grace_s": 10, "time_limit_s": 0, "max_restarts": 0},
@@ -94,7 +99,9 @@ class Job:
         (lib / "__init__.py").write_text("")
         for name, template in TEMPLATES.items():
             script = self.artifact / name
-            script.write_text(JINJA.from_string(template.read_text()).render(plan=self.plan, options=SimpleNamespace()))
+            script.write_text(
+                JINJA.from_string(template.read_text()).render(plan=self.plan, options=SimpleNamespace(detach=False))
+            )
             script.chmod(0o755)
         (self.artifact / "train.json").write_text("{}")
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)

@@ -14,6 +14,8 @@ from jobc.trainer.rt.rank import meaning
 from jobc.trainer.rt.run_folder import RunFolder, write_small
 from jobc.trainer.rt.verdict import judge, log_tail
 
+from .conftest import AS_ROOT, MPIRUN
+
 words = str.split
 HEADER = re.compile(r"jobc: rank (\d+) failed first \(exit (\d+).*\); the end of logs/rank_\d\d\.log:")
 
@@ -40,10 +42,10 @@ def test_the_code_of_the_ranks_is_the_code_of_submit(job, program, code):
     assert demo.run("submit.sh")[0] == code
 
 
-@pytest.mark.engine
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.engine), MPIRUN])
 @pytest.mark.parametrize("program", ["exit 0", "only 1 exit 65 all wait", "exit 75"])
-def test_the_code_survives_torchrun(job, program):
-    demo = job(launcher="torchrun")
+def test_the_code_survives_the_launcher(job, launcher, program):
+    demo = job(launcher=launcher, env=AS_ROOT)
     demo.plan.command += ("mark", *words(program))
     demo.write_artifact()
     code, output = demo.run("submit.sh")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from jobc.trainer.rt import local_rank
-from jobc.trainer.rt.header import header
+from jobc.trainer.rt.header import gpus, header
 
 from .conftest import Job
 
@@ -54,6 +55,16 @@ def test_the_header_says_where_the_run_is() -> None:
     assert first == "run first of demo, attempt 2, job 4711 of the engine"
     assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456"
     assert third.startswith("GPUs of this node: 0 3")
+
+
+def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for node, number in enumerate(("0", "51970", "4275")):
+        (tmp_path / str(node)).mkdir()
+        (tmp_path / str(node) / "gpu_id").write_text(f"{number}\n")
+    for name in ("KFD", "DEVICES"):
+        monkeypatch.setattr(f"jobc.trainer.rt.header.{name}", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus({}) == "0 1"
 
 
 def test_every_run_begins_with_its_header(job: Callable[..., Job]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.rt.link import proof
+from jobc.trainer.rt.link import Link, proof
 from jobc.trainer.rt.links import DOUBT_S, HEAD_LOST_S, Hub, Links, Spoke
 from jobc.trainer.rt.run_folder import RunFolder, read_small, write_small
 
@@ -94,6 +94,17 @@ def test_who_does_not_know_the_token_is_not_heard(nodes: list[Links], answer: by
             stranger.sendall(b'{"stop": {}}\n')
         time.sleep(0.5)
     assert not any(links.run_folder.stop_mark.exists() for links in nodes) and nodes[0].is_alive()
+
+
+def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    hub = Hub(RunFolder(tmp_path, 0), 0, 2)
+    near, far = socket.socketpair()
+    with near, far, hub._listener:
+        link = Link(near, node=1)
+        for message in ({"node": 1}, {"ended": True}, {"told": {"node": "1", "reason": "SIGTERM"}}):
+            hub._on_message(link, message)
+    assert not hub._heard
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def test_the_value_of_most_nodes_is_right() -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("root@n1: Permission denied (publickey).", "ssh-copy-id n1"),
+        ("me@n1: Permission denied (publickey).", "ssh-copy-id me@n1"),
         ("Host key verification failed.", "ssh-keyscan n1"),
         ("ssh: connect to host n1 port 22: No route to host", "is it up"),
         ("bash: line 1: exec: bash: not found", "ssh n1 true"),
@@ -162,6 +162,29 @@ def test_what_the_drivers_programs_say_is_understood(
         assert gpus.listed({"CUDA_VISIBLE_DEVICES": "1"}) == [Gpu("1", "NVIDIA H100", 70000, ("123",))]
     else:
         assert gpus.listed({}) == [Gpu("0", "MI300X", 10)]
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "others"),
+    [
+        (
+            "NVIDIA H100 80GB HBM3",
+            ("H100", "h100", "H100-80GB", "NVIDIA-H100-80GB-HBM3"),
+            ("H10", "H200", "A100", "GH100"),
+        ),
+        ("NVIDIA A100-SXM4-80GB", ("A100", "A100-80GB"), ("A10", "A100-40GB")),
+        ("NVIDIA L40S", ("L40S",), ("L4", "L40-48GB")),
+        ("NVIDIA GeForce RTX 3090", ("RTX3090", "rtx-3090"), ("RTX30", "RTX3090Ti")),
+        ("AMD Instinct MI300X", ("MI300X",), ("MI30", "MI250")),
+    ],
+)
+def test_a_type_of_gpu_is_found_in_the_name_that_the_driver_gives(
+    name: str, types: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    assert all(gpus.is_of_type(name, wanted) for wanted in types)
+    assert not any(gpus.is_of_type(name, wanted) for wanted in others)
+    two = [Gpu("0", name, 0), Gpu("1", "Tesla T4", 0)]
+    assert not gpus.compare(two, types[0])[0] and not gpus.compare(None, types[0])[0]
 
 
 def test_memory_that_may_be_locked_must_be_enough() -> None:

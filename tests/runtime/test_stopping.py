@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import REPO, Job, is_running
+from .conftest import AS_ROOT, MPIRUN, REPO, Job, is_running
 
 SAVES = ("handle", "SIGTERM=75", "handle", "SIGINT=75", "mark", "wait")
 
@@ -46,9 +46,9 @@ def test_two_sigterms_within_100_ms_count_as_one_and_the_ranks_save(job, repetit
     assert (demo.marks / "saved.0").exists() and (demo.marks / "saved.1").exists()
 
 
-@pytest.mark.engine
-def test_two_sigterms_through_torchrun(job):
-    demo = job(launcher="torchrun")
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.engine), MPIRUN])
+def test_two_sigterms_through_a_launcher(job, launcher):
+    demo = job(launcher=launcher, env=AS_ROOT)
     process = start(demo, *SAVES)
     process.terminate()
     time.sleep(0.05)

@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from .conftest import PROGRAM
+from .conftest import AS_ROOT, MPIRUN, PROGRAM
 
 NASTY = (
     "", " ", "-", "--", "--signal=1", "it's", 'say "hi"', "$HOME $$ ${local_rank} $$$", "`id`", "$(id)", "a\nb\n", "\\",
-    "*", "a&b|c;d>e", "~", "{a,b}", "!x", "\ue000\U000f0000", "日本 é", "#x", "\t", "%s%%",
+    "*", "a&b|c;d>e", "~", "{a,b}", "!x", "\ue000\U000f0000", "日本 é", "#x", "\t", "%s%%", ":",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("launcher", ["spawn", pytest.param("torchrun", marks=pytest.mark.engine)])
+@pytest.mark.parametrize("launcher", ["spawn", pytest.param("torchrun", marks=pytest.mark.engine), MPIRUN])
 def test_arguments_and_environment_arrive_byte_for_byte(job, tmp_path, launcher):
     folder = tmp_path / 'it\'s a $HOME `folder` "x" [1]'
-    env = {f"TEXT_{number}": text for number, text in enumerate(NASTY)}
+    env = {f"TEXT_{number}": text for number, text in enumerate(NASTY)} | AS_ROOT
     demo = job(folder, launcher=launcher, env=env, command=("python3", str(PROGRAM), "record", *NASTY))
     code, output = demo.run("submit.sh")
     assert code == 0, output

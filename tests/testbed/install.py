@@ -29,6 +29,7 @@ PACKAGES = {
     "clush": "clustershell",
     "rsync": "rsync",
     "strace": "strace",
+    "mpirun": "openmpi-bin",
     "ip": "iproute2",
     "docker": "docker.io",
     "dockerd": "docker.io",

@@ -46,6 +46,9 @@ DIGITS: dict[str, Any] = {
         "drop_last": False,
         "compile": "none",
         "activation_checkpointing": 0,
+        "on_nan": "stop",
+        "max_skips": 10,
+        "max_fruitless": 3,
     },
     "validation": {"every_steps": 10, "max_samples": None},
     "checkpoint": {
@@ -55,7 +58,9 @@ DIGITS: dict[str, Any] = {
         "background": True,
         "max_failures": 2,
     },
-    "metrics": {"every_steps": 10},
+    # every line is written at once, for tests wait for a step
+    "metrics": {"every_steps": 10, "flush_s": 0.0, "max_mib": 64, "trackers": []},
+    "profile": {"steps": None, "ranks": [0]},
     "parallel": {
         "kind": "ddp",
         "bucket_cap_mb": 25,

@@ -144,7 +144,8 @@ def test_no_field_has_a_default_and_every_field_is_explained() -> None:
 def test_every_limit_names_a_key_that_exists(gpt: Tree, digits: Tree) -> None:
     shared = {"parallel": {"reduce_bucket_size": 1, "shards": 1, "min_num_params": 1}}
     tokens = {"data": {"vocabulary": 1, "samples": 1, "val_samples": 1}}
-    trees = (gpt(), digits(), shared, tokens)
+    steps = {"profile.steps": [1, 2]}
+    trees = (gpt(steps), digits(steps), shared, tokens)
     for path in rules.LIMITS:
         first, *rest = path.replace("[", ".").replace("]", "").split(".")
         if not any(_has(tree, [first, *rest]) for tree in trees):

@@ -62,4 +62,84 @@ def test_a_rank_outside_its_world_is_refused(name: str) -> None:
 
 
 def test_table_and_values_name_the_same_things() -> None:
-    assert {field_name(row.name) for row in TABLE} == {field.name for field in dataclasses.fields(Env)}
+    assert {field_name(row.name) for row in TABLE if not row.like} == {field.name for field in dataclasses.fields(Env)}
+
+
+# ---- other launchers
+
+MEET = {"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+SRUN = {  # task 3 of `srun --nodes=2 --ntasks=4`
+    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+    "SLURM_NODEID": "1", "SLURM_STEP_NODELIST": "node[3-4]", "SLURM_JOB_ID": "12001",
+}  # fmt: skip
+AGENT = {
+    **SRUN,
+    "SLURM_PROCID": "1",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_LOCALID": "0",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+}
+BATCH = {name: value for name, value in {**SRUN, "SLURM_PROCID": "0"}.items() if "_STEP_" not in name}
+MPIRUN = {f"OMPI_COMM_WORLD_{name}": value for name, value in
+          {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}.items()}  # fmt: skip
+HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+SKYPILOT = {
+    "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2",
+    "SKYPILOT_TASK_ID": "sky-1", "SKYPILOT_NUM_GPUS_PER_NODE": "1",
+}  # fmt: skip
+TORCHRUN = {**LAUNCHED, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+
+
+@pytest.mark.parametrize("environ", [SRUN, {**MPIRUN, **MEET}, {**HYDRA, **MEET}])
+def test_a_rank_of_another_launcher_is_that_of_torchrun(environ: dict[str, str]) -> None:
+    env = read(environ)
+    assert (env.rank, env.world_size, env.local_rank, env.local_world_size, env.group_rank) == (3, 4, 1, 2, 1)
+    meet = ("node3", 20001) if environ is SRUN else ("node1", 29500)
+    assert (env.master_addr, env.master_port) == meet
+
+
+def test_skypilot_starts_a_rank_on_each_node() -> None:
+    env = read(SKYPILOT)
+    assert (env.rank, env.world_size, env.local_world_size, env.master_addr) == (1, 2, 1, "10.0.0.1")
+    with pytest.raises(BrokenInput, match="there are 8 GPUs: torchrun"):
+        read({**SKYPILOT, "SKYPILOT_NUM_GPUS_PER_NODE": "8"})
+    assert read({**SKYPILOT, "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1"}).world_size == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [
+        ({**TORCHRUN, **AGENT}, 3),  # srun torchrun
+        ({**TORCHRUN, **AGENT, "SLURM_PROCID": "0"}, 3),  # torchrun's c10d numbers the nodes as they come
+        ({**LAUNCHED, **SRUN}, 3),  # a script that exports RANK=$SLURM_PROCID
+        ({**TORCHRUN, "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2"}, 3),
+        ({**MPIRUN, **MEET, **AGENT, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, 3),  # mpirun's daemons by srun
+        ({**MPIRUN, **MEET, **BATCH}, 3),
+        ({**HYDRA, **SRUN}, 3),  # srun --mpi=pmi2
+        ({**SRUN, "WORLD_SIZE": "4", **MEET}, 3),
+        ({**LAUNCHED, **AGENT, "SLURM_STEP_NUM_TASKS": "3", "JOBC_LAUNCHER": "jobc"}, 3),
+        ({**LAUNCHED, "RANK": "0", **SRUN, "JOBC_LAUNCHER": "srun"}, 3),
+        (BATCH, 0),
+    ],
+)
+def test_a_launcher_below_another_is_no_contradiction(environ: dict[str, str], rank: int) -> None:
+    assert read(environ).rank == rank
+
+
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        ({**LAUNCHED, "RANK": "0", **SRUN}, ["RANK=0 WORLD_SIZE=4", "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4"]),
+        ({**TORCHRUN, "WORLD_SIZE": "2", "RANK": "1", **AGENT}, ["WORLD_SIZE=2", "SLURM_STEP_NUM_TASKS=2"]),
+        ({**MPIRUN, **MEET, **SRUN, "SLURM_PROCID": "2"}, ["OMPI_COMM_WORLD_RANK=3", "SLURM_PROCID=2"]),
+        ({**SRUN, "WORLD_SIZE": "8"}, ["WORLD_SIZE=8", "SLURM_STEP_NUM_TASKS=4"]),
+        ({"OMPI_COMM_WORLD_RANK": "3"}, ["mpirun set OMPI_COMM_WORLD_RANK only"]),
+        ({**MPIRUN}, ["MASTER_ADDR: not set", "MASTER_PORT: not set", "OMPI_COMM_WORLD_RANK"]),
+    ],
+)
+def test_launchers_that_disagree_or_say_half_are_refused_and_both_named(
+    environ: dict[str, str], names: list[str]
+) -> None:
+    with pytest.raises(BrokenInput) as caught:
+        read(environ)
+    assert all(name in str(caught.value) for name in names) and caught.value.code == DATA_BROKEN

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import torch
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer.metrics import training_steps
 from jobc.trainer.rt.exit_codes import (
+    CRASHED,
     DATA_BROKEN,
     DONE,
     PEER_LOST,
@@ -141,14 +144,45 @@ def test_the_last_weights_load_into_plain_torch(whole: Run) -> None:
     assert state["token_embedding.weight"].shape == (256, 32)
 
 
-def test_a_frozen_peer_is_a_lost_peer(digits: Tree, new_run: NewRun) -> None:
+@pytest.mark.parametrize("frozen", [1, 0])  # 0 serves the store through which the others would ask
+def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, digits: Tree, new_run: NewRun) -> None:
+    timeout_s, other = 6, 1 - frozen
     run = new_run()
-    run.start(digits({"world_size": 2, "loop.steps": 10**6, "process_group.step_timeout_s": 2}))
+    run.start(digits({"world_size": 2, "loop.steps": 10**6, "process_group.step_timeout_s": timeout_s}))
     run.wait_for_step(5)
-    run.ranks[1].send_signal(signal.SIGSTOP)
-    assert run.ranks[0].wait(20) == PEER_LOST
-    assert "rank 0 lost a peer: Timed out waiting" in run.output(0)
+    run.ranks[frozen].send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    assert run.ranks[other].wait(30) == PEER_LOST
+    took_s = time.monotonic() - began
     run.end()
+    told = run.output(other)
+    assert timeout_s - 1 < took_s < timeout_s + 5
+    named = f"rank {frozen} on {socket.gethostname()} gives no sign of life"
+    assert f"warning: {named}" in told  # before the timeout, as NCCL would end the process
+    error = told[told.index("error: ") :]
+    assert error.startswith(f"error: rank {other} lost a peer: Timed out waiting")
+    assert named in error
+    assert "in train_step" in told  # of the stacks
+
+
+FULL_FOR_RANK_0 = """
+import os, resource, runpy
+if os.environ["RANK"] == "0":  # as on a full disk: metrics fit, a checkpoint does not
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.RLIM_INFINITY))
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+def test_all_ranks_end_after_the_same_step_when_too_many_saves_failed(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    every = {"checkpoint.every_steps": 4, "checkpoint.max_failures": 2}
+    run.start(digits({"world_size": 2, "loop.steps": 10**6, **every}), program=["-c", FULL_FOR_RANK_0])
+    assert run.wait() == [CRASHED] * 2, run.output(1)
+    assert "warning: step 4 was not saved: [Errno 27] File too large; nothing has been saved yet" in run.output(0)
+    assert "error: step 8 was not saved: [Errno 27] File too large" in run.output(0)
+    (line,) = (line for line in run.output(1).splitlines() if "error" in line)
+    assert line.endswith("is not saved; rank 0 says why")
+    assert loss_hex(run.folder, 0).keys() == loss_hex(run.folder, 1).keys()
 
 
 def test_ranks_that_do_not_meet_say_who_is_missing(digits: Tree, new_run: NewRun) -> None:

@@ -350,16 +350,16 @@ def test_a_gpt_trains(gpt: Tree, tmp_path: Path, change: dict[str, Any]) -> None
 
 
 def test_a_torn_line_of_metrics_is_ended_and_skipped(tmp_path: Path) -> None:
-    MetricsFile(tmp_path, 0).write({"step": 1, "loss": 0.5})
+    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": 0.5})
     path = tmp_path / "metrics" / "rank_00.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": 2, "lo')
-    MetricsFile(tmp_path, 0).write({"step": 2, "loss": 0.25})
+    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 2, "loss": 0.25})
     assert [line["step"] for line in read(path)] == [1, 2]
 
 
 def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     for attempt in (0, 1):
-        MetricsFile(tmp_path, 0).write({"step": 1, "loss": attempt})
+        MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
     assert training_steps(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
 
 

@@ -1,5 +1,6 @@
 """The GPUs of this node as the driver lists them, without torch: how many, which, and who uses them.
 
+Usage  python -I -S gpus.py TYPE     are all GPUs that the job may use of that type? Else 1, and one line says why not
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -33,6 +36,40 @@ class Gpu(NamedTuple):
     def use(self) -> str:
         by = f" by process {' '.join(self.pids)}" if self.pids else ""
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
+
+
+def main(argv: list[str]) -> int:
+    """The exit code."""
+    good, said = compare(listed(os.environ), argv[0])
+    print(said)
+    return 0 if good else 1
+
+
+def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
+    """Whether all that were found are of a type, and what they are, in words."""
+    host = os.uname().nodename
+    if found is None:
+        return False, f"nothing on {host} tells the type of its GPUs, neither nvidia-smi nor rocm-smi; wanted: {wanted}"
+    kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
+    good = bool(found) and all(is_of_type(gpu.name, wanted) for gpu in found)
+    return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
+
+
+def is_of_type(name: str, wanted: str) -> bool:
+    """Does the driver's name have every part of a type, as A100-80GB is said of `NVIDIA A100-SXM4-80GB`?
+
+    Letters and digits are words of their own, so that A10 is no A100, L4 no L40S, and RTX3090 is `GeForce RTX 3090`.
+    """
+    said = _words(name)
+
+    def has(words: list[str]) -> bool:
+        return any(said[at : at + len(words)] == words for at in range(len(said)))
+
+    return all(has(_words(part)) for part in re.split(r"[^A-Za-z0-9]+", wanted) if part)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|[0-9]+", text.lower())
 
 
 def text(seen: int, wanted: int) -> str:
@@ -80,3 +117,7 @@ def _rows(*command: str) -> Iterator[list[str]]:
 def _ask(*command: str) -> str:
     environ = {**os.environ, "LC_ALL": "C"}
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S, env=environ).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+DEVICES = Path("/dev")
+KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # of AMD's driver: a folder for each CPU and GPU; a CPU has gpu_id 0
 NVIDIA_SMI_S = 10.0  # it hangs when a driver is broken; the checks of preflight.sh say so
 
 
@@ -30,10 +32,16 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
 def gpus(environ: Mapping[str, str]) -> str:
     """Those that the ranks may use: as the engine set them, else as the driver lists them; their names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
-    files = sorted(int(path.name[6:]) for path in Path("/dev").glob("nvidia[0-9]*") if path.name[6:].isdigit())
-    listed = chosen.replace(",", " ") or " ".join(map(str, files))
+    listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))
     return f"{listed} ({', '.join(names)})" if listed and names else listed
+
+
+def _numbers() -> list[int]:
+    """Of all GPUs of this node, without asking a driver, which may hang."""
+    files = [path.name.removeprefix("nvidia") for path in DEVICES.glob("nvidia[0-9]*")]
+    amd = [file for file in KFD.glob("*/gpu_id") if file.read_text().strip() not in ("", "0")]
+    return sorted(int(number) for number in files if number.isdigit()) or list(range(len(amd)))
 
 
 def _names() -> list[str]:

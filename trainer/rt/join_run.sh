@@ -57,13 +57,17 @@ prepare_attempt() {
 
 # begin_next_attempt NODE SUBMISSION MOST_REQUEUES: this node has been in `attempt` before.
 begin_next_attempt() {
-  local began next=$((attempt + 1)) first=$run/exit/$attempt/first done_before
+  local began final next=$((attempt + 1)) first=$run/exit/$attempt/first done_before
   done_before=$(grep -lsx 0 "$run/exit/$attempt"/node_* | head -n 1) || true
   export JOBC_ATTEMPT=$attempt
   if [[ -n $done_before ]]; then
     fail 1 "node ${done_before##*_} has ended well, and is not started again with this one" 'submit.sh --resume goes on'
   fi
-  began=$(find "$run/starts" -mindepth 1 -maxdepth 1 -name "*.$2" | wc -l)
+  for final in 65 71 1; do # the engine has seen a node that ended with 69 or 75 because of it, and not the one that failed
+    if grep -qsx -- "$final" "$run/exit/$attempt"/{first,node_*}; then leave "$final" "attempt $attempt failed so, and another start does not help"; fi
+  done
+  # those up to this one: another node may have begun the next already
+  began=$(find "$run/starts" -mindepth 1 -maxdepth 1 -name "*.$2" -printf '%f\n' | awk -F . -v last="$attempt" '$1 <= last' | wc -l)
   if ((began > $3)); then fail 1 "started again $3 times, the limit is $3" 'lifecycle.max_requeues'; fi
   mkdir -p -- "$run/exit/$attempt"
   printf '69\nnode=%s\nreason=node %s was started again\n' "$1" "$1" >"$first.$HOSTNAME"

@@ -1,8 +1,8 @@
 """The links between the supervisors of one attempt: a TCP connection from every node to node 0.
 
 They tell a node that has lost its power or its cable from one that is only quiet, in seconds, whatever the program of
-the ranks does; and they carry the marks of the run folder, the stop mark, who failed first and who was told to end, to
-nodes that do not see the folder in which they were left.
+the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was told to end) and
+the command of mpirun's daemons (mpi.py) to nodes that do not see the folder in which they were left.
 
 In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run
 Out  the marks, in the run folder of every node; `lost`, the nodes that were heard once and are not heard any more
@@ -48,6 +48,7 @@ class Links(threading.Thread):
         self.met: set[int] = set()  # nodes that were heard once
         self._hosts: dict[int, str] = {}  # of those
         self._heard: dict[int, float] = {}  # node -> when, monotonic seconds; those that have ended are not watched
+        self._done: set[int] = set()  # nodes that have ended
         self._marks: dict[str, Message] = {}
         self._links: list[Link] = []
         self._selector = selectors.DefaultSelector()
@@ -105,10 +106,11 @@ class Links(threading.Thread):
         if link.node < 0:
             self._on_greeting(link, message)
             return
-        self._heard[link.node] = link.heard
+        if link.node not in self._done:
+            self._heard[link.node] = link.heard
         if message.get("ended"):
             self._on_end(link)
-        for kind in ("stop", "told", "first"):
+        for kind in ("stop", "told", "first", "mpi"):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
@@ -133,6 +135,8 @@ class Links(threading.Thread):
                 self.run_folder.stop_mark.touch()
             elif kind == "told":
                 write_small(self.run_folder.first_stop, keys=mark)
+            elif kind == "mpi":
+                write_small(self.run_folder.mpi_daemon, keys=mark, private=True)
             else:
                 keep_earliest(self.run_folder, mark["code"], mark["keys"])
 
@@ -142,6 +146,8 @@ class Links(threading.Thread):
             self._learn("stop", {})
         if "told" not in self._marks and (told := read_small(self.run_folder.first_stop)):
             self._learn("told", told[1])
+        if "mpi" not in self._marks and (daemon := read_small(self.run_folder.mpi_daemon)):
+            self._learn("mpi", daemon[1])
         if first := read_small(self.run_folder.first_failure):
             self._learn("first", {"code": first[0], "keys": first[1]})
 
@@ -168,6 +174,11 @@ class Links(threading.Thread):
         self._selector.unregister(link.connection)
         link.connection.close()
 
+    @property
+    def _news(self) -> bool:
+        """There is something that the other side has to know before this one leaves."""
+        return bool(self._marks.keys() - {"mpi"})
+
     # ---- what the two sides do differently
 
     def _accept(self) -> None:
@@ -181,6 +192,7 @@ class Links(threading.Thread):
 
     def _on_end(self, link: Link) -> None:
         """The other side has ended, well or not: it is not missed from now on."""
+        self._done.add(link.node)  # a mark may still come from it
         self._heard.pop(link.node, None)
 
     def _may_leave(self, deadline: float) -> bool:
@@ -226,7 +238,8 @@ class Hub(Links):
         link.node = node
         self.met.add(node)
         self._hosts[node] = str(message.get("host"))
-        self._heard[node] = link.heard
+        if node not in self._done:
+            self._heard[node] = link.heard
         link.send(welcome=True)
         if self._ending.is_set():
             link.send(ended=True)
@@ -238,14 +251,18 @@ class Hub(Links):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._marks and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
+        if self._news and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
             return False
         return not (self._heard.keys() - self.lost.keys())
 
     def _some_are_to_come(self) -> bool:
-        """Nodes never heard, which have left no word how they ended either: one that cannot start leaves it at once."""
-        others = range(1, self._nodes)
-        return any(node not in self.met and not self.run_folder.node_exit(node).exists() for node in others)
+        """Nodes that were never heard and have not ended: one that could not start its supervisor has, at once."""
+        return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
+
+    def _has_ended(self, node: int) -> bool:
+        """Says its state, the last word of a supervisor too: its exit code comes earlier, when it waits to be heard."""
+        state = read_small(self.run_folder.node_state(node))
+        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
 
 class Spoke(Links):
@@ -258,10 +275,11 @@ class Spoke(Links):
         self._head = head
         self._token = ""
         self._head_has_ended = False
+        self._told: dict[str, Message] = {}  # the marks that node 0 had been sent when this side said its last word
         self._next_try, self._pause_s = 0.0, TICK_S
 
     def _connect(self) -> None:
-        is_done = self._head_has_ended or (self._ending.is_set() and not self._marks)
+        is_done = self._head_has_ended or (self._ending.is_set() and (not self._news or self._told == self._marks))
         if self._links or is_done or time.monotonic() < self._next_try:
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
@@ -291,9 +309,10 @@ class Spoke(Links):
         self._head_has_ended = True
 
     def _may_leave(self, deadline: float) -> bool:
-        told = any(link.node == 0 and self._marks.keys() <= link.told for link in self._links)
-        nobody_waits = told or self._head_has_ended or 0 in self.lost
-        if self._marks and not nobody_waits and time.monotonic() < deadline + JOIN_S:
+        if any(link.node == 0 and self._marks.keys() <= link.told for link in self._links):
+            self._told = dict(self._marks)  # node 0 closes the connection then: it is not to be made again
+        nobody_waits = self._told == self._marks or self._head_has_ended or 0 in self.lost
+        if self._news and not nobody_waits and time.monotonic() < deadline + JOIN_S:
             return False
         self._next_beat = float("inf")
         for link in self._links:

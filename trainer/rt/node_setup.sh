@@ -90,6 +90,12 @@ find_network() {
   done <<<"$said"
 }
 
+# need_gpu_type TYPE: dies when the GPUs are not what the job asks for, on nodes that no engine has chosen by it.
+need_gpu_type() {
+  local said
+  said=$("$python" -I -S "$rt/gpus.py" "$1") || lacking "$said" 'other hosts, or gpu_type=null for any'
+}
+
 # use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
 # one user makes in /tmp is closed to the others. KEY is where the spec says it.
 use_cache() {
@@ -187,4 +193,15 @@ need_launch_module() {
   torch=$(cd / && "$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || return 0
   [[ -f $torch/distributed/launch.py ]] ||
     lacking "the torch in $torch has no torch.distributed.launch any more" 'launcher=torchrun, and the program reads LOCAL_RANK from its environment'
+}
+
+# need_mpirun: that of Open MPI 4, which mpi.py knows; and root may use it only by the variables that it asks for.
+need_mpirun() {
+  local said
+  said=$(mpirun --version 2>/dev/null | head -n 1) || true
+  if [[ $said != *'(Open MPI) 4.'* ]]; then
+    lacking "no mpirun of Open MPI 4 on $(uname -n)${said:+: $said}" 'apt-get install openmpi-bin, or python.modules=[openmpi/4.1]; or launcher=torchrun'
+  elif ((EUID == 0)) && [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || -z ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} ]]; then
+    lacking 'mpirun refuses to run as root' 'another user; or, at your own risk, env.OMPI_ALLOW_RUN_AS_ROOT=1 env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1'
+  fi
 }

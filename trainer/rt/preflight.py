@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
     made.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
     made.add_argument("--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does")
+    made.add_argument("--gpu-type", default="", help="of every GPU; none = any")
     made.add_argument("--torch", action="store_true", help="torch is needed")
     made.add_argument("--code", type=Path, help="folder of code that each node has of its own")
     network.add_arguments(made)
@@ -145,7 +146,11 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
     if asked.gpus:
-        yield from check_gpus(gpus.listed(os.environ), asked.gpus)
+        found = gpus.listed(os.environ)
+        yield from check_gpus(found, asked.gpus)
+        if asked.gpu_type:
+            good, text = gpus.compare(found, asked.gpu_type)
+            yield Check(good, "gpu_type", text, "other hosts, or gpu_type=null for any")
     if asked.torch:
         yield from check_torch(asked.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), asked.procs)

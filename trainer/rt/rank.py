@@ -26,6 +26,7 @@ from .signal_queue import SignalQueue
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 REPEAT_S = 5.0  # launchers and schedulers send one request more than once; within this time it counts as one
+ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # a launcher that ends all ranks when one has failed
 DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
 
 
@@ -122,8 +123,8 @@ class Rank:
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "time_ns": time.time_ns(), "reason": reason}
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
-        if code == exit_codes.PREEMPTED and "TORCHELASTIC_RUN_ID" in os.environ:
-            return 0  # else torchrun kills, after 30 s, the ranks that are still saving
+        if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
+            return 0  # else they kill the ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
 
     def _write_state(self) -> None:

@@ -42,6 +42,7 @@ class Restarts:
                     return True
                 if self.node == 0 and len(names) == self.nodes:
                     self.run.first_failure.unlink(missing_ok=True)
+                    self.run.mpi_daemon.unlink(missing_ok=True)
                     (folder / "go").touch()
         return False
 

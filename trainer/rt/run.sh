@@ -252,7 +252,7 @@ forget_secrets() {
 
 # ---- the other parts
 
-for part in new_run old_runs join_run code_snapshot code_checkout node_setup report follow; do
+for part in new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report follow; do
   # shellcheck source=/dev/null
   source "$(dirname -- "${BASH_SOURCE[0]}")/$part.sh"
 done

@@ -71,6 +71,11 @@ class RunFolder:
         return self.path / "state" / "link"
 
     @property
+    def mpi_daemon(self) -> Path:
+        """The command of mpirun's daemons, left by node 0: mpi.py."""
+        return self.path / "exit" / str(self.attempt) / "mpi_daemon"
+
+    @property
     def resume_command(self) -> Path:
         """`command=` and what makes the next attempt; absent where the backend has none, and in smoke.sh."""
         return self.path / "state" / "resume"

@@ -124,6 +124,9 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
+        if not self.asked and self._some_were_preempted():  # and ended between two looks: the other nodes run on
+            self.told = True
+            self.peers.share_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
         told = Told(bool(self.asked), self.killed, self.interrupted, self.told)

@@ -102,6 +102,7 @@ table() {
     }
 
     function hint_for(text, node) {
+      if (match(text, /[^ :]+@[^ :]+: Permission denied/)) return "your key is not on that host: ssh-copy-id " substr(text, RSTART, RLENGTH - 19)
       if (text ~ /Permission denied/) return "your key is not on that host: ssh-copy-id " order[node]
       if (text ~ /Host key verification failed/) return "look at the host, then: ssh-keyscan " order[node] " >> ~/.ssh/known_hosts"
       if (text ~ /Could not resolve|not known|No route to host|timed out|Connection refused/) return "is it up, and is its name right? else leave it out of hosts"

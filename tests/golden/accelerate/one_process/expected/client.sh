@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154,SC2329 # variables and functions go from one part to another
-# client.sh: job one has one node and no hosts: it is this machine. Sourced by engine.sh.
+# client.sh: the hosts of job one are this machine, which has an address for each node. Sourced by engine.sh.
 
-fanout=32 # connections at once
+fanout=1 # nodes started at once
 
-# on_this_machine … COMMAND: what ssh would run on a host; the command is the last word.
+# on_this_machine … ADDRESS COMMAND: what ssh would run on a host: the last two words.
 on_this_machine() {
   bash -c "${@: -1}"
 }

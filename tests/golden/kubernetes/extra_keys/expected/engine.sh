@@ -1,10 +1,11 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
 # engine.sh: what is Kubernetes' own in job extra: takes the place of functions of run.sh of the same name.
-# Sourced by this_job. On this machine a run is a record: the artifact that was sent, the object that was made of it in
-# state/job_ATTEMPT (uid, context, namespace; exit and reason at the end), what was seen of it. The run itself, with all
-# its logs, is on the storage of the pods.
+# Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
+# the pods. state/job_ATTEMPT has the object that was made: uid, object, context, namespace.
 
-object=extra-5b63bdb1 # of the job.batch, its ConfigMap and its Service
+source "$artifact/lib/jobc_trainer/rt/records.sh"
+
+object=extra-22bc866f # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2
@@ -110,68 +111,37 @@ running_pods() {
 
 # ---- the runs
 
-# record_job ATTEMPT [EXIT] [REASON]: for `run`.
-record_job() {
-  local file=$run/state/job_$1
-  printf '%s\n' "uid=$uid" "object=$object" "context=$context" "namespace=$namespace" "exit=${2:-}" "reason=${3:-}" >"$file.$$" &&
-    mv -- "$file.$$" "$file"
-}
-
-# job_file RUN: that of its newest attempt.
-job_file() {
-  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
-}
-
-# observe RUN: is it live? Sets file, code and conditions; when it has ended, keeps how, for its objects may go.
-observe() {
-  local run=$1 wanted
-  file=$(job_file "$1")
-  code='' conditions=''
-  if [[ -z $file ]]; then return 1; fi
-  code=$(key "$file" exit)
-  if [[ -n $code ]]; then return 1; fi
+# ask_engine RUN: also sets conditions, of the object of that very attempt.
+ask_engine() {
+  local wanted
   use_cluster "$1"
   wanted=$(key "$file" uid)
   look ''
   if [[ $uid != "$wanted" ]]; then
-    uid=$wanted conditions=''
-    return 1
+    uid=$wanted conditions='' state=gone
+  elif has_ended; then
+    state=ended
+  else
+    state=live
   fi
-  if ! has_ended; then return 0; fi
-  keep_first_failure "$1"
-  code=$(job_code)
-  record_job "${file##*_}" "$code" "$(job_reason)"
-  return 1
 }
 
-is_live() {
-  local file code
-  observe "$1"
-}
-
-# job_code: of the job that look() saw, from its conditions, else from its pods; which were deleted while they ran.
+# job_code RUN: of the job that look() saw, from its conditions, else from its pods; which were deleted while they ran.
 job_code() {
-  local wanted codes
+  local found
   if grep -qE $'^Complete(d)?\t' <<<"$conditions"; then
     echo 0
   elif [[ $conditions == *DeadlineExceeded* ]]; then
     echo 75
   else
-    codes=$(grep -oE 'exit code [0-9]+ matching' <<<"$conditions" | head -n 1 | tr -cd 0-9) || true
-    if [[ -z $codes ]]; then codes=$(pods '' | cut -d '|' -f 5); fi
-    for wanted in 65 71 69 75; do
-      if [[ $codes == *$'\n'* && $wanted == 69 ]] && grep -qvE '^(0|69|75|)$' <<<"$codes"; then break; fi
-      if grep -qx -- "$wanted" <<<"$codes"; then
-        echo "$wanted"
-        return
-      fi
-    done
-    echo 1
+    found=$(grep -oE 'exit code [0-9]+ matching' <<<"$conditions" | head -n 1 | tr -cd 0-9) || true
+    found=$({ if [[ -n $found ]]; then echo "$found"; else pods '' | cut -d '|' -f 5; fi; } | worst_code)
+    if [[ ${found:-0} == 0 ]]; then echo 1; else echo "$found"; fi
   fi
 }
 
 job_reason() {
-  local said=$run/logs/first_failure.txt
+  local said=$1/logs/first_failure.txt
   if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
     grep '^jobc: ' "$said" | grep -E 'failed first|exit ' | head -n 1 | cut -c 7-
   else
@@ -179,8 +149,8 @@ job_reason() {
   fi
 }
 
-# keep_first_failure RUN: the end of the log of the first pod that failed. Kubernetes deletes those that still ran.
-keep_first_failure() {
+# keep_evidence RUN: the end of the log of the first pod that failed. Kubernetes deletes those that still ran.
+keep_evidence() {
   local index name phase _ said=$1/logs/first_failure.txt
   if [[ -s $said ]]; then return; fi
   while IFS='|' read -r index name phase _; do
@@ -191,38 +161,29 @@ keep_first_failure() {
   done < <(pods '')
 }
 
-run_status() {
-  local file code pending
-  if observe "$1"; then
-    if [[ -e $1/control/STOP ]]; then
-      echo "stopping, $kind $object in $(where_it_is)"
-    elif grep -q $'^Suspended\t' <<<"$conditions"; then
-      echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
-    else
-      pending=$(pods '' | awk -F '|' '$3 != "Running" && $3 != "Succeeded" && $3 != "Failed" { n++ } END { print n + 0 }')
-      if ((pending)); then echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"; else echo "live, in $(where_it_is)"; fi
-    fi
-  elif [[ -z $file ]]; then
-    echo 'not submitted'
-  elif [[ -z $code && -e $1/control/STOP ]]; then
-    echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
-  elif [[ -z $code ]]; then
-    echo "failed: $kind $object is gone, deleted by hand or after lifecycle.keep; its logs are on its storage"
+describe_live() {
+  local pending
+  if [[ -e $1/control/STOP ]]; then
+    echo "stopping, $kind $object in $(where_it_is)"
+  elif grep -q $'^Suspended\t' <<<"$conditions"; then
+    echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
   else
-    ended "$1" "$code"
+    pending=$(pods '' | awk -F '|' '$3 != "Running" && $3 != "Succeeded" && $3 != "Failed" { n++ } END { print n + 0 }')
+    if ((pending)); then echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"; else echo "live, in $(where_it_is)"; fi
   fi
 }
 
-run_code() {
-  key "$(job_file "$1")" exit
-}
-run_reason() {
-  key "$(job_file "$1")" reason
+describe_gone() {
+  if [[ -e $1/control/STOP ]]; then
+    echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
+  else
+    echo "failed: $kind $object is gone, deleted by hand or after lifecycle.keep; its logs are on its storage"
+  fi
 }
 
 # describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
 describe_nodes() {
-  local file code line pod
+  local file state code line pod
   observe "$1" || [[ -n $file ]] || return 0
   use_cluster "$1"
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
@@ -237,18 +198,6 @@ describe_pod() {
   local index name phase host code waits
   IFS='|' read -r index name phase host code waits <<<"$1"
   printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
-}
-
-# describe_reason RUN, describe_next RUN: why it has failed, and what goes on with it.
-describe_reason() {
-  local file code
-  if observe "$1" || [[ $code == @(0|130|) ]]; then return; fi
-  printf '  reason: %s\n' "$(run_reason "$1")"
-}
-describe_next() {
-  local file code
-  if observe "$1" || [[ $code != @(1|69|75) ]]; then return; fi
-  printf '  go on with: %q --resume %q\n' "$artifact/submit.sh" "$(basename -- "$1")"
 }
 
 # may_still_run RUN: why clean.sh may not remove it yet, in words.
@@ -273,8 +222,8 @@ storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
 }
 
-# read_storage HOW FILE: prints a file of the pods' storage; HOW=follow: goes on until the run ends. Through a pod that
-# runs, else through one made for it.
+# read_storage HOW RUN FILE NODE: prints a file of a run on the pods' storage; HOW=follow: goes on until the run ends. Through
+# a pod that runs, else through one made for it.
 read_storage() {
   local pod command=(cat)
   pod=$(running_pods '' | head -n 1)
@@ -283,14 +232,17 @@ read_storage() {
     lone_pod
     pod=$object-shell
   fi
-  k exec "$pod" -- "${command[@]}" "$2" 2>/dev/null
+  k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
 }
 
-# lone_pod: a pod beside the job, with its image and its mounts, until this script ends.
+# lone_pod: a pod beside the job, with its image and its mounts, until this script ends. It wants the job's ConfigMap, which
+# may have gone with it.
 lone_pod() {
-  local phase tries=$start_timeout_s
+  local phase tries=$start_timeout_s own=''
   k delete pod "$object-shell" --ignore-not-found >/dev/null
-  trap 'k delete pod "$object-shell" --ignore-not-found --wait=false >/dev/null' EXIT
+  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
+  # shellcheck disable=SC2064 # as it is now
+  trap "k delete pod '$object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
   k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
   until phase=$(k get pod "$object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
     ((tries--)) || die 1 "pod $object-shell has not started" "kubectl --namespace=$namespace describe pod $object-shell"
@@ -302,13 +254,14 @@ lone_pod() {
 
 # mark_stopped RUN: on the storage, where the pods look; any of them can write there.
 mark_stopped() {
-  local pod said=''
+  local index pod phase _ said=''
   try "write the stop mark in $1/control" mkdir -p -- "$1/control"
   use_cluster "$1"
-  while read -r pod; do
-    said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1")" 2>&1) &&
+  while IFS='|' read -r index pod phase _; do
+    if [[ $phase != Running ]]; then continue; fi
+    said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
       said='' && break
-  done < <(running_pods '')
+  done < <(pods '')
   if [[ -n $said && -n $(running_pods '') ]]; then die 1 "cannot write the stop mark on the storage of the pods: $said"; fi
   touch -- "$1/control/STOP"
 }
@@ -322,27 +275,9 @@ signal_nodes() {
     if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
   done <<<"$found"
   if [[ $1 == KILL ]] || ! pods '' | grep -qE '^[0-9]*\|[^|]*\|(Running|Succeeded)\|'; then
-    keep_first_failure "$2"
+    keep_evidence "$2"
     k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
   fi
-}
-
-wait_for_end() {
-  local until=$((SECONDS + $1))
-  while is_live "$2"; do
-    if ((SECONDS >= until)); then return 1; fi
-    sleep 1
-  done
-  echo "run $(basename -- "$2"): $(run_status "$2")"
-}
-
-# wait_for_job RUN: until it has ended; the exit code of the job.
-wait_for_job() {
-  local code
-  while is_live "$1"; do sleep 2; done
-  code=$(run_code "$1")
-  echo "run $(basename -- "$1"): $(run_status "$1")"
-  return "${code:-1}"
 }
 
 # ---- the same pods for another purpose
@@ -351,7 +286,7 @@ wait_for_job() {
 # The pods end well whatever they find, so that none of them is deleted with its output; they say their code.
 trial() {
   local said until=$((SECONDS + start_timeout_s + 300)) id
-  id=$1-$(od -An -N4 -tx1 /dev/urandom | tr -d ' \n')
+  id=$(trial_id "$1")
   delete_objects "-$1"
   trap 'delete_objects "-'"$1"'"' EXIT
   create_objects "-$1" "$1" "$id" ''

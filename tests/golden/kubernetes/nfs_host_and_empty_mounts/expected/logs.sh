@@ -48,7 +48,11 @@ if [[ -n $follow && -z $rank ]]; then
   exit
 fi
 
-log=logs/node_$(printf '%02d' "$((10#${node:-0}))").log
-if [[ -n $rank ]]; then log=logs/rank_$(printf '%02d' "$((10#$rank))").log; fi
-read_storage "${follow:+follow}" "$(storage_of "$run")/$log" ||
+node=$((10#${node:-0}))
+log=logs/node_$(printf '%02d' "$node").log
+if [[ -n $rank ]]; then
+  node=$((10#$rank / 1))
+  log=logs/rank_$(printf '%02d' "$((10#$rank))").log
+fi
+read_storage "${follow:+follow}" "$run" "$log" "$node" ||
   die 1 "no $log of run $(basename -- "$run") on the storage" 'status.sh shows whether the run has started'

@@ -31,11 +31,9 @@ if [[ -n $run ]] && is_live "$run"; then
     exec "${terminal[@]}" "$pod" -- bash /jobc/files/task.sh shell "$@"
 fi
 
-# No run is live: the ConfigMap went with its job.
+# No run is live.
 choose_cluster
-objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1 && own=yes || own=''
 lone_pod
 code=0
 k exec "${terminal[@]}" "$object-shell" -- bash /jobc/files/task.sh shell "$@" || code=$?
-if [[ -n $own ]]; then k delete configmap "$object" >/dev/null; fi
 exit "$code"

@@ -32,7 +32,7 @@ source "$artifact/lib/jobc_trainer/rt/run.sh"
 
 job_name=mounted
 nodes=1
-export JOBC_NODE_LIST=mounted-335ed15d-0
+export JOBC_NODE_LIST=mounted-4edc6f72-0
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi

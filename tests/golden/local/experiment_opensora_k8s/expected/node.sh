@@ -16,7 +16,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=opensora_k8s
+export JOBC_JOB_NAME=opensora_k8s
 nodes=1
 procs=8
 gpus=8
@@ -101,7 +101,7 @@ unset JOBC_INSIDE
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
+export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -110,6 +110,13 @@ export JOBC_LIB=$here/lib
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
+
+# NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
+# `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
+export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000} # so many (TORCH_NCCL_TRACE_BUFFER_SIZE before)
+export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
+export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
+export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's own default: after the dump the process ends
 export COLOSSALAI_DIST_TIMEOUT=1800
 export COLOSSALAI_MASTER_READY_TIMEOUT=600
 settle_in
@@ -122,6 +129,7 @@ cd -- "$project" 2>/dev/null || cd -- "$here"
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
+if [[ $launcher == mpirun ]]; then need_mpirun; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
 # The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
@@ -138,6 +146,7 @@ cd -- /workspace/Open-Sora 2>/dev/null || fail 65 'no folder container.workdir i
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -148,6 +157,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"
@@ -202,6 +212,30 @@ case $launcher in
       --master_port="$JOBC_HEAD_PORT"
       "${doubled[@]:3}"
     )
+    ;;
+  mpirun) # one for all nodes, on node 0; see mpi.py for how the other nodes join
+    words=("$python" -I -S "$rt/mpi.py" --rank -- "${rank[@]}")
+    export JOBC_MPI_RANK="cd -- ${PWD@Q} && exec ${words[*]@Q}" # of this node: mpirun itself would take a lone `:` as its own
+    if [[ -n ${GLOO_SOCKET_IFNAME:-} ]]; then
+      export OMPI_MCA_oob_tcp_if_include=${OMPI_MCA_oob_tcp_if_include:-$GLOO_SOCKET_IFNAME}
+      export OMPI_MCA_btl_tcp_if_include=${OMPI_MCA_btl_tcp_if_include:-$GLOO_SOCKET_IFNAME}
+    fi
+    hosts=$(uname -n):$procs # the others need no name that resolves
+    for ((node = 1; node < nodes; node++)); do hosts+=,jobc-$node:$procs; done
+    launch=(
+      "$python" -I -S "$rt/mpi.py" --head "$rendezvous_timeout_s" --
+      mpirun
+      --host "$hosts"
+      -np "$((nodes * procs))"
+      --map-by slot # ranks in the order of the nodes
+      --bind-to none # else two ranks get a core each, for all their threads and data loaders
+      --leave-session-attached
+      --mca plm rsh # and nothing of a scheduler: the nodes are here already
+      --mca plm_rsh_no_tree_spawn 1
+      --mca ras ^slurm,tm,lsf,gridengine,loadleveler,alps
+      bash -c 'eval "$JOBC_MPI_RANK"'
+    )
+    if ((JOBC_NODE_RANK > 0)); then launch=("$python" -I -S "$rt/mpi.py" --node "$rendezvous_timeout_s"); fi
     ;;
   srun) # has started the other ranks' tasks already; they wait for this one
     launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")

@@ -15,7 +15,7 @@ esac
 
 # ---- settings, from the spec
 
-job_name=mine
+export JOBC_JOB_NAME=mine
 nodes=1
 procs=3
 gpus=0
@@ -75,7 +75,7 @@ fi
 # ---- the environment of the ranks
 
 unset "${!PET_@}" "${!TORCHELASTIC_@}" # what an outer torchrun may have left
-export JOBC_JOB_NAME=$job_name
+export JOBC_LAUNCHER=jobc # RANK and its like count, whatever a launcher outside has set
 export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
@@ -92,6 +92,7 @@ cd -- "$project" 2>/dev/null || cd -- "$here"
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi
+if [[ $launcher == mpirun ]]; then need_mpirun; fi
 if [[ ${command[0]} == python3 ]]; then command[0]=$python; fi
 
 # The snapshot that submit.sh made, else the code where it lies. Without code of one's own any folder will do.
@@ -107,6 +108,7 @@ cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
+if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -117,6 +119,7 @@ if [[ $payload == preflight ]]; then
     "$python" -B "$rt/preflight.py"
     --procs="$procs"
     --gpus="$gpus"
+    --gpu-type="${JOBC_GPU_TYPE:-}"
     --port="$JOBC_HEAD_PORT"
     --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"
     --profile="$network"
@@ -171,6 +174,30 @@ case $launcher in
       --master_port="$JOBC_HEAD_PORT"
       "${doubled[@]:3}"
     )
+    ;;
+  mpirun) # one for all nodes, on node 0; see mpi.py for how the other nodes join
+    words=("$python" -I -S "$rt/mpi.py" --rank -- "${rank[@]}")
+    export JOBC_MPI_RANK="cd -- ${PWD@Q} && exec ${words[*]@Q}" # of this node: mpirun itself would take a lone `:` as its own
+    if [[ -n ${GLOO_SOCKET_IFNAME:-} ]]; then
+      export OMPI_MCA_oob_tcp_if_include=${OMPI_MCA_oob_tcp_if_include:-$GLOO_SOCKET_IFNAME}
+      export OMPI_MCA_btl_tcp_if_include=${OMPI_MCA_btl_tcp_if_include:-$GLOO_SOCKET_IFNAME}
+    fi
+    hosts=$(uname -n):$procs # the others need no name that resolves
+    for ((node = 1; node < nodes; node++)); do hosts+=,jobc-$node:$procs; done
+    launch=(
+      "$python" -I -S "$rt/mpi.py" --head "$rendezvous_timeout_s" --
+      mpirun
+      --host "$hosts"
+      -np "$((nodes * procs))"
+      --map-by slot # ranks in the order of the nodes
+      --bind-to none # else two ranks get a core each, for all their threads and data loaders
+      --leave-session-attached
+      --mca plm rsh # and nothing of a scheduler: the nodes are here already
+      --mca plm_rsh_no_tree_spawn 1
+      --mca ras ^slurm,tm,lsf,gridengine,loadleveler,alps
+      bash -c 'eval "$JOBC_MPI_RANK"'
+    )
+    if ((JOBC_NODE_RANK > 0)); then launch=("$python" -I -S "$rt/mpi.py" --node "$rendezvous_timeout_s"); fi
     ;;
   srun) # has started the other ranks' tasks already; they wait for this one
     launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")

@@ -49,10 +49,10 @@ if [[ $how == only-prepare ]]; then
 fi
 
 launch train "$(basename -- "$run")" "$attempt" "${init_from##*/}"
-record_job "$attempt" "$id"
+record_launch "$attempt" "$id"
 keep_run
 
 copy=$run/artifact/$attempt
 printf 'run %s: %s\n' "$(basename -- "$run")" "$(where_it_is "$(job_file "$run")")"
 printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
-if [[ $how == wait ]]; then wait_for_job "$run"; fi
+if [[ $how == wait ]]; then follow_to_the_end "$run"; fi

@@ -1,7 +1,9 @@
-# shellcheck shell=bash disable=SC2034,SC2088,SC2154 # variables go from one part to another
+# shellcheck shell=bash disable=SC1091,SC2034,SC2088,SC2154 # variables go from one part to another
 # engine.sh: what is SkyPilot's own in job everything: takes the place of functions of run.sh of the same name.
-# Sourced by this_job. On this machine a run is a record: what was sent, the job that SkyPilot made of it in state/job_ATTEMPT
-# (cluster and id; exit and reason at the end), what it printed. The run itself is on the storage of the nodes.
+# Sourced by this_job. On this machine a run is a record (records.sh); the run itself is on the storage of the nodes.
+# state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id.
+
+source "$artifact/lib/jobc_trainer/rt/records.sh"
 
 cluster=everything
 managed=''
@@ -85,41 +87,31 @@ on_node() {
 
 # ---- the runs
 
-# record_job ATTEMPT ID [EXIT] [REASON]: for `run`.
-record_job() {
-  local file=$run/state/job_$1
-  printf '%s\n' "kind=${managed:+managed}" "cluster=$cluster" "id=$2" "exit=${3:-}" "reason=${4:-}" >"$file.$$" && mv -- "$file.$$" "$file"
+# record_launch ATTEMPT ID: what launch() has made of that attempt of `run`.
+record_launch() {
+  record_job "$1" "kind=${managed:+managed}" "cluster=$cluster" "id=$2"
 }
 
-# job_file RUN: that of its newest attempt.
-job_file() {
-  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
-}
-
-# observe RUN: is it live? Sets file, state and code; when it has ended, keeps its log and how, for its cluster may go.
-observe() {
-  local run=$1 id
-  file=$(job_file "$1")
-  code='' state=''
-  if [[ -z $file ]]; then return 1; fi
-  code=$(key "$file" exit)
-  if [[ -n $code ]]; then return 1; fi
-  id=$(key "$file" id)
-  state=$(ask "$(key "$file" kind)" "$(key "$file" cluster)" "$id")
-  case $state in
-    SUCCEEDED | FAILED* | CANCELLED | '') ;;
-    *) return 0 ;;
+# ask_engine RUN: also sets sky_says, the STATUS as SkyPilot calls it.
+ask_engine() {
+  sky_says=$(ask "$(key "$file" kind)" "$(key "$file" cluster)" "$(key "$file" id)")
+  case $sky_says in
+    SUCCEEDED | FAILED* | CANCELLED) state=ended ;;
+    '') state=gone ;;
+    *) state=live ;;
   esac
-  if [[ -z $state ]]; then return 1; fi
-  keep_log "$1"
-  code=$(job_code "$1" "$state")
-  record_job "${file##*_}" "$id" "$code" "$(job_reason "$1" "$state")"
-  return 1
 }
 
-is_live() {
-  local file state code
-  observe "$1"
+# job_code RUN: of what each of its nodes said last, the code that most deserves attention.
+job_code() {
+  local found
+  if [[ $sky_says == SUCCEEDED ]]; then
+    echo 0
+    return
+  fi
+  found=$(awk '/^[0-9]+: jobc: node [0-9]+ ends with [0-9]+:/ { last[$1] = $7 + 0 } END { for (node in last) print last[node] }' "$(job_log "$1")" |
+    { grep -xE '1|65|69|71|75' || true; } | worst_code) # not 143, of a node that SkyPilot ended because of another
+  if [[ -n $found ]]; then echo "$found"; elif [[ $sky_says == CANCELLED ]]; then echo 75; else echo 1; fi
 }
 
 # job_log RUN [FILE]: where the output of its newest attempt is kept.
@@ -140,7 +132,8 @@ sky_logs() {
   fi | sed -u -E -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/^\((head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(, ip=[^)]*)?\) /\2: /' -e 's/^\([^()]*, pid=[0-9]+\) /0: /'
 }
 
-keep_log() {
+# keep_evidence RUN: all that it printed.
+keep_evidence() {
   local log
   log=$(job_log "$1")
   mkdir -p -- "${log%/*}"
@@ -148,39 +141,22 @@ keep_log() {
   mv -- "$log.$$" "$log"
 }
 
-# job_code RUN STATE: of what each of its nodes said last, the code that most deserves attention.
-job_code() {
-  local wanted codes
-  if [[ $2 == SUCCEEDED ]]; then
-    echo 0
-    return
-  fi
-  codes=$(awk '/^[0-9]+: jobc: node [0-9]+ ends with [0-9]+:/ { last[$1] = $7 + 0 } END { for (node in last) print last[node] }' "$(job_log "$1")")
-  for wanted in 65 71 1 69 75; do
-    if grep -qx -- "$wanted" <<<"$codes"; then
-      echo "$wanted"
-      return
-    fi
-  done
-  if [[ $2 == CANCELLED ]]; then echo 75; else echo 1; fi
-}
-
 job_reason() {
-  grep -oE 'jobc: (node [0-9]+ failed first|.*failed first).*' "$(job_log "$1")" | head -n 1 | cut -c 7- | grep . || echo "SkyPilot says $2"
+  grep -oE 'jobc: (node [0-9]+ failed first|.*failed first).*' "$(job_log "$1")" | head -n 1 | cut -c 7- | grep . || echo "SkyPilot says $sky_says"
 }
 
-run_status() {
-  local file state code
-  if observe "$1"; then
-    case $state in
-      RUNNING) if [[ -e $1/control/STOP ]]; then echo "stopping, $(where_it_is "$file")"; else echo "live, $(where_it_is "$file")"; fi ;;
-      *) echo "${state,,}, $(where_it_is "$file")" ;;
-    esac
-  elif [[ -z $file ]]; then
-    echo 'not submitted'
-  elif [[ -n $code ]]; then
-    ended "$1" "$code"
+describe_live() {
+  if [[ $sky_says != RUNNING ]]; then
+    echo "${sky_says,,}, $(where_it_is "$file")"
   elif [[ -e $1/control/STOP ]]; then
+    echo "stopping, $(where_it_is "$file")"
+  else
+    echo "live, $(where_it_is "$file")"
+  fi
+}
+
+describe_gone() {
+  if [[ -e $1/control/STOP ]]; then
     echo 'stopped, and its cluster is gone'
   else
     echo "failed: SkyPilot does not know its job any more: $(where_it_is "$file") was brought down; logs/ of the run are on its storage"
@@ -192,32 +168,13 @@ where_it_is() {
   if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key "$1" id)"; else echo "job $(key "$1" id) of cluster $(key "$1" cluster)"; fi
 }
 
-run_code() {
-  key "$(job_file "$1")" exit
-}
-run_reason() {
-  key "$(job_file "$1")" reason
-}
-
 # describe_nodes RUN: what costs money; and the last metrics of rank 0 while it runs.
 describe_nodes() {
-  local file state code
-  if observe "$1" && [[ $state == RUNNING && -z $managed ]]; then
+  local file state code sky_says=''
+  if observe "$1" && [[ $sky_says == RUNNING && -z $managed ]]; then
     on_node "$(key "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | sed -n '$s/^/  /p' || true
   fi
   say_cost
-}
-
-# describe_reason RUN, describe_next RUN: why it has failed, and what goes on with it.
-describe_reason() {
-  local file state code
-  if observe "$1" || [[ $code == @(0|130|) ]]; then return; fi
-  printf '  reason: %s\n' "$(run_reason "$1")"
-}
-describe_next() {
-  local file state code
-  if observe "$1" || [[ $code != @(1|69|75) ]]; then return; fi
-  printf '  go on with: %q --resume %q\n' "$artifact/submit.sh" "$(basename -- "$1")"
 }
 
 # say_cost: which machines are there still, and what ends them.
@@ -277,32 +234,19 @@ mark_stopped() {
 
 # signal_nodes NAME RUN: the nodes see the mark themselves. A job that cannot see it, does not run yet, or has not ended: cancelled.
 signal_nodes() {
-  local file state code
+  local file state code sky_says=''
   if ! observe "$2"; then return; fi
   if [[ $(key "$file" kind) == managed ]]; then
     if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key "$file" id)"; fi
-  elif [[ $1 != TERM || $state != RUNNING ]]; then
+  elif [[ $1 != TERM || $sky_says != RUNNING ]]; then
     sky cancel --yes "$(key "$file" cluster)" "$(key "$file" id)"
   fi
 }
 
-wait_for_end() {
-  local until=$((SECONDS + $1))
-  while is_live "$2"; do
-    if ((SECONDS >= until)); then return 1; fi
-    sleep 2
-  done
-  echo "run $(basename -- "$2"): $(run_status "$2")"
-}
-
-# wait_for_job RUN: prints what it prints until it has ended; the exit code of the job.
-wait_for_job() {
-  local code
+# follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.
+follow_to_the_end() {
   sky_logs "$1" --follow || true
-  while is_live "$1"; do sleep 2; done
-  code=$(run_code "$1")
-  echo "run $(basename -- "$1"): $(run_status "$1")"
-  return "${code:-1}"
+  wait_for_job "$1"
 }
 
 # ---- the same nodes for another purpose
@@ -310,13 +254,13 @@ wait_for_job() {
 # trial PAYLOAD: the nodes of this job doing something else, on its cluster; prints what each says; the cluster stays, for the
 # job. False when one of them fails.
 trial() {
-  local id at=0 trial_id
-  trial_id=$1-$(od -An -N4 -tx1 /dev/urandom | tr -d ' \n')
+  local id trial
+  trial=$(trial_id "$1")
   need_sent
   create_temporary_run
-  launch "$1" "$trial_id" 0 '' >&2
+  launch "$1" "$trial" 0 '' >&2
   managed=''
-  record_job 0 "$id"
+  record_launch 0 "$id"
   sky_logs "$run" --follow >"$run/said" || true
   while is_live "$run"; do sleep 1; done
   grep -E '^[0-9]+: ' "$run/said" | grep -vE '^[0-9]+: jobc: node [0-9]+ ends with' || true

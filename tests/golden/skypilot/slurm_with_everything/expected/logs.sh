@@ -30,8 +30,8 @@ file=$(job_file "$run")
 [[ -n $file ]] || die 1 "run $(basename -- "$run") was not sent to SkyPilot" 'submit.sh sends one'
 
 if [[ -n $rank ]]; then
-  log=$(storage_of "$run")/logs/rank_$(printf '%02d' "$((10#$rank))").log
   at=$((10#$rank / 2))
+  log=$(storage_of "$run")/logs/rank_$(printf '%02d' "$((10#$rank))").log
   if [[ $log == /* && -f $log ]]; then exec cat -- "$log"; fi
   need_sky
   [[ -z $managed ]] || die 1 'the machines of a managed job cannot be reached from here' 'logs.sh without --rank shows what its nodes print'

@@ -30,8 +30,10 @@ if [[ $said == RUNNING* ]]; then
   read -r id list <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
   mapfile -t hosts < <(scontrol show hostnames "$list")
   check_node "$node" ${#hosts[@]}
+  attempt=$(last_attempt "$run")
   exec srun --jobid="$id" --overlap --nodes=1 --ntasks=1 --nodelist="${hosts[node]}" --mpi=none "${pty[@]}" \
-    env "JOBC_RUN_DIR=$run" bash "$artifact/node.sh" "$node" shell "$@"
+    env "JOBC_RUN_DIR=$run" "JOBC_ATTEMPT=$attempt" "JOBC_JOB_ID=$id" "JOBC_HEAD_ADDR=${hosts[0]}" "JOBC_NODE_LIST=$list" \
+    bash "$run/artifact/$attempt/node.sh" "$node" shell "$@"
 fi
 [[ $node == 0 ]] || die 2 "there is no node $node, for no run is live" 'without NODE this asks for a node of its own'
 try "create the folder $runs" mkdir -p -- "$runs"

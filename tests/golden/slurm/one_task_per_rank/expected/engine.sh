@@ -139,6 +139,9 @@ run_reason() {
     key "$node" reason
   else
     key "$(job_file "$1")" reason
+    if [[ -d $1/exit/$attempt ]] && (($(find "$1/exit/$attempt" -name 'node_*' | wc -l) < nodes)); then
+      printf '; not every node has left word how it ended: logs/slurm-*.log may tell'
+    fi
   fi
 }
 

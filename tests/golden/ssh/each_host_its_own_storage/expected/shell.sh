@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # shell.sh: a shell, or one command, on a host of job two, in the environment and the folder of its ranks.
 # usage: shell.sh [--run ID] [NODE] [-- COMMAND ARGUMENT…]
-#   --run ID  with that run's code; else the newest run's
+#   --run ID  beside that run; else beside the live one, or with the newest run's code
 #   NODE      its number; else 0
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
@@ -21,8 +21,14 @@ while (($#)); do
   shift
 done
 
-choose_run "$run_id" # the hosts have the artifact in their copies of runs only
-hosts=$(hosts_of "$run") # those of the run, which may not be the present ones
+choose_run "$run_id"
+beside=yes # the hosts have the artifact in their copies of runs only
+copy=$artifact attempt=0
+if [[ -n $beside ]]; then # the run's own artifact and hosts, which may not be the present ones
+  attempt=$(last_attempt "$run")
+  copy=$run/artifact/$attempt
+fi
+hosts=$copy/hosts.txt
 check_node "$node" "$(wc -l <"$hosts")"
-task "$(dirname -- "$hosts")" 0 "$node" shell "$@"
+task "$copy" "$attempt" "$node" shell "$@"
 on_host "$(sed -n "$((node + 1))p" "$hosts")" "${task[@]}"

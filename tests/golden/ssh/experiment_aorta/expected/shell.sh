@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # shell.sh: a shell, or one command, on a host of job aorta, in the environment and the folder of its ranks.
 # usage: shell.sh [--run ID] [NODE] [-- COMMAND ARGUMENT…]
-#   --run ID  with that run's code; else the newest run's
+#   --run ID  beside that run; else beside the live one, or with the newest run's code
 #   NODE      its number; else 0
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
@@ -21,7 +21,15 @@ while (($#)); do
   shift
 done
 
-check_node "$node" "$nodes"
-if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
-task "$artifact" 0 "$node" shell "$@"
+beside=$run_id$own_run
+if [[ -n $beside ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
+if [[ -n $run ]] && is_live "$run"; then beside=yes; fi
+copy=$artifact attempt=0
+if [[ -n $beside ]]; then # the run's own artifact and hosts, which may not be the present ones
+  attempt=$(last_attempt "$run")
+  copy=$run/artifact/$attempt
+fi
+hosts=$copy/hosts.txt
+check_node "$node" "$(wc -l <"$hosts")"
+task "$copy" "$attempt" "$node" shell "$@"
 on_host "$(sed -n "$((node + 1))p" "$hosts")" "${task[@]}"

@@ -1,0 +1,110 @@
+"""JC4540: fields and words of `backend.extra` that the API server would refuse when the job is sent.
+
+In   the tree of backend.extra; fields.json, which tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
+Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words
+Not known here: the fields of JobSet and TrainJob themselves, which only the cluster knows; pods and Jobs in them are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...compiler.diagnostics import Diagnostic, nearest
+
+At = tuple[str, ...]
+
+_REPLICATED = ("replicatedJobs", "node", "template", "spec")
+ROOTS: Mapping[At, str] = {
+    ("Pod",): "PodTemplateSpec",
+    ("Job", "metadata"): "ObjectMeta",
+    ("Job", "spec"): "JobSpec",
+    ("Service", "metadata"): "ObjectMeta",
+    ("Service", "spec"): "ServiceSpec",
+    ("JobSet", "spec", *_REPLICATED): "JobSpec",
+    ("TrainingRuntime", "spec", "template", "spec", *_REPLICATED): "JobSpec",
+}
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_REFUSED = "the API server decodes strictly, and would refuse the job when it is sent"
+
+
+def check(extra: Mapping[str, Any], texts: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """texts: keys of mappings of text, where numbers are written as text"""
+    for root, definition in ROOTS.items():
+        tree: Any = extra
+        for name in root:
+            tree = tree.get(name) if isinstance(tree, Mapping) else None
+        if tree is not None:
+            yield from _check(tree, definition, root, texts)
+
+
+@cache
+def fields() -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_text(encoding="utf-8"))
+    return read
+
+
+def _check(value: Any, shape: Any, at: At, texts: tuple[str, ...]) -> Iterator[Diagnostic]:
+    if isinstance(shape, str) and shape in fields():
+        shape = {"*": None, **known} if isinstance(known := fields()[shape], dict) else known
+    if value is None or shape == "any":  # null takes away what is there
+        return
+    if isinstance(shape, list):
+        yield from _items(value, shape[0], at, texts)
+    elif isinstance(shape, dict):
+        yield from _mapping(value, shape, at, texts)
+    elif "|" in shape:
+        if value not in shape.split("|"):
+            near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
+            yield _refused(at, f"{value!r} is none of {', '.join(filter(None, shape.split('|')))}", f"={near}")
+    elif shape in TYPES and not _is_a(value, shape) and not (shape == "string" and set(at) & set(texts)):
+        yield _refused(at, f"{value!r} is no {shape}", f"='\"{value}\"'" if shape == "string" else "")
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _items(value: Any, shape: Any, at: At, texts: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """A list; or by their names, items of a list that is there."""
+    if isinstance(value, Mapping) and shape in fields():
+        for name, inner in value.items():
+            yield from _check(inner, shape, (*at, name), texts)
+    elif isinstance(value, tuple):
+        for i, inner in enumerate(value):
+            yield from _check(inner, shape, (*at, str(i)), texts)
+    else:
+        yield _refused(at, "it is a list", "=[…]")
+
+
+def _mapping(value: Any, shape: Mapping[str, Any], at: At, texts: tuple[str, ...]) -> Iterator[Diagnostic]:
+    if not isinstance(value, Mapping):
+        yield _refused(at, "it is a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        return
+    for name, inner in value.items():
+        expected = shape.get(name, shape["*"]) if "*" in shape else None
+        if expected is None:
+            near = nearest(name, [known for known in shape if known != "*"])
+            because = f"{at[-1]} has no field {name}"
+            path = ".".join(("backend", "extra", *at))
+            hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
+            key = f"{path}.{name}"
+            yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
+        else:
+            yield from _check(inner, expected, (*at, name), texts)
+
+
+def _refused(at: At, why: str, hint: str) -> Diagnostic:
+    key = ".".join(("backend", "extra", *at))
+    instead = f"{key}{hint}" if hint else f"leave out {key}"
+    if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
+        instead = f"{at[-1]}: {hint[1:]}"
+    return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

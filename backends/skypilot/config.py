@@ -1,0 +1,92 @@
+"""`config:` of a task: what SkyPilot's own keys of a task cannot say, in the words of the infrastructure.
+
+Out    the keys of ~/.sky/config.yaml that hold for this task: sbatch options, the queue of Kueue, folders of the nodes
+       and the size of /dev/shm in its pods and containers; and `backend.config` on top
+Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
+       sky/utils/config_utils.py, which merges volumes by name, mounts by path and a container without a name into its
+       own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...compiler.lower import thaw
+from ...compiler.plan import LaunchPlan
+from .options import SkypilotOptions
+
+PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods, with a section `pod_config` each
+MIB = 1024**2
+
+
+def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
+    """The first word of the infra that is asked for; "" when SkyPilot chooses."""
+    return "kubernetes" if needs_pods(plan, options) else options.cloud
+
+
+def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+    """Folders of nodes are mounted and no infra is said: a machine that a cloud has just made has no such folders."""
+    said = options.infra or options.any_of or options.ordered
+    return not said and any(mount.kind == "host" for mount in plan.mounts)
+
+
+def config(v: Any) -> dict[str, Any] | None:
+    there = cloud(v.plan, v.options)
+    made: dict[str, Any] = {}
+    if there == "slurm" and (options := sbatch_options(v.plan)):
+        made["slurm"] = {"sbatch_options": options}
+    if there == "kubernetes" and v.plan.queue.name:
+        made["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}}
+    if pod := pod_config(v.plan):
+        for section in PODS if there in PODS else ("kubernetes",):
+            if there in ("", section):
+                made.setdefault(section, {})["pod_config"] = pod
+    if v.plan.resources.shm_bytes and v.plan.container.image and there not in (*PODS, "slurm"):
+        made["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
+    return _over(made, thaw(v.options.config)) or None
+
+
+def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
+    """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
+    queue = plan.queue
+    asked = {
+        "account": queue.account,
+        "qos": queue.qos,
+        "reservation": queue.reservation,
+        "nodelist": ",".join(plan.resources.hosts or queue.nodelist),
+        "exclude": ",".join(queue.exclude),
+        "exclusive": queue.exclusive or None,
+        "dependency": f"afterok:{':'.join(queue.after)}" if queue.after else None,
+    }
+    return {key: value for key, value in asked.items() if value}
+
+
+def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
+    """Of the pods that are SkyPilot's machines: folders of their nodes, and how large /dev/shm may grow."""
+    hosts = [(i, mount) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
+    volumes: list[dict[str, Any]] = [
+        {"name": f"mount-{i}", "hostPath": {"path": mount.source, "type": "Directory"}} for i, mount in hosts
+    ]
+    if plan.resources.shm_bytes:
+        mib = -(-plan.resources.shm_bytes // MIB)
+        size = f"{mib}Mi" if mib % 1024 else f"{mib // 1024}Gi"
+        volumes.append({"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
+    if not volumes:
+        return None
+    spec: dict[str, Any] = {"volumes": volumes}
+    if hosts:
+        mounts = [
+            {"name": f"mount-{i}", "mountPath": m.target, **({"readOnly": True} if m.read_only else {})}
+            for i, m in hosts
+        ]
+        spec = {"containers": [{"volumeMounts": mounts}], **spec}
+    return {"spec": spec}
+
+
+def _over(made: Any, given: Any) -> Any:
+    """`given` on top of `made`: mappings key by key, and lists one after the other, as SkyPilot itself merges them."""
+    if isinstance(made, Mapping) and isinstance(given, Mapping):
+        both = {key: _over(made[key], given[key]) if key in given else made[key] for key in made}
+        return {**both, **{key: value for key, value in given.items() if key not in made}}
+    return [*made, *given] if isinstance(made, list) and isinstance(given, list) else given

@@ -1,0 +1,242 @@
+"""One rank of compare.py: ways to train one model, a block of steps of each in turn.
+
+A way is a generator function: what comes before its first `yield` sets it up, and each resumption does one step.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / ".dev"))
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from jobc.trainer import env as environment  # noqa: E402
+from jobc.trainer.config import load  # noqa: E402
+from jobc.trainer.distributed import join  # noqa: E402
+from jobc.trainer.loop import watched_step  # noqa: E402
+from jobc.trainer.models.build import build_model  # noqa: E402
+from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
+from jobc.trainer.profiling import Profiling  # noqa: E402
+from jobc.trainer.progress import Progress  # noqa: E402
+from jobc.trainer.step import Wishes  # noqa: E402
+from jobc.trainer.training import Training, build  # noqa: E402
+from jobc.trainer.watch import Watch  # noqa: E402
+
+Way = Callable[[Training], Iterator[None]]
+NEEDS = {"accelerate": "accelerate", "fabric": "lightning_fabric", "hf_trainer": "transformers"}
+
+
+class Batches:
+    """What a user's loader would do: batches of this rank by a permutation that all ranks draw alike."""
+
+    def __init__(self, training: Training, num_ranks: int) -> None:
+        self.split, self.micro, self.rank = training.source.train, training.config.batch.micro, training.group.rank
+        self.num_ranks = num_ranks
+        self.order_N = torch.randperm(len(self.split), generator=torch.Generator().manual_seed(0))
+        self.step = 0
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        start = (self.step * self.num_ranks + self.rank) * self.micro % (len(self.order_N) - self.micro)
+        self.step += 1
+        return self.split.batch(self.order_N[start : start + self.micro])
+
+
+def model_of(training: Training) -> nn.Module:
+    torch.manual_seed(0)
+    return build_model(training.config.model, training.source)
+
+
+def by_hand(training: Training, module: nn.Module, num_ranks: int) -> Iterator[None]:
+    """The loop that everybody writes."""
+    batches, config = Batches(training, num_ranks), training.config.optim
+    optimizer = build_optimizer(module, config)
+    step = 0
+    while True:
+        yield
+        inputs, targets = batches.next()
+        for group in optimizer.param_groups:
+            group["lr"] = lr_at(step, training.total_steps, config)
+        loss = F.cross_entropy(module(inputs).flatten(0, -2), targets.flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm or float("inf"))
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+        step += 1
+
+
+def bare(training: Training) -> Iterator[None]:
+    return by_hand(training, DistributedDataParallel(model_of(training), gradient_as_bucket_view=True), 2)
+
+
+def one_rank(training: Training) -> Iterator[None]:
+    steps = by_hand(training, model_of(training), 1)
+    while True:
+        if training.group.is_first:
+            next(steps)
+        yield
+
+
+def jobc(training: Training) -> Iterator[None]:
+    """As in trainer/loop.py."""
+    group = training.group
+    names = [f"rank {rank}" for rank in range(group.world_size)]
+    progress = Progress(training, names)
+    profiling = Profiling(training.config.profile, group.rank, training.run_dir)
+    timeout_s = training.config.process_group.step_timeout_s
+    with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
+        step = 0
+        while True:
+            training.phases.enter("start")  # the other ways have their turn
+            yield
+            watched_step(training, step, Wishes(stop=False, save=False), progress, profiling)
+            step += 1
+
+
+def accelerate(training: Training) -> Iterator[None]:
+    from accelerate import Accelerator
+    from accelerate.utils import DistributedDataParallelKwargs
+
+    accelerator = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)])
+    config, batches, model = training.config.optim, Batches(training, 2), model_of(training)
+    module, optimizer = accelerator.prepare(model, build_optimizer(model, config))
+    while True:
+        yield
+        inputs, targets = batches.next()
+        loss = F.cross_entropy(module(inputs).flatten(0, -2), targets.flatten())
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(module.parameters(), config.clip_norm or float("inf"))
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+
+def fabric(training: Training) -> Iterator[None]:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
+
+    strategy = DDPStrategy(gradient_as_bucket_view=True, process_group_backend="gloo")
+    made = Fabric(accelerator="cpu", devices=2, num_nodes=1, strategy=strategy)
+    made.launch()
+    config, batches, model = training.config.optim, Batches(training, 2), model_of(training)
+    module, optimizer = made.setup(model, build_optimizer(model, config))
+    while True:
+        yield
+        inputs, targets = batches.next()
+        loss = F.cross_entropy(module(inputs).flatten(0, -2), targets.flatten())
+        made.backward(loss)
+        made.clip_gradients(module, optimizer, max_norm=config.clip_norm or float("inf"))
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+
+class WithLoss(nn.Module):
+    """As HF Trainer wants a model: it returns its loss."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"loss": F.cross_entropy(self.model(inputs).flatten(0, -2), targets.flatten())}
+
+
+def hf_trainer(training: Training) -> Iterator[None]:
+    """It has a loop of its own, which runs in a thread and waits for its turn before each step."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    may_step, has_stepped = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Turns(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            may_step.acquire()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            has_stepped.release()
+
+    split, micro = training.source.train, training.config.batch.micro
+    model = WithLoss(model_of(training))
+    arguments = TrainingArguments(
+        output_dir=str(training.run_dir / "hf"), per_device_train_batch_size=micro, max_steps=training.total_steps,
+        use_cpu=True, report_to=[], disable_tqdm=True, save_strategy="no", logging_steps=10, log_level="error",
+        max_grad_norm=training.config.optim.clip_norm or 0.0, lr_scheduler_type="cosine",
+        remove_unused_columns=False, ddp_find_unused_parameters=False, dataloader_num_workers=0,
+    )  # fmt: skip
+
+    def collate(indices: list[int]) -> dict[str, Tensor]:
+        inputs, targets = split.batch(torch.tensor(indices))
+        return {"inputs": inputs, "targets": targets}
+
+    class Numbers(torch.utils.data.Dataset[int]):
+        def __len__(self) -> int:
+            return len(split)
+
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    optimizers = (build_optimizer(model, training.config.optim), None)
+    trainer = Trainer(
+        model=model, args=arguments, train_dataset=Numbers(), data_collator=collate, callbacks=[Turns()],
+        optimizers=optimizers,
+    )  # fmt: skip
+    threading.Thread(target=trainer.train, daemon=True).start()
+    while True:
+        yield
+        may_step.release()
+        has_stepped.acquire()
+
+
+def main() -> None:
+    names, num_rounds, num_steps = sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3])
+    env = environment.read(os.environ)
+    assert env.train_json is not None
+    with join(env, 300) as group:
+        training = build(load(env.train_json), env, group)
+        torch.use_deterministic_algorithms(True)
+        missing = [name for name in names if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]
+        ways = {name: globals()[name](training) for name in names if name not in missing}
+        if missing and group.is_first:
+            print(f"not installed: {', '.join(missing)}", file=sys.stderr)
+        for way in ways.values():  # set up, and two steps for whatever is made at first
+            for _ in range(3):
+                next(way)
+        for number in range(num_rounds):
+            turns = [*ways][number % len(ways) :] + [*ways][: number % len(ways)]
+            for name in turns:
+                cpu_ms, wall_ms = block(ways[name], num_steps, name == "jobc")
+                if group.is_first:
+                    print(json.dumps({"way": name, "round": number, "cpu_ms": cpu_ms, "wall_ms": wall_ms}), flush=True)
+    os._exit(0)  # HF Trainer still waits for its next turn
+
+
+def block(way: Iterator[None], num_steps: int, collects_itself: bool) -> tuple[float, float]:
+    """(CPU, wall) milliseconds per step. jobc collects garbage between steps, at times of its own: as in its loop."""
+    dist.barrier()
+    if collects_itself:
+        gc.disable()
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    for _ in range(num_steps):
+        next(way)
+    cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+    gc.enable()
+    return 1000 * cpu_s / num_steps, 1000 * wall_s / num_steps
+
+
+if __name__ == "__main__":
+    main()

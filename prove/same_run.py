@@ -1,0 +1,59 @@
+"""One run is never trained twice at a time, however many start it."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, expect
+from .job import STAND_IN, Job
+
+MOST_APART_S = 0.3
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    chance = random.Random(number)
+    with Job(folder, ["launcher=spawn"], ["python3", str(STAND_IN), "save"]) as job:
+        job.submit()
+        job.wait_for_marks("up.0", "up.1")
+        beside = job.resume().wait(60)
+        expect(beside == 1, f"a resume of a live run ended with {beside}: {job.output()[-500:]}")
+        expect("is live" in job.output(), f"it said: {job.output()[-500:]}")
+        job.started[0].send_signal(signal.SIGTERM)
+        expect(job.started[0].wait(60) == 75, "the run that was live was disturbed")
+        for mark in job.marks.glob("*"):
+            mark.unlink()
+
+        apart_s = chance.choice((0, chance.uniform(0, MOST_APART_S)))
+        two = [job.resume()]
+        time.sleep(apart_s)
+        two.append(job.resume())
+        deadline = time.monotonic() + 60
+        while all(each.poll() is None for each in two) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        refused = [each for each in two if each.poll() is not None]
+        measured = {"apart_ms": round(1000 * apart_s), "codes": [each.poll() for each in two]}
+        expect(len(refused) == 1 and refused[0].poll() == 1, "not exactly one was refused", **measured)
+        (other,) = (each for each in two if each is not refused[0])
+        job.wait_for(lambda: len(list(job.marks.glob("up.*"))) == 2 or other.poll() is not None, "both ranks")
+        other.send_signal(signal.SIGTERM)
+        code = other.wait(60)
+        saved = sorted(path.name for path in job.marks.glob("saved.*"))
+        expect(code == 75 and saved == ["saved.0", "saved.1"], f"the other ended with {code}: {saved}", **measured)
+    return measured
+
+
+CAMPAIGN = Campaign(
+    name="same_run",
+    claim="A second launch of a run that is live is refused; of two launches at the same moment exactly one starts.",
+    trial=(
+        "starts 2 ranks of a program without torch, then `submit.sh --resume` of the same run: it must be refused and"
+        " disturb nothing. Then, when the run has ended, two `submit.sh --resume` at once or up to"
+        f" {1000 * MOST_APART_S:.0f} ms apart: one must be refused, and the ranks of the other come up and save."
+    ),
+    count=20,
+    run=run,
+)

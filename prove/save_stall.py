@@ -1,0 +1,100 @@
+"""How long a save holds the training up: the copy of the state, beside a save that all wait for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobc.compiler.driver import Request, compile_job, write_job
+
+from .campaign import Campaign, Line, expect
+
+PAIRS = 20
+MOST_RATIO = 0.6
+# 7.9 million parameters: 95 MB of weights and moments
+OVERRIDES = (
+    "name=proof", "model.layers=6", "model.width=320", "model.heads=8", "model.context=64", "batch.micro=2",
+    "data.max_bytes=200000", "validation.max_samples=8",
+)  # fmt: skip
+
+
+def run(number: int, folder: Path, pairs: int = PAIRS) -> dict[str, Any]:
+    folder.mkdir(parents=True, exist_ok=True)
+    artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
+    words = [sys.executable, "-m", "jobc.prove.save_stall", str(artifact / "train.json"), str(folder), str(pairs)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=1200)
+    measured = dict(json.loads(done.stdout.splitlines()[-1]))
+    ratio = measured["ratio_median"]
+    expect(ratio <= MOST_RATIO, f"{ratio} of the time of a save that all wait for", **measured)
+    return measured
+
+
+def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
+    """In a process of its own: pairs of saves, one waited for and one in the background, in changing order."""
+    import torch
+
+    from jobc.trainer import env as environment
+    from jobc.trainer.config import load
+    from jobc.trainer.distributed import Group
+    from jobc.trainer.saver import Saver
+    from jobc.trainer.step import Wishes, train_step
+    from jobc.trainer.training import build
+
+    config, root = load(train_json), Path(folder)
+    made = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
+    savers = {}
+    for background in (False, True):
+        checkpoint = dataclasses.replace(config.checkpoint, background=background)
+        savers[background] = Saver(
+            root / str(background), made.parallel, dataclasses.replace(config, checkpoint=checkpoint),
+            made.group, made.start,
+        )  # fmt: skip
+    held: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(pairs + 1):
+        train_step(made, number, Wishes(stop=False, save=False))
+        for background in (False, True) if number % 2 else (True, False):
+            started = time.perf_counter()
+            savers[background].save(number + 1, None, {}, wait=False)
+            seconds = time.perf_counter() - started
+            savers[background].wait()
+            if number:  # the first one finds its memory
+                held[background].append(seconds)
+    return {
+        "pairs": pairs,
+        "waited_ms": round(1000 * statistics.median(held[False]), 1),
+        "held_up_ms": round(1000 * statistics.median(held[True]), 1),
+        "ratio_median": round(statistics.median(b / w for b, w in zip(held[True], held[False], strict=True)), 3),
+        "megabytes": round(sum(path.stat().st_size for path in (root / "True").glob("step_*1/*")) / 1e6),
+    }
+
+
+def figure(lines: Sequence[Line]) -> str:
+    return ", ".join(
+        f"{line['ratio_median']:.2f} (median of {line['pairs']} pairs): {line['held_up_ms']:.0f} ms against"
+        f" {line['waited_ms']:.0f} ms for {line['megabytes']} MB"
+        for line in lines
+        if "ratio_median" in line
+    )
+
+
+CAMPAIGN = Campaign(
+    name="save_stall",
+    claim=f"On a CPU, a save in the background holds the training up for at most {MOST_RATIO} of a save that waits.",
+    trial=(
+        f"saves a GPT and its optimizer after each of {PAIRS} steps twice, once waited for and once in the background,"
+        " in changing order, and compares how long the training is held up. The floor is a copy in memory."
+    ),
+    count=1,
+    run=run,
+    figure=figure,
+)
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]))), flush=True)

@@ -1,0 +1,61 @@
+"""Backend local with several nodes on this machine: the same training, GPUs of their own, of the type that is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_job, write_job
+
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+  --query-compute-apps*) ;;
+  *) for gpu in 0 1 2 3; do echo "$gpu, NVIDIA H100 80GB HBM3, 4, GPU-$gpu"; done ;;
+esac
+"""
+
+
+def run(project: Path, script: str, *words: str, command: tuple[str, ...] | None = None) -> tuple[int, str]:
+    """Exit code and output of a script of the job, compiled in the project."""
+    compiled = compile_job(Request(("backend=local", "launcher=spawn", *words), command))
+    artifact = write_job(compiled, project / "artifacts", force=True)
+    environment = {**os.environ, "PATH": f"{project}:{os.environ['PATH']}"}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    done = subprocess.run(
+        [artifact / script], cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_two_nodes_here_train_to_the_weights_of_one(tmp_path: Path) -> None:
+    train = ("task=digits", "loop.epochs=null", "loop.steps=3")
+    two, one = (
+        run(tmp_path, "submit.sh", *train, *size)
+        for size in (("nodes=2", "procs=2"), ("nodes=1", "procs=4", "name=one"))
+    )
+    assert "4 ranks on 2 nodes" in two[1], two[1]
+    sums = [re.findall(r"sha256 (\w{64})", said) for _, said in (two, one)]
+    assert sums[0] and sums[0] == sums[1]
+
+
+def test_nodes_have_gpus_of_their_own_and_of_the_type_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    size = ("nodes=2", "gpus=2", "procs=1", "code=none")
+    program = ("bash", "-c", "echo sees $CUDA_VISIBLE_DEVICES")
+    code, said = run(tmp_path, "submit.sh", *size, "gpu_type=H100", command=program)
+    assert code == 0, said
+    logs = [(log.name, log.read_text()) for log in tmp_path.glob("runs/*/*/logs/rank_*.log")]
+    seen = {(name, found) for name, text in logs for found in re.findall(r"^sees (.*)$", text, re.MULTILINE)}
+    assert seen == {("rank_00.log", "0,1"), ("rank_01.log", "2,3")}
+    code, said = run(tmp_path, "submit.sh", *size, "gpu_type=A100", command=program)
+    assert code == 65 and "NVIDIA H100 80GB HBM3; wanted: A100" in said, said
+    code, said = run(tmp_path, "preflight.sh", *size, "gpu_type=A100", command=program)
+    assert code == 1 and re.search(r"^FAIL .*NVIDIA H100 80GB HBM3; wanted: A100$", said, re.MULTILINE), said
+    code, said = run(tmp_path, "submit.sh", "nodes=1", *size[1:], "gpu_type=A100", command=program)
+    assert code == 65 and "wanted: A100" in said, said

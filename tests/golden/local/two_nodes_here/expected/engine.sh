@@ -1,0 +1,167 @@
+# shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
+# engine.sh: how job two starts its nodes over the network: takes the place of functions of run.sh of the same name.
+# Sourced by this_job. The supervisors on the nodes need neither the connection nor this machine: they watch each other
+# and the stop mark.
+
+nodes=2
+hosts=$artifact/hosts.txt
+source "$artifact/client.sh"
+
+# quoted WORD…: for a shell on the other side, whichever it is.
+quoted() {
+  local word out=''
+  for word in "$@"; do out+=" '${word//\'/\'\\\'\'}'"; done
+  printf '%s' "${out# }"
+}
+
+# on_host HOST WORD…: the command there, with a terminal if this script has one.
+on_host() {
+  local host=$1 terminal=()
+  shift
+  if [[ -t 0 && -t 1 ]]; then terminal=(-t); fi
+  "${ssh_command[@]}" "${terminal[@]}" -- "$host" "$(quoted "$@")"
+}
+
+# each_host FILE WORD…: a function of this script for every host in FILE, fanout of them at once, with the host's name for a
+# word `%h`. Prints `HOST: line`; the worst status of all.
+each_host() {
+  local list count slot pid code status=0 pids=()
+  mapfile -t list <"$1"
+  count=${#list[@]}
+  shift
+  for ((slot = 0; slot < fanout && slot < count; slot++)); do
+    one_by_one "$slot" "$@" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do # not `wait -n`, which forgets a child that has ended before it is called
+    code=0
+    wait "$pid" || code=$?
+    if ((code > status)); then status=$code; fi
+  done
+  return "$status"
+}
+
+# one_by_one SLOT WORD…: for each_host, every fanout-th host of `list` from SLOT on.
+one_by_one() {
+  local at host word words code worst=0
+  for ((at = $1; at < count; at += fanout)); do
+    host=${list[at]} words=() code=0
+    for word in "${@:2}"; do if [[ $word == %h ]]; then words+=("$host"); else words+=("$word"); fi; done
+    { "${words[@]}" 2>&1 </dev/null | sed -u "s/^/${host//\//}: /"; } || code=$?
+    if ((code > worst)); then worst=$code; fi
+  done
+  return "$worst"
+}
+
+# task COPY WORD…: sets `task`, the command that runs task.sh of an artifact's COPY on a host, whatever its login shell is.
+task() {
+  # shellcheck disable=SC2016 # for the shell of the host
+  task=(sh -c '[ -r "$0" ] || { echo "FAIL  $0 is not seen here: storage.root must lie on storage that all hosts share"; exit 65; }; exec bash "$0" "$@"'
+    "$1/task.sh" "$run" "${@:2}")
+}
+
+# hosts_of RUN: the file with the hosts of its newest attempt.
+hosts_of() {
+  printf '%s' "$1/artifact/$(last_attempt "$1")/hosts.txt"
+}
+
+# send_run: takes what submit.sh has made to where the nodes find it.
+send_run() {
+  :
+}
+
+# all_nodes PAYLOAD: task.sh with it on every host, at once; to start a run, node 0 first: the others would wait for one that
+# does not answer.
+all_nodes() {
+  local task part code=0
+  task "$run/artifact/$attempt" "$attempt" %h "$1"
+  if [[ $1 != start ]] || ((nodes == 1)); then
+    on_hosts "$hosts" "${task[@]}"
+    return
+  fi
+  part=$(mktemp "$run/state/.hosts.XXXXXX")
+  head -n 1 -- "$hosts" >"$part"
+  on_hosts "$part" "${task[@]}" || code=$?
+  if ((code == 0)); then
+    tail -n +2 -- "$hosts" >"$part"
+    on_hosts "$part" "${task[@]}" || code=$?
+  fi
+  rm -- "$part"
+  return "$code"
+}
+
+# start_run DETACH: starts every node, then follows node 0 until all have ended; Ctrl-C stops the run.
+start_run() {
+  local copy=$run/artifact/$attempt code=0
+  send_run
+  printf 'run %s in %q\n' "$(basename -- "$run")" "$run"
+  printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
+  keep_run
+  interrupted=''
+  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
+  all_nodes start >&2 || code=$?
+  if ((code)); then
+    forget_secrets "$run"
+    mark_stopped "$run"
+    signal_nodes QUIT "$run"
+    if [[ -n $interrupted ]]; then exit 130; fi
+    die "$((code == 65 || code == 71 ? code : 1))" "not all of the $nodes nodes could be started, so none goes on" 'preflight.sh checks each host'
+  fi
+  forget_secrets "$run" # every node that is up has read them
+  if [[ -n $1 ]]; then return; fi
+  trap 'exit 129' HUP TERM # the run goes on
+  follow
+}
+
+# follow: prints what the nodes print until all have ended; the exit code of the run.
+follow() {
+  local code
+  follow_logs "$run" "$nodes" 'node_*.log'
+  code=$(run_code "$run")
+  echo "run $(basename -- "$run"): $(run_status "$run")"
+  if [[ -n $interrupted ]]; then exit 130; fi
+  exit "$code"
+}
+
+# num_ended RUN: how many nodes of its newest attempt have left their exit code.
+num_ended() {
+  find "$1/exit/$(last_attempt "$1")" -name 'node_*' 2>/dev/null | wc -l
+}
+
+# run_status RUN: in words.
+run_status() {
+  if is_live "$1"; then
+    if [[ -e $1/control/STOP ]]; then echo 'stopping'; else echo 'live'; fi
+  elif [[ -z $(node_files "$1") ]]; then
+    echo 'not started'
+  else
+    ended "$1" "$(run_code "$1")"
+  fi
+}
+
+# run_code RUN, run_reason RUN: of all nodes.
+run_code() {
+  local code
+  code=$(worst_exit "$1" "$(last_attempt "$1")")
+  if ((code == 0 && $(num_ended "$1") < nodes)); then code=1; fi
+  echo "$code"
+}
+run_reason() {
+  local first
+  first=$1/exit/$(last_attempt "$1")/first
+  if [[ -f $first ]]; then
+    echo "node $(key "$first" node): $(key "$first" reason)"
+  elif (($(num_ended "$1") < nodes)); then
+    echo 'not all nodes have left word how they ended'
+  else
+    key "$1/state/node_00" reason
+  fi
+}
+
+# signal_nodes NAME RUN: TERM is the stop mark, which every supervisor sees within a second or two.
+signal_nodes() {
+  local run=$2 task
+  if [[ $1 == TERM ]]; then return; fi
+  task "$run/artifact/$(last_attempt "$run")" "$(last_attempt "$run")" %h signal "$1"
+  on_hosts "$(hosts_of "$run")" "${task[@]}" || true
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# smoke.sh: can the hosts of job two talk to each other? A real collective, in seconds.
+# usage: smoke.sh
+#   exit 0 = yes; its run folder is temporary, and kept only when it fails
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job two runs
+
+case ${1:-} in
+  '') ;;
+  -h | --help) show_help && exit ;;
+  *) bad_option "$1" ;;
+esac
+
+try "create the folder $runs" mkdir -p -- "$runs"
+create_temporary_run "$runs" # where the hosts see it
+send_run
+code=0
+all_nodes smoke || code=$?
+forget_secrets "$run"
+if ((code != 0)); then
+  keep_temporary_run
+  printf 'its logs are in %q\n' "$run/logs" >&2
+fi
+exit "$code"

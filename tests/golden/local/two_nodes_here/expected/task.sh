@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# task.sh: one node of job two: says in jobc's words what the hosts know, then starts node.sh.
+# usage: task.sh RUN_DIR ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
+#   HOST    as it stands in hosts.txt; its place there is the node rank
+#   start   train in the background, without this connection; returns when it is up
+#   signal  leave the stop mark here, which this node's supervisor sees; and send it QUIT or KILL, if the word is that
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job two runs
+
+run=$1 attempt=$2 rank=$3 payload=$4
+if [[ ! $rank =~ ^[0-9]+$ ]]; then
+  rank=$(grep -nxF -- "$3" "$artifact/hosts.txt" | cut -d : -f 1) || die 2 "$3 is not in hosts.txt"
+  rank=$((rank - 1))
+fi
+state=$run/state/node_$(printf '%02d' "$rank")
+
+if [[ $payload == signal ]]; then
+  mark_stopped "$run"
+  if [[ $5 != TERM && -f $state && $(node_status "$state") == up ]]; then kill -s "$5" "$(key "$state" pid)"; fi
+  exit
+fi
+
+unset JOBC_INIT_FROM
+JOBC_RUN_ID=$(basename -- "$run")
+head=$(head -n 1 -- "$artifact/hosts.txt")
+export JOBC_RUN_ID JOBC_JOB_ID=$JOBC_RUN_ID JOBC_RUN_DIR=$run JOBC_ATTEMPT=$attempt JOBC_NODE_RANK=$rank
+export JOBC_HEAD_ADDR=${head##*@}
+JOBC_NODE_LIST=$(head -n "$((nodes < 4 ? nodes : 4))" -- "$artifact/hosts.txt" | paste -s -d ,)
+if ((nodes > 4)); then JOBC_NODE_LIST+=,…; fi
+export JOBC_NODE_LIST
+export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in state/head
+export JOBC_TIME_LIMIT_S=0
+init_from=$(key "$run/state/run" init_from 2>/dev/null || true)
+if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
+
+if [[ $payload != start ]]; then exec bash "$artifact/node.sh" "$rank" "$payload" "${@:5}"; fi
+
+log=$run/logs/node_$(printf '%02d' "$rank").log
+setsid bash "$artifact/node.sh" "$rank" train </dev/null >/dev/null 2>>"$log" &
+node=$!
+until [[ -f $state && $(key "$state" attempt) == "$attempt" ]]; do
+  if ! kill -0 "$node" 2>/dev/null; then
+    code=0
+    wait "$node" || code=$?
+    tail -n 20 -- "$log"
+    exit "$code"
+  fi
+  sleep 0.1
+done
+if [[ -n $(key "$state" pid) ]]; then exit; fi # up
+tail -n 20 -- "$log"
+exit "$(key "$state" exit)"

@@ -1,0 +1,269 @@
+# shellcheck shell=bash disable=SC1091,SC2034,SC2088,SC2154 # variables go from one part to another
+# engine.sh: what is SkyPilot's own in job opensora_k8s: takes the place of functions of run.sh of the same name.
+# Sourced by this_job. On this machine a run is a record (records.sh); the run itself is on the storage of the nodes.
+# state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id.
+
+source "$artifact/lib/jobc_trainer/rt/records.sh"
+
+cluster=opensora_k8s
+managed=''
+cloud=kubernetes # first word of infra; '' when SkyPilot chooses
+nodes=2
+run_root=/mnt/opensora/runs
+secret_variables=() # of this shell; SkyPilot keeps their values out of its output
+local_files=() # of backend.file_mounts
+
+# ---- SkyPilot
+
+# need_sky: dies when it is not here.
+need_sky() {
+  type -P sky >/dev/null || die 1 'sky is not found' "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
+}
+
+# need_sent: dies when what shall go along is not here: secrets, files.
+need_sent() {
+  local name file
+  for name in "${secret_variables[@]}"; do
+    [[ -n ${!name:-} ]] || die 65 "secret: the environment variable $name is not set" "export $name before submit.sh"
+  done
+  for file in "${local_files[@]}"; do
+    [[ -e ${file/#\~\//$HOME/} ]] || die 65 "backend.file_mounts: no $file on $(uname -n)" 'bring it here, or leave it out'
+  done
+}
+
+# stage ID ATTEMPT: what is sent of `run`, below a name of its own: SkyPilot removes nothing of what it sent before.
+stage() {
+  local to=$run/sent/$1
+  try "create the folder $to" mkdir -p -- "$to/artifact"
+  try "link the artifact to $to" cp -R --link -- "$run/artifact/$2" "$to/artifact/"
+  if [[ -d $run/code && ! -d $to/code ]]; then try "link the code to $to" cp -R --link -- "$run/code" "$to/code"; fi
+  : >"$run/sent/.skyignore" # else SkyPilot leaves out what a .gitignore in the code names
+}
+
+# launch PAYLOAD ID ATTEMPT FORK_OF: sends the artifact and the code of `run`, and starts them. Sets `id`: the number of the
+# job, for sky queue.
+launch() {
+  local said name words=(launch --cluster "$cluster")
+  if [[ -n $managed && $1 == train ]]; then words=(jobs launch --name "$(record_name "$2" "$3")"); fi
+  stage "$2" "$3"
+  words+=(--yes --detach-run --env "JOBC_ARTIFACT=$2/artifact/$3" --env "JOBC_PAYLOAD=$1" --env "JOBC_RUN_ID=$2" --env "JOBC_ATTEMPT=$3" --env "JOBC_FORK_OF=$4")
+  for name in "${secret_variables[@]}"; do words+=(--secret "$name"); done
+  said=$(cd -- "$run/sent" && sky "${words[@]}" "$2/artifact/$3/task.sky.yaml" 2>&1 | tee -a -- /dev/stderr) ||
+    die 1 'SkyPilot does not take the job; its words are above' 'preflight.sh --queue-only asks it once more; sky check shows what is enabled'
+  id=$(sed -nE 's/.*(Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]+).*/\2/p' <<<"$said" | tail -n 1)
+  [[ -n $id ]] || die 1 'SkyPilot has not said the number of the job' 'sky queue, or sky jobs queue, shows it'
+}
+
+# record_name RUN_ID ATTEMPT: of a managed job.
+record_name() {
+  printf '%s-%s-%s' "$cluster" "$1" "$2" | tr -c 'A-Za-z0-9\n-' '-'
+}
+
+# ask KIND CLUSTER ID: STATUS of that job, as SkyPilot calls it; nothing when it does not know it any more.
+ask() {
+  if [[ $1 == managed ]]; then
+    sky jobs queue --output json --limit 1000 2>/dev/null
+  else
+    sky queue --output json "$2" 2>/dev/null
+  fi | awk -v wanted="$3" -F '[:,]' '
+    /"job_id":/ { here = ($2 + 0 == wanted) }
+    /"status":/ && here { gsub(/[ "]/, "", $2); print $2; exit }'
+}
+
+# cluster_status [CLUSTER]: UP, STOPPED, INIT; nothing when there is none.
+cluster_status() {
+  sky status --output json "${1:-$cluster}" 2>/dev/null | awk -F '[:,]' '/"status":/ { gsub(/[ "]/, "", $2); print $2; exit }'
+}
+
+# on_node CLUSTER NODE WORD…: a command there, through the ssh that SkyPilot sets up for each cluster.
+on_node() {
+  local host=$1 config=$HOME/.sky/generated/ssh/$1 terminal=()
+  if (($2 > 0)); then host+=-worker$2; fi
+  if [[ -t 0 && -t 1 ]]; then terminal=(-t); fi
+  if [[ -f $config ]]; then terminal+=(-F "$config"); fi
+  shift 2
+  ssh "${terminal[@]}" -o BatchMode=yes -o LogLevel=ERROR "$host" "$(printf '%q ' "$@")"
+}
+
+# ---- the runs
+
+# record_launch ATTEMPT ID: what launch() has made of that attempt of `run`.
+record_launch() {
+  record_job "$1" "kind=${managed:+managed}" "cluster=$cluster" "id=$2"
+}
+
+# ask_engine RUN: also sets sky_says, the STATUS as SkyPilot calls it.
+ask_engine() {
+  sky_says=$(ask "$(key "$file" kind)" "$(key "$file" cluster)" "$(key "$file" id)")
+  case $sky_says in
+    SUCCEEDED | FAILED* | CANCELLED) state=ended ;;
+    '') state=gone ;;
+    *) state=live ;;
+  esac
+}
+
+# job_code RUN: of what each of its nodes said last, the code that most deserves attention.
+job_code() {
+  local found
+  if [[ $sky_says == SUCCEEDED ]]; then
+    echo 0
+    return
+  fi
+  found=$(awk '/^[0-9]+: jobc: node [0-9]+ ends with [0-9]+:/ { last[$1] = $7 + 0 } END { for (node in last) print last[node] }' "$(job_log "$1")" |
+    { grep -xE '1|65|69|71|75' || true; } | worst_code) # not 143, of a node that SkyPilot ended because of another
+  if [[ -n $found ]]; then echo "$found"; elif [[ $sky_says == CANCELLED ]]; then echo 75; else echo 1; fi
+}
+
+# job_log RUN [FILE]: where the output of its newest attempt is kept.
+job_log() {
+  local at
+  at=$(job_file "$1")
+  printf '%s/logs/sky_%s.log' "$1" "${at##*_}"
+}
+
+# sky_logs RUN [OPTION…]: what it has printed, without colours, and the node before each line of several: `1: line`.
+sky_logs() {
+  local at
+  at=$(job_file "$1")
+  if [[ $(key "$at" kind) == managed ]]; then
+    sky jobs logs --tail 0 "${@:2}" "$(key "$at" id)" 2>&1
+  else
+    sky logs --tail 0 "${@:2}" "$(key "$at" cluster)" "$(key "$at" id)" 2>&1
+  fi | sed -u -E -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/^\((head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(, ip=[^)]*)?\) /\2: /' -e 's/^\([^()]*, pid=[0-9]+\) /0: /'
+}
+
+# keep_evidence RUN: all that it printed.
+keep_evidence() {
+  local log
+  log=$(job_log "$1")
+  mkdir -p -- "${log%/*}"
+  sky_logs "$1" --no-follow >"$log.$$" || true
+  mv -- "$log.$$" "$log"
+}
+
+job_reason() {
+  grep -oE 'jobc: (node [0-9]+ failed first|.*failed first).*' "$(job_log "$1")" | head -n 1 | cut -c 7- | grep . || echo "SkyPilot says $sky_says"
+}
+
+describe_live() {
+  if [[ $sky_says != RUNNING ]]; then
+    echo "${sky_says,,}, $(where_it_is "$file")"
+  elif [[ -e $1/control/STOP ]]; then
+    echo "stopping, $(where_it_is "$file")"
+  else
+    echo "live, $(where_it_is "$file")"
+  fi
+}
+
+describe_gone() {
+  if [[ -e $1/control/STOP ]]; then
+    echo 'stopped, and its cluster is gone'
+  else
+    echo "failed: SkyPilot does not know its job any more: $(where_it_is "$file") was brought down; logs/ of the run are on its storage"
+  fi
+}
+
+# where_it_is FILE: the job of a state/job_ATTEMPT, in words.
+where_it_is() {
+  if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key "$1" id)"; else echo "job $(key "$1" id) of cluster $(key "$1" cluster)"; fi
+}
+
+# describe_nodes RUN: what costs money; and the last metrics of rank 0 while it runs.
+describe_nodes() {
+  local file state code sky_says=''
+  if observe "$1" && [[ $sky_says == RUNNING && -z $managed ]]; then
+    on_node "$(key "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | sed -n '$s/^/  /p' || true
+  fi
+  say_cost
+}
+
+# say_cost: which machines are there still, and what ends them.
+say_cost() {
+  local now
+  now=$(cluster_status)
+  if [[ -n $managed && -z $now ]]; then return; fi # its machines end with it; these are of smoke.sh or preflight.sh
+  case $now in
+    '') echo "  cluster $cluster is down: nothing costs money" ;;
+    STOPPED) printf '  cluster %s is stopped: its disks cost money; %q --down deletes them\n' "$cluster" "$artifact/stop.sh" ;;
+    *)
+      printf '  cluster %s is up (%s nodes), and costs money or holds nodes; %q --down ends it\n' "$cluster" "$nodes" "$artifact/stop.sh"
+      echo '  after 10 min without a job SkyPilot deletes it'
+      ;;
+  esac
+}
+
+# may_still_run RUN: why clean.sh may not remove it yet, in words.
+may_still_run() {
+  if is_live "$1"; then echo 'SkyPilot has its job'; fi
+}
+
+# storage_of RUN: its folder on the nodes; what is not absolute is below their home.
+storage_of() {
+  printf '%s/%s/%s' "${run_root#\~/}" "$job_name" "$(basename -- "$1")"
+}
+
+# erase FOLDER: the record of a run; the run itself goes with its nodes, or stays on their storage.
+erase() {
+  local at
+  at=$(storage_of "$1")
+  if [[ $at == /* && ! $at -ef $1 ]]; then printf '  on the storage of the nodes %s stays\n' "$at"; fi
+  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
+}
+
+# ---- stopping
+
+# mark_stopped RUN: where its nodes look. The mark is there before anything is signalled.
+mark_stopped() {
+  local node at file last=0
+  at=$(storage_of "$1")
+  file=$(job_file "$1")
+  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
+  if [[ $at == /* && -d $at ]]; then # this machine sees their storage
+    try "write the stop mark in $at/control" mkdir -p -- "$at/control"
+    touch -- "$at/control/STOP"
+  elif [[ $(key "$file" kind) == managed ]]; then
+    echo 'the machines of a managed job cannot be reached from here: it is cancelled, and what came after its last checkpoint is lost'
+  else
+    for ((node = 0; node <= last; node++)); do
+      # shellcheck disable=SC2016 # for the shell of the node
+      on_node "$(key "$file" cluster)" "$node" bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$at" </dev/null ||
+        echo "node $node cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint may be lost"
+    done
+  fi
+  touch -- "$1/control/STOP"
+}
+
+# signal_nodes NAME RUN: the nodes see the mark themselves. A job that cannot see it, does not run yet, or has not ended: cancelled.
+signal_nodes() {
+  local file state code sky_says=''
+  if ! observe "$2"; then return; fi
+  if [[ $(key "$file" kind) == managed ]]; then
+    if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key "$file" id)"; fi
+  elif [[ $1 != TERM || $sky_says != RUNNING ]]; then
+    sky cancel --yes "$(key "$file" cluster)" "$(key "$file" id)"
+  fi
+}
+
+# follow_to_the_end RUN: prints what it prints until it has ended; the exit code of the job.
+follow_to_the_end() {
+  sky_logs "$1" --follow || true
+  wait_for_job "$1"
+}
+
+# ---- the same nodes for another purpose
+
+# trial PAYLOAD: the nodes of this job doing something else, on its cluster; prints what each says; the cluster stays, for the
+# job. False when one of them fails.
+trial() {
+  local id trial
+  trial=$(trial_id "$1")
+  need_sent
+  create_temporary_run
+  launch "$1" "$trial" 0 '' >&2
+  managed=''
+  record_launch 0 "$id"
+  sky_logs "$run" --follow >"$run/said" || true
+  while is_live "$run"; do sleep 1; done
+  grep -E '^[0-9]+: ' "$run/said" | grep -vE '^[0-9]+: jobc: node [0-9]+ ends with' || true
+  [[ $(run_code "$run") == 0 ]]
+}

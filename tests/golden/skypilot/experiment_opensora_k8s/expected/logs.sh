@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# logs.sh: what a run of job opensora_k8s printed.
+# usage: logs.sh [--run ID] [--node N | --rank N] [--follow]
+#   --run ID  that run; else the newest
+#   --node N  the console of node N; else of all nodes, as SkyPilot merges them
+#   --rank N  the output of global rank N, from the storage of its cluster
+#   --follow  go on until the run ends
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job opensora_k8s runs
+
+run_id='' node='' rank='' follow=--no-follow
+while (($#)); do
+  case $1 in
+    --run) need_value "$@" && run_id=$2 && shift ;;
+    --node) need_value "$@" && node=$2 && shift ;;
+    --rank) need_value "$@" && rank=$2 && shift ;;
+    --follow | -f) follow=--follow ;;
+    -h | --help) show_help && exit ;;
+    *) bad_option "$1" ;;
+  esac
+  shift
+done
+if [[ ! $node$rank =~ ^[0-9]*$ ]]; then die 2 '--node and --rank take a number'; fi
+
+choose_run "$run_id"
+file=$(job_file "$run")
+[[ -n $file ]] || die 1 "run $(basename -- "$run") was not sent to SkyPilot" 'submit.sh sends one'
+
+if [[ -n $rank ]]; then
+  at=$((10#$rank / 8))
+  log=$(storage_of "$run")/logs/rank_$(printf '%02d' "$((10#$rank))").log
+  if [[ $log == /* && -f $log ]]; then exec cat -- "$log"; fi
+  need_sky
+  [[ -z $managed ]] || die 1 'the machines of a managed job cannot be reached from here' 'logs.sh without --rank shows what its nodes print'
+  words=(tail -n +1)
+  if [[ $follow == --follow ]]; then words+=(-f); fi
+  on_node "$(key "$file" cluster)" "$at" "${words[@]}" -- "$log"
+  exit
+fi
+
+kept=$(job_log "$run")
+if is_live "$run" || [[ ! -s $kept ]]; then
+  need_sky
+  sky_logs "$run" "$follow"
+else
+  cat -- "$kept"
+fi | if [[ -n $node ]]; then { grep "^$((10#$node)): " || true; }; else cat; fi

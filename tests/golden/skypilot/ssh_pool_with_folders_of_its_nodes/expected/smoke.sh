@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# smoke.sh: can the nodes that job pool would get talk to each other? A real collective, in seconds.
+# usage: smoke.sh
+#   exit 0 = yes. Machines that it starts stay, for the job: stop.sh --down ends them
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job pool runs
+
+case ${1:-} in
+  '') ;;
+  -h | --help) show_help && exit ;;
+  *) bad_option "$1" ;;
+esac
+
+need_sky
+trial smoke

@@ -1,0 +1,184 @@
+"""A run in a bucket: whose it is, which attempt, what goes up and comes back. In threads, which stand for nodes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from jobc.trainer import checkpoint_store as store
+from jobc.trainer.rt import bucket_run
+from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
+from jobc.trainer.rt.mirror import Mirror, read_log
+from jobc.trainer.rt.run_folder import RunFolder
+
+from .s3_server import S3Server
+
+numbers = count()
+
+
+@pytest.fixture
+def run(server: S3Server) -> BucketRun:
+    return BucketRun(server.bucket(), f"job/{next(numbers)}", pause=lambda s: time.sleep(s / 20))
+
+
+def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: int = 3) -> int | str:
+    """The attempt, or `CODE why`."""
+    try:
+        return run.join(Submission(submission, node, nodes, most, 10), "", "job")
+    except Leave as leave:
+        return f"{leave.code} {leave.why}"
+
+
+def all_join(run: BucketRun, submission: str, nodes: int) -> list[int | str]:
+    with ThreadPoolExecutor(nodes) as threads:
+        return list(threads.map(lambda node: join(run, submission, nodes, node), range(nodes)))
+
+
+def end(run: BucketRun, attempt: int, nodes: int, code: int = 75) -> None:
+    for node in range(nodes):
+        run.put(f"state/node_{node:02}", f"attempt={attempt}\nended=1\nexit={code}\n".encode())
+        run.put(f"exit/{attempt}/node_{node:02}", f"{code}\nreason=\n".encode())
+
+
+def test_nodes_meet_in_the_next_attempt_until_the_limit(run: BucketRun) -> None:
+    assert all_join(run, "a", 3) == [0, 0, 0]
+    assert all_join(run, "a", 3) == [1, 1, 1], "the engine started all of them again"
+    assert (run.get("exit/0/first") or b"").startswith(b"69\n"), "which nodes that still run are told"
+    run.put("exit/1/node_02", b"0\nreason=\n")
+    assert join(run, "a", 3, 0) == "1 node 02 has ended well, and is not started again with this one"
+    end(run, 1, 3)
+    assert join(run, "a", 3, 0, most=1) == "1 started again 1 times, the limit is 1"
+
+
+def test_a_node_that_does_not_come_is_named(run: BucketRun) -> None:
+    who = Submission("a", 1, 2, 3, 0.5)
+    with pytest.raises(Leave, match="these nodes have not come within 0 s: 0") as leave:
+        run.join(who, "", "job")
+    assert leave.value.code == 71
+
+
+def test_two_jobs_cannot_have_one_run(run: BucketRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_run, "SILENT_S", 6.0)
+    assert join(run, "a") == 0
+    alive = threading.Event()
+
+    def live() -> None:
+        while not alive.wait(0.3):
+            run.put("state/node_00", b"attempt=0\n")
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    refused = join(run, "b")
+    alive.set()
+    thread.join()
+    assert isinstance(refused, str) and refused.startswith("1 run ") and "is live: node_00 of another job" in refused
+    assert join(run, "b") == 1, "it has been silent"
+    end(run, 1, 1)
+    began = time.monotonic()
+    assert join(run, "c") == 2 and time.monotonic() - began < 2, "it has ended"
+
+
+def test_a_stopped_run_stays_stopped_until_it_is_submitted_again(run: BucketRun) -> None:
+    assert join(run, "a") == 0
+    end(run, 0, 1)
+    run.put(STOP, b"")
+    assert join(run, "a") == "0 the run was stopped"
+    assert join(run, "b") == 1 and run.get(STOP) is None
+
+
+# ---- what goes up and comes back -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[RunFolder]:
+    for name in ("state", "logs", "control", "metrics"):
+        (tmp_path / "here" / name).mkdir(parents=True)
+    yield RunFolder(tmp_path / "here", 0)
+
+
+def save(folder: RunFolder, step: int, size: int = 10, keep: int = 2, val_loss: float | None = None) -> None:
+    files = {"weights.pt": os.urandom(size), "state.json": b"{}"}
+    store.save(folder.checkpoints, step, files, keep, val_loss)
+
+
+def names(run: BucketRun, prefix: str = "") -> list[str]:
+    return sorted(run.ages(prefix))
+
+
+def test_a_manifest_goes_when_all_its_files_have_gone(run: BucketRun, folder: RunFolder) -> None:
+    mirror = Mirror(run, folder, 0)
+    save(folder, 100, size=100_000)
+    mirror.push(logs=False, last=False)
+    step = "checkpoints/step_00000100"
+    assert names(run) == [f"{step}/state.json"], "the large file has not been seen twice yet"
+    mirror.push(logs=False, last=False)
+    assert names(run) == [f"{step}/{name}" for name in ("MANIFEST.json", "state.json", "weights.pt")]
+    for step_ in (200, 300):
+        save(folder, step_)
+    mirror.push(logs=False, last=True)
+    assert {name.split("/")[1] for name in names(run)} == {"step_00000200", "step_00000300"}
+
+
+def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_their_turn(
+    run: BucketRun, folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(folder, 50, keep=4, val_loss=0.1)
+    for step in (100, 200, 300):
+        save(folder, step, keep=4)
+    (folder.checkpoints / "other.txt").write_text("of a program")
+    Mirror(run, folder, 0).push(logs=True, last=True)
+    run.bucket.delete([run.key("checkpoints/step_00000300/weights.pt")])
+
+    next_folder = RunFolder(tmp_path / "next", 1)
+    mirror = Mirror(run, next_folder, 0)
+    assert mirror.restore(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
+    assert "step_00000300 in the bucket is damaged: weights.pt" in capsys.readouterr().out
+    newest, damaged = store.newest_verified(next_folder.checkpoints)
+    assert newest is not None and newest.name == "step_00000200" and len(damaged) == 1
+    assert store.best(next_folder.checkpoints) == next_folder.checkpoints / "step_00000050"
+    assert (next_folder.checkpoints / "other.txt").read_text() == "of a program"
+    for step in (300, 400):
+        save(next_folder, step)
+        mirror.push(logs=False, last=True)
+    assert {name.split("/")[1] for name in names(run)} == {
+        "other.txt", "step_00000050", "step_00000300", "step_00000400",
+    }  # fmt: skip
+    assert Mirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
+    assert [path.name for path in (tmp_path / "node 1" / "checkpoints").iterdir()] == ["other.txt"]
+
+
+def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:
+    log = folder.rank_log(0)
+    mirror = Mirror(run, folder, 0)
+    for line in ("one\n", "two\n"):
+        with log.open("a") as file:
+            file.write(line)
+        mirror.push(logs=True, last=False)
+    again = Mirror(run, RunFolder(folder.path, 1), 0)
+    log.write_text("three\n")
+    again.push(logs=True, last=True)
+    assert len(names(run, "logs/")) == 3
+    assert read_log(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
+
+
+def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:
+    mirror = Mirror(run, folder, 0)
+    run.put(STOP, b"")
+    run.put("control/SAVE", b"")
+    run.put("exit/0/first", b"65\nnode=1\ntime_ns=5\nreason=rank 2: bad\n")
+    run.put("exit/0/node_01", b"65\nreason=rank 2: bad\n")
+    mirror.pull()
+    assert folder.stop_mark.exists() and (folder.path / "control" / "SAVE").exists()
+    assert "reason=rank 2: bad" in folder.first_failure.read_text()
+    assert names(run, "control/") == [STOP], "the wish to save is fulfilled once"
+    run.put("state/node_02", b"attempt=0\n")
+    (folder.path / "exit" / "0" / "node_00").write_text("0\n")
+    assert mirror.lacking_ends(4) == 1, "node 2 lives, node 3 has never come"
+    assert (folder.path / "exit" / "0" / "node_01").read_text().startswith("65\n")

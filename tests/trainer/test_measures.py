@@ -1,0 +1,266 @@
+"""What a training tells: files of metrics, console, trackers, profile; and when it gives up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer import attempts, roll_call
+from jobc.trainer import config as configuration
+from jobc.trainer import env as environment
+from jobc.trainer.distributed import Group
+from jobc.trainer.errors import BrokenInput, Diverged
+from jobc.trainer.loop import run
+from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
+from jobc.trainer.rt.exit_codes import DATA_BROKEN
+from jobc.trainer.speed import flops_per_sample, peak_flops, percentile
+from jobc.trainer.trackers import TrackedRun, Trackers
+from jobc.trainer.trackers.tensorboard import checksum, open_run
+from jobc.trainer.training import build
+
+pytestmark = pytest.mark.xdist_group("trainer")
+Tree = Callable[..., dict[str, Any]]
+
+
+class NoSignals:
+    received = None
+
+
+class Recorder:
+    """A tracker of the user's own."""
+
+    runs: list[Recorder] = []  # noqa: RUF012
+
+    def __init__(self, run: TrackedRun) -> None:
+        self.run, self.logged, self.done = run, [], None  # type: TrackedRun, list[tuple[int, dict[str, float]]], Any
+        Recorder.runs.append(self)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self.logged.append((step, dict(values)))
+
+    def close(self, done: bool) -> None:
+        self.done = done
+
+
+class Blocked(Recorder):
+    """One that waits for its network."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        time.sleep(3600)
+
+
+class Unreachable(Recorder):
+    """One whose server is away."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        raise ConnectionError("no route to host\nmore")
+
+
+def train(folder: Path, tree: dict[str, Any], **env: str) -> int:
+    values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
+    return run(build(configuration.parse(tree), values, Group(0, 1, torch.device("cpu"))), NoSignals())  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def settings_of_torch() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+
+
+EVERYTHING = {
+    "metrics.every_steps": 2,
+    "metrics.flush_s": 60.0,
+    "metrics.trackers": ["tensorboard", f"{__name__}:Recorder", f"{__name__}:Unreachable"],
+    "profile.steps": [3, 4],
+}
+
+
+def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path, gpt({"loop.steps": 20, "batch.micro": 4, **EVERYTHING}), JOBC_RUN_ID="20260131-120000-1f2e")
+    told = capsys.readouterr()
+
+    lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
+    assert list(lines) == list(range(1, 21))  # though they were written in few pieces
+    for line in lines.values():
+        parts = sum(float(str(line[f"{phase}_s"])) for phase in ("data", "forward", "exchange", "backward"))
+        assert 0 < parts < float(str(line["step_s"]))
+        assert line["mfu"] is None  # a CPU has no peak that means anything
+    *_, last = read(tmp_path / "metrics" / "rank_00.jsonl")
+    assert last["step_s_p50"] <= last["step_s_p95"] <= last["step_s_p99"]  # type: ignore[operator]
+
+    console = told.out.splitlines()
+    step = next(line for line in console if line.startswith("step 20/20  loss"))
+    assert "tok/s  data " in step
+    assert " GiB  eta 0:00" in step
+    assert any(line.startswith("step times: p50 0.") and line.endswith("of 20 steps") for line in console)
+
+    recorder = next(one for one in Recorder.runs if type(one) is Recorder)
+    assert (recorder.run.id, recorder.run.step, recorder.done) == ("20260131-120000-1f2e", 0, True)
+    assert [step for step, values in recorder.logged if "train/loss" in values] == list(range(2, 21, 2))
+    assert any("val/loss" in values for _, values in recorder.logged)
+    warning = f"warning: tracker {__name__}:Unreachable is left out from now on: ConnectionError: no route to host\n"
+    assert told.err.count(warning) == 1
+    assert scalars(tmp_path / "tensorboard")[20]["train/loss"] == pytest.approx(lines[20]["loss"])
+
+    with gzip.open(tmp_path / "profile" / "rank_00_steps_3-4.json.gz") as trace:
+        names = {event["name"] for event in json.load(trace)["traceEvents"]}
+    assert "aten::addmm" in names or "aten::mm" in names
+    assert "profile of steps 3 to 4: profile/rank_00_steps_3-4.json.gz" in console
+
+
+def scalars(folder: Path) -> dict[int, dict[str, float]]:
+    """step -> name -> value of all event files, read by the format's own description."""
+    found: dict[int, dict[str, float]] = {}
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            assert content[8:12] == checksum(content[:8])
+            event, content = content[12 : 12 + length], content[12 + length :]
+            assert content[:4] == checksum(event)
+            content = content[4:]
+            fields = dict(protobuf(event))
+            if 5 in fields:
+                values = [dict(protobuf(one)) for number, one in protobuf(fields[5]) if number == 1]
+                found.setdefault(fields[2], {}).update(
+                    {one[1].decode(): struct.unpack("<f", one[2])[0] for one in values}
+                )
+    return found
+
+
+def protobuf(message: bytes) -> Iterator[tuple[int, Any]]:
+    """(field, value) of a message: varints, 8 or 4 bytes, or text."""
+
+    def varint() -> int:
+        nonlocal message
+        value = shift = 0
+        while True:
+            byte, message = message[0], message[1:]
+            value, shift = value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    while message:
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+            continue
+        size = varint() if key & 7 == 2 else {1: 8, 5: 4}[key & 7]
+        value, message = message[:size], message[size:]
+        yield key >> 3, value
+
+
+def test_checksums_are_those_of_tensorflow() -> None:
+    # CRC-32C of 32 zero bytes is 8a9136aa (RFC 3720, B.4); masked as in TensorFlow's lib/hash/crc32c.h
+    masked = ((0x8A9136AA >> 15 | 0x8A9136AA << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    assert checksum(bytes(32)) == struct.pack("<I", masked)
+
+
+def test_a_later_attempt_voids_what_an_earlier_one_logged_for_its_steps(tmp_path: Path) -> None:
+    open_run(TrackedRun("id", "job", tmp_path, 7, {})).close(False)
+    (file,) = (tmp_path / "tensorboard").iterdir()
+    content = file.read_bytes()
+    first = 12 + struct.unpack("<Q", content[:8])[0] + 4
+    event = dict(protobuf(content[first + 12 : -4]))
+    assert (event[2], event[7]) == (8, b"\x08\x01")  # from step 8 on; SessionLog START
+
+
+def test_a_tracker_that_blocks_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("jobc.trainer.trackers.CLOSE_S", 0.2)
+    trackers = Trackers([f"{__name__}:Blocked"], TrackedRun("id", "job", tmp_path, 0, {}))
+    for step in range(5000):
+        trackers.log(step, {"a": 1.0})
+    trackers.close(True)
+    assert "trackers did not take everything within 0 s; numbers are in metrics/" in capfd.readouterr().err
+
+
+def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path, 0, flush_s=60, max_bytes=2000)
+    path = tmp_path / "metrics" / "rank_00.jsonl"
+    for step in range(1, 201):
+        file.write({"step": step, "loss": 0.5})
+        if step % 10 == 0:
+            file.flush()
+        elif step < 10:
+            assert path.stat().st_size == 0
+    assert len(older(path)) > 1
+    assert all(part.stat().st_size <= 2000 for part in (*older(path), path))
+    assert path.stat().st_size > 0  # so that status.sh, which looks there, always finds the last step
+    assert list(training_steps(path)) == list(range(1, 201))
+    assert last_step(path) == 200
+    again = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)
+    again.write({"step": 201, "loss": 0.5})
+    assert last_step(path) == 201
+    assert len(training_steps(path)) == 201
+
+
+def test_a_node_writes_twice_a_second_at_most() -> None:
+    assert [flush_interval(1.0, ranks) for ranks in (1, 2, 8, 64)] == [1.0, 1.0, 4.0, 32.0]
+    assert flush_interval(0.0, 8) == 0.0
+
+
+def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wild = {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0, "loop.on_nan": "skip"}
+    with pytest.raises(Diverged, match="more than 3 steps in a row, up to 5, have no finite gradient"):
+        train(tmp_path, digits({**wild, "loop.max_skips": 3}))
+    told = capsys.readouterr().out
+    words = "the loss of rank 0 is nan; 1 in a row, 3 at most"
+    assert f"warning: step 2 is skipped, the weights stay: {words}" in told
+    lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
+    assert [line.get("skipped") is not None for line in lines.values()] == [False, True, True, True, True]
+    assert lines[2]["loss"] is None
+
+
+def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics" / "rank_00.jsonl"
+    metrics.parent.mkdir()
+    metrics.write_text('{"step": 59, "loss": 1}\n')
+    attempts.note_start(tmp_path, 2)  # came further than anything before
+    attempts.note_start(tmp_path, 2)  # 1 without a new step
+    with pytest.raises(
+        BrokenInput, match="2 starts in a row completed no new step: none came further than step 59"
+    ) as e:
+        attempts.note_start(tmp_path, 2)
+    assert e.value.code == DATA_BROKEN
+    attempts.note_start(tmp_path, 2)
+    metrics.write_text('{"step": 60, "loss": 1}\n')
+    for _ in range(2):
+        attempts.note_start(tmp_path, 2)  # the first of them finds a new step
+    attempts.note_good_end(tmp_path)  # preempted: not the run's own fault
+    for _ in range(2):
+        attempts.note_start(tmp_path, 2)
+
+
+def test_ranks_that_are_not_alike_are_listed() -> None:
+    one, two = {"host": "a", "torch": "2.13.0", "CPU capability": "AVX2"}, {"host": "b", "torch": "2.12.1"}
+    assert roll_call.differences([one, one, one, {**one, "host": "c"}]) == []
+    assert roll_call.differences([one, one, two, one]) == [
+        "torch: 2.13.0 on ranks 0-1, 3; 2.12.1 on rank 2",
+        "CPU capability: AVX2 on ranks 0-1, 3; none on rank 2",
+    ]
+    (mine,) = roll_call.call(Group(0, 1, torch.device("cpu")))
+    assert mine["torch"] == torch.__version__
+
+
+def test_mfu_of_known_gpus() -> None:
+    names = {"NVIDIA H200": 989e12, "NVIDIA H100 PCIe": 756e12, "NVIDIA A100-SXM4-80GB": 312e12, "NVIDIA L4": 121e12}
+    assert {name: peak_flops(name) for name in names} == names
+    assert peak_flops("NVIDIA T4000") is None
+    gpt2 = configuration.GptConfig("gpt", layers=12, heads=12, width=768, context=1024, dropout=0.0)
+    per_token = (flops_per_sample(gpt2, 124_475_904) or 0) / 1024
+    assert per_token == pytest.approx(0.855e9, rel=0.01)
+    assert [percentile(range(1, 101), percent) for percent in (50, 95, 99)] == [50, 95, 99]

@@ -1,0 +1,190 @@
+"""Programs that know nothing of jobc: stand-ins for four kinds of public script run unchanged, to a stop or their end.
+
+Each through torchrun and through spawn; and programs with trainer/script.py, below jobc and below torchrun alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.driver import Request, compile_job, write_job
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TIMEOUT_S = 200  # an import of transformers on a busy machine takes 40 s
+
+HF = (
+    "with_hf_trainer.py", "--output_dir=out", "--use_cpu", "--report_to=none", "--disable_tqdm=true",
+    "--per_device_train_batch_size=4", "--logging_steps=1", "--save_steps=2", "--max_steps",
+)  # fmt: skip
+# kind: (a short run, a long one, what rank 0 prints when it trains, a file that it leaves)
+KINDS = {
+    "ddp tutorial": (("ddp_tutorial.py", "2", "1"), ("ddp_tutorial.py", "1000000", "1"), r"Epoch 0 \|", "snapshot.pt"),
+    "nanoGPT": (
+        ("nano.py", "--device=cpu", "--backend=gloo"),
+        ("nano.py", "--device=cpu", "--backend=gloo", "--max_iters=100000000"), r"iter 5: loss", "out/ckpt.pt",
+    ),
+    "accelerate": (
+        ("with_accelerate.py", "--cpu", "--epochs=2"), ("with_accelerate.py", "--cpu", "--epochs=1000000"),
+        "epoch 0: loss .* of 2 processes", "accelerate_state/model.safetensors",
+    ),
+    "HF Trainer": ((*HF, "4"), (*HF, "100000000"), "'loss': ", "out/checkpoint-4/model.safetensors"),
+}  # fmt: skip
+
+
+@dataclass
+class Job:
+    """A compiled job in a project folder with the stand-ins, and what was started of it."""
+
+    project: Path
+    artifact: Path
+    started: list[subprocess.Popen[str]]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "ACCELERATE_"))}
+        self.started.append(
+            subprocess.Popen(
+                [self.artifact / "submit.sh", *words], cwd=self.project, env=outer, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            )
+        )  # fmt: skip
+        return self.started[-1]
+
+    def run(self, *words: str) -> tuple[int, str]:
+        process = self.start(*words)
+        said = process.communicate(timeout=TIMEOUT_S)[0]
+        return process.returncode, said
+
+    def status(self) -> str:
+        command = [self.artifact / "status.sh"]
+        return subprocess.run(command, cwd=self.project, capture_output=True, text=True, check=False).stdout
+
+    @property
+    def folder(self) -> Path:
+        (folder,) = self.project.glob("runs/*/*")
+        return folder
+
+    def wait_for(self, pattern: str) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not any(re.search(pattern, log.read_text()) for log in self.project.glob("runs/*/*/logs/rank_00.log")):
+            assert time.monotonic() < deadline and self.started[-1].poll() is None, "it does not train"
+            time.sleep(0.1)
+
+    def stop(self) -> tuple[int, int, str]:
+        """(exit code of stop.sh, that of submit.sh, what submit.sh printed)."""
+        code = subprocess.run(
+            [self.artifact / "stop.sh"], cwd=self.project, capture_output=True, check=False
+        ).returncode
+        said = self.started[-1].communicate(timeout=60)[0]
+        return code, self.started[-1].returncode, said
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SCRIPTS, tmp_path / "my project", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate()
+
+
+def make(project: Path, started: list[subprocess.Popen[str]], *words: str, command: tuple[str, ...]) -> Job:
+    base = ("name=own", "procs=2", f"python.interpreter={sys.executable}", "lifecycle.grace=20s", "code=shared")
+    return Job(project, write_job(compile_job(Request((*base, *words), command)), project / "artifacts"), started)
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_public_kind_of_script_runs_unchanged_and_stops(
+    kind: str, project: Path, jobs: list[subprocess.Popen[str]]
+) -> None:
+    short, long, trains, file = KINDS[kind]
+    job = make(project, jobs, "launcher=torchrun", command=long)
+    job.start()
+    job.wait_for(trains)
+    stop_code, code, said = job.stop()
+    assert (stop_code, code) == (0, 0) and "jobc: exit 0: done" in said, said
+    assert "stopped" in job.status()
+    for left in project.glob("out*"):
+        shutil.rmtree(left)
+    (project / "snapshot.pt").unlink(missing_ok=True)
+    job = make(project, jobs, "launcher=spawn", "name=short", command=short)
+    code, said = job.run()
+    assert code == 0 and re.search(trains, said), said
+    assert (project / file).exists()
+
+
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.engine), "spawn"])
+def test_the_traceback_of_a_script_is_shown_first(
+    launcher: str, project: Path, jobs: list[subprocess.Popen[str]]
+) -> None:
+    command = ("nano.py", "--device=cpu", "--backend=gloo", "--gradient_accumulation_steps=3")
+    code, said = make(project, jobs, f"launcher={launcher}", command=command).run()
+    shown = said.partition("failed first (exit 1); the end of logs/rank_0")[2].splitlines()
+    assert code == 1 and "Traceback (most recent call last):" in shown[1], said
+    assert "AssertionError" in "\n".join(shown[:8]), said
+
+
+# ---- with the helper
+
+ALONE = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def lib(job: Job) -> dict[str, str]:
+    """The environment of somebody who has taken lib/ out of an artifact, and has no jobc."""
+    outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PYTHONPATH"))}
+    return {**outer, "PYTHONPATH": str(job.artifact / "lib"), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
+    project: Path, jobs: list[subprocess.Popen[str]]
+) -> None:
+    job = make(project, jobs, "launcher=spawn", command=("with_helper.py", "40", "0.1"))
+    first = job.start()
+    job.wait_for("step 12 ")
+    first.terminate()  # as a scheduler does
+    said = first.communicate(timeout=TIMEOUT_S)[0]
+    assert first.returncode == 75 and "saved checkpoints/step_" in said, said
+    assert re.search(r"^  node 00 .* step \d+, loss ", job.status(), re.MULTILINE), job.status()
+    code, resumed = job.run("--resume", job.folder.name)
+    assert code == 0 and "begins at step 1" in resumed, resumed
+    steps = [json.loads(line)["step"] for line in (job.folder / "metrics/rank_01.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, 41))
+    alone = subprocess.run([*ALONE, "with_helper.py", "40"], cwd=project, env=lib(job), capture_output=True, check=True)
+    weights = re.findall(r"^weights .*", alone.stdout.decode(), re.MULTILINE)
+    assert weights and weights == re.findall(r"^weights .*", resumed, re.MULTILINE)
+    assert (project / "run/checkpoints/step_00000040/MANIFEST.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "told"), [("a model", 65, "tensors, numbers and text only"), ("bug", 1, "ZeroDiv")]
+)
+def test_an_error_below_the_helper_has_its_code(
+    what: str, code: int, told: str, project: Path, jobs: list[subprocess.Popen[str]]
+) -> None:
+    job = make(project, jobs, command=("true",))
+    program = "from jobc_trainer import script; import torch; rt = script.init(); "
+    program += "rt.save(1, {'model': torch.nn.Linear(1, 1)})" if what == "a model" else "1 / 0"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=project, env=lib(job), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code and told in done.stderr, done.stderr

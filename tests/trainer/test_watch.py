@@ -1,0 +1,82 @@
+"""Who is named when ranks hang, and which is slow: two ranks as threads of this process, with a store of torch's."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
+
+from jobc.trainer.board import Seen, verdict
+from jobc.trainer.errors import PeerLost
+from jobc.trainer.phases import Phases
+from jobc.trainer.rt.exit_codes import PEER_LOST
+from jobc.trainer.stragglers import OwnWork, Stragglers
+from jobc.trainer.watch import Watch
+
+NAMES = ["rank 0 on a", "rank 1 on b"]
+TIMEOUT_S = 3.0
+GLOO = "[../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation to complete"
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd: pytest.CaptureFixture[str]) -> None:
+    store: Store = HashStore()
+    ranks = [Phases(), Phases()]
+    for rank, phases in enumerate(ranks):
+        phases.begin_step(18)
+        if rank != late:
+            phases.enter("forward")
+            phases.enter("exchange")
+    ended = []
+    with pytest.raises(PeerLost) as first, Watch(ranks[0], 0, NAMES, TIMEOUT_S, store):
+        with pytest.raises(PeerLost) as second, Watch(ranks[1], 1, NAMES, TIMEOUT_S, store):
+            time.sleep(TIMEOUT_S)
+            raise RuntimeError(GLOO)
+        ended.append(second.value)
+        raise RuntimeError(GLOO)
+    ended.append(first.value)
+    named = re.compile(f"{NAMES[late]} has been in data of step 18 for [23] s; the others wait for it")
+    for error in ended:
+        assert error.code == PEER_LOST
+        assert named.fullmatch(error.details[0])
+    told = capfd.readouterr().err
+    assert len(re.findall(f"warning: {named.pattern}", told)) == 2
+    assert "in test_the_rank_that_does_not_reach_the_step" in told  # of the stacks
+
+
+def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.CaptureFixture[str]) -> None:
+    store: Store = HashStore()
+    phases = Phases()
+    with Watch(phases, 0, NAMES, 0.4, store):
+        for step in range(20):
+            phases.begin_step(step + 1)
+            time.sleep(0.05)
+        phases.enter("save")
+        time.sleep(0.6)  # rank 0 tells the others that it still writes
+    assert capfd.readouterr().err == ""
+    assert store.num_keys() == 0
+
+
+def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
+    waiting = Seen((7, 3), "exchange", 95.2)
+    names = ["r0", "r1", "r2"]
+    assert verdict([waiting, None, Seen((7, 1), "data", 95.0)], names).startswith("r1 gives no sign of life")
+    assert verdict([waiting, Seen((6, 9), "save", 97.0), waiting], names) == (
+        "r1 has been in save of step 6 for 97 s; the others wait for it"
+    )
+    assert verdict([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a link")
+
+
+def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
+    fast, slow_data = OwnWork(0.1, 1.0, 3.0), OwnWork(1.5, 1.0, 3.0)
+    stragglers = Stragglers([*NAMES, "rank 2 on c"])
+    assert stragglers.after(10, [fast, slow_data, fast]) == ""  # not long enough yet
+    assert stragglers.after(10, [fast, slow_data, fast]) == (
+        "straggler: rank 1 on b: data takes 0.150 s a step, the median 0.010 s, over 20 steps"
+    )
+    assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
+    slow_gpu = OwnWork(0.1, 2.0, 3.0)
+    assert "rank 2 on c: forward+backward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
+    assert Stragglers(NAMES).after(20, [fast, OwnWork(0.1, 1.1, 3.0)]) == ""

@@ -1,0 +1,77 @@
+"""backends/kubernetes/fields.json: what fields a pod template, a Job and a Service have, in few words.
+
+Usage  python tools/kubernetes_fields.py
+In     the strict schemas of kubernetes-validate (extra `dev`), VERSION; words of text fields, which they lack: ENUMS
+Out    definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+VERSION = "1.37.0"
+FILE = Path(__file__).parents[1] / "backends" / "kubernetes" / "fields.json"
+ROOTS = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.batch.v1.JobSpec", "io.k8s.api.core.v1.ServiceSpec")
+PULL, MESSAGE = "Always|IfNotPresent|Never", "File|FallbackToLogsOnError"
+OPERATOR = "In|NotIn|Exists|DoesNotExist"
+ENUMS = {  # Kubernetes API reference 1.37
+    ("AppArmorProfile", "type"): "RuntimeDefault|Unconfined|Localhost",
+    ("Container", "imagePullPolicy"): PULL,
+    ("Container", "terminationMessagePolicy"): MESSAGE,
+    ("ContainerPort", "protocol"): "TCP|UDP|SCTP",
+    ("HostPathVolumeSource", "type"): "|DirectoryOrCreate|Directory|FileOrCreate|File|Socket|CharDevice|BlockDevice",
+    ("LabelSelectorRequirement", "operator"): OPERATOR,
+    ("NodeSelectorRequirement", "operator"): f"{OPERATOR}|Gt|Lt",
+    ("PodSpec", "dnsPolicy"): "ClusterFirst|ClusterFirstWithHostNet|Default|None",
+    ("PodSpec", "preemptionPolicy"): "Never|PreemptLowerPriority",
+    ("SeccompProfile", "type"): "RuntimeDefault|Unconfined|Localhost",
+    ("ServiceSpec", "type"): "ClusterIP|NodePort|LoadBalancer|ExternalName",
+    ("Toleration", "effect"): "NoSchedule|PreferNoSchedule|NoExecute",
+    ("Toleration", "operator"): "Exists|Equal|Lt|Gt",
+    ("TopologySpreadConstraint", "nodeAffinityPolicy"): "Honor|Ignore",
+    ("TopologySpreadConstraint", "nodeTaintsPolicy"): "Honor|Ignore",
+    ("TopologySpreadConstraint", "whenUnsatisfiable"): "DoNotSchedule|ScheduleAnyway",
+    ("VolumeMount", "mountPropagation"): "None|HostToContainer|Bidirectional",
+}
+
+
+def made() -> str:
+    """The text of the file."""
+    folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{VERSION}-local-strict"
+    known: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
+    found: dict[str, Any] = {}
+
+    def define(name: str) -> str:
+        short = name.rpartition(".")[2]
+        if short not in found:
+            found[short] = None  # it may hold itself
+            fields = known[name].get("properties")
+            found[short] = {key: shape(inner) for key, inner in fields.items()} if fields else shape(known[name])
+        return short
+
+    def shape(schema: dict[str, Any]) -> Any:
+        if "$ref" in schema:
+            return define(schema["$ref"].rpartition("/")[2])
+        kinds = schema.get("type", "any")
+        kinds = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
+        if kinds == ["array"]:
+            return [shape(schema["items"])]
+        values = schema.get("additionalProperties")
+        if kinds == ["object"] and isinstance(values, dict):
+            return {"*": shape(values)}
+        return kinds[0] if len(kinds) == 1 and "oneOf" not in schema else "any"
+
+    for root in ROOTS:
+        define(root)
+    for (definition, field), words in ENUMS.items():
+        assert found[definition][field] == "string", f"{definition}.{field} is no text"
+        found[definition][field] = words
+    rows = (f"  {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found))
+    return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(made())

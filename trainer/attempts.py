@@ -1,0 +1,46 @@
+"""Does this run get anywhere? Starts in a row that completed no new step are counted in the run folder.
+
+A crash that comes at the same step each time would otherwise be resumed and requeued for ever. Standard library only.
+"""
+
+from pathlib import Path
+
+from . import checkpoint_store as store
+from .errors import BrokenInput
+from .metrics import last_step
+from .rt.run_folder import read_small, write_small
+
+
+def note_start(run_dir: Path, most: int | None) -> None:
+    """Called by rank 0 at every start. Raises BrokenInput when the last `most` starts came no further than before.
+
+    Whoever starts it once more, by hand, begins to count anew.
+    """
+    newest = store.newest_first(run_dir / "checkpoints")
+    reached = max(store.step_of(newest[0]) if newest else 0, last_step(run_dir / "metrics" / "rank_00.jsonl"))
+    known = read_small(_file(run_dir))
+    if known is None:
+        _write(run_dir, reached, 0)
+        return
+    fruitless = 0 if reached > int(known[1]["step"]) else int(known[1]["fruitless"]) + 1
+    give_up = most is not None and fruitless >= most
+    _write(run_dir, reached, 0 if give_up else fruitless)
+    if give_up:
+        raise BrokenInput(
+            f"{fruitless} starts in a row completed no new step: none came further than step {reached}",
+            hint="logs/rank_NN.log has what ended each; --resume tries again, loop.max_fruitless=null always does",
+        )
+
+
+def note_good_end(run_dir: Path) -> None:
+    """Done, or ended because somebody asked: no sign that the run gets nowhere."""
+    _file(run_dir).unlink(missing_ok=True)
+
+
+def _write(run_dir: Path, step: int, fruitless: int) -> None:
+    """fruitless: starts before this one that did not come further than `step`"""
+    write_small(_file(run_dir), keys={"step": step, "fruitless": fruitless})
+
+
+def _file(run_dir: Path) -> Path:
+    return run_dir / "state" / "progress"

@@ -1,0 +1,131 @@
+"""What ranks tell each other when they hang: a key-value store served by rank 0 or torchrun, and nothing until then.
+
+Each that waits for too long says where it is, again and again. Rank 0 compares: who says nothing is frozen, who is
+behind holds up the rest; the others ask it. All of this is done by a thread of its own, for operations of torch's
+TCPStore have no timeout when its server is frozen (torch 2.13: get, check, delete_key, wait).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from torch.distributed import Store  # type: ignore[attr-defined]
+
+MOST_NAMED = 8
+SILENT = "no sign of life: frozen, or its machine or link is gone"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where a rank says it is. place: as of Phases; seconds: in this phase"""
+
+    place: tuple[int, int]
+    phase: str
+    seconds: float
+
+
+class Board:
+    """As one rank sees it.
+
+    store    by a connection of its own, made in time
+    where    this rank is now
+    names    what people call each rank, by rank
+    tick_s   between two words of a rank
+    """
+
+    def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], Seen], tick_s: float) -> None:
+        self._store, self._rank, self._names, self._where, self._tick_s = store, rank, names, where, tick_s
+        self._tells, self._asked = threading.Event(), threading.Event()
+        self._answer = ""
+        self._answered = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
+
+    def tell(self, on: bool) -> None:
+        """Say where this rank is, from now on or no longer."""
+        if not on:
+            self._tells.clear()
+        elif not self._tells.is_set():
+            self._tells.set()
+            if not self._thread.is_alive():
+                self._thread.start()
+
+    def who(self, timeout_s: float) -> str:
+        """Who holds up the others, in words."""
+        self.tell(True)
+        self._answered.clear()
+        self._asked.set()
+        if self._answered.wait(timeout_s) and self._answer:
+            return self._answer
+        return f"{self._names[0]} gives {SILENT}"
+
+    def _serve(self) -> None:
+        store, told_step = self._store, -1
+        while True:
+            self._tells.wait()
+            with suppress(RuntimeError):  # the store, or rank 0 with it, is gone
+                if told_step != (told_step := self._where().place[0]):
+                    store.delete_key("verdict")  # of an earlier step
+                self._say(store)
+                if self._asked.is_set():
+                    self._asked.clear()
+                    self._answer = self._find_out(store)
+                    self._answered.set()
+            self._asked.wait(self._tick_s)
+
+    def _say(self, store: Store) -> None:
+        """Another text every time, for the seconds go on: that is the sign of life."""
+        at = self._where()
+        store.set(f"at/{self._rank}", json.dumps([at.place, at.phase, at.seconds]))
+
+    def _find_out(self, store: Store) -> str:
+        if self._rank == 0:
+            words = self._compare(store, range(len(self._names)))
+            store.set("verdict", words)
+            return words
+        for _ in range(6):  # rank 0 takes three ticks, and may have begun a little later
+            self._say(store)
+            with suppress(RuntimeError):
+                store.wait(["verdict"], timedelta(seconds=self._tick_s))
+                return store.get("verdict").decode()
+        return self._compare(store, [0, self._rank])
+
+    def _compare(self, store: Store, ranks: Sequence[int]) -> str:
+        """Look twice: whoever says nothing new in between is frozen, or its machine is."""
+        before = self._texts(store, ranks)
+        time.sleep(3 * self._tick_s)
+        self._say(store)
+        seen: list[Seen | None] = []
+        for old, new in zip(before, self._texts(store, ranks), strict=True):
+            if not new or new == old:
+                seen.append(None)
+            else:
+                place, phase, seconds = json.loads(new)
+                seen.append(Seen((place[0], place[1]), phase, seconds))
+        return verdict(seen, [self._names[rank] for rank in ranks])
+
+    def _texts(self, store: Store, ranks: Sequence[int]) -> list[bytes]:
+        keys = [f"at/{rank}" for rank in ranks]
+        return [store.get(key) if store.check([key]) else b"" for key in keys]
+
+
+def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
+    """Who holds up the others, in words. seen: by rank; None = no sign of life"""
+    silent = [name for name, one in zip(names, seen, strict=True) if one is None]
+    if silent:
+        return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"
+    known = [one for one in seen if one is not None]
+    last = min(known, key=lambda one: one.place)
+    behind = [name for name, one in zip(names, known, strict=True) if one.place == last.place]
+    where = f"in {last.phase} of step {last.place[0]} for {last.seconds:.0f} s"
+    if len(behind) == len(names):
+        return f"all ranks have been {where}: a link, or a collective that not all of them call"
+    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {where}; the others wait for it"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -1,0 +1,151 @@
+"""Who started this process: torchrun's variables, or what srun, mpirun and others set instead. Standard library only.
+
+In   what is set under torchrun's names, and the claims of other launchers, in torchrun's words
+Out  torchrun's variables as far as they are known, and every contradiction, naming both sides
+
+Launchers start launchers: srun starts torchrun once on each node, a batch job starts mpirun. The outer one then counts
+agents, and what it says agrees with the inner one in its meaning; two that both count ranks must say the same.
+Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; SkyPilot 0.14.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PORTS = range(20000, 32000)  # below Linux's range for outgoing connections, as in rt/head_port.py
+INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
+HINT = "unset what is left from before, or say which one counts, such as JOBC_LAUNCHER=torchrun or =srun"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a launcher says. names, values: torchrun's name -> its own name, and the value; gpus: of a node."""
+
+    launcher: str
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+    gpus: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """It says which of how many this process is. A batch script of Slurm has a SLURM_PROCID, and is no task."""
+        return self.values.get("RANK") is not None and self.values.get("WORLD_SIZE") is not None
+
+    @property
+    def is_half(self) -> bool:
+        """Slurm sets some of its variables in a batch script too, SkyPilot on its machines; the others all or none."""
+        return self.launcher not in ("srun", "skypilot") and bool({"RANK", "WORLD_SIZE"} & self.names.keys())
+
+    @property
+    def text(self) -> str:
+        return " ".join(f"{self.names[name]}={self.values[name]}" for name in ("RANK", "WORLD_SIZE"))
+
+
+def agree(
+    own: Mapping[str, Any], claims: Sequence[Claim], trusted: str | None, below_agent: bool
+) -> tuple[dict[str, Any], list[str], str]:
+    """(torchrun's variables, contradictions, who said so, for a message).
+
+    own:         what is set under torchrun's names
+    trusted:     JOBC_LAUNCHER: only that one counts; jobc and torchrun set torchrun's names
+    below_agent: torchrun started this process, or one that started it
+    """
+    if trusted is not None:
+        claims = [claim for claim in claims if claim.launcher == trusted]
+        own = {name: value for name, value in own.items() if name.startswith("MASTER_") or not claims}
+    counting = [
+        _complete(claim) for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher)) if claim.counts
+    ]
+    if own.get("RANK") is not None and own.get("WORLD_SIZE") is not None:
+        found = f"RANK={own['RANK']} WORLD_SIZE={own['WORLD_SIZE']} are set"
+        others = [c for c in counting if not (_same(own, c) or _counts_agents(own, c, below_agent))]
+        wrong = [f"{found}, but {claim.launcher} says {claim.text}" for claim in others]
+        return _filled(own, [claim for claim in counting if _same(own, claim)]), wrong, ", ".join(own)
+    if not counting:
+        half = [claim for claim in claims if claim.is_half]
+        return dict(own), [f"{c.launcher} set {', '.join(c.names.values())} only" for c in half], ", ".join(own)
+    inner, *outer = counting
+    others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
+    wrong = [f"{inner.launcher} says {inner.text}, but {claim.launcher} says {claim.text}" for claim in others]
+    wrong += [
+        f"{name}={own[name]} is set, but {inner.launcher} says {inner.names[name]}={value}"
+        for name, value in inner.values.items()
+        if name in inner.names and not name.startswith("MASTER_") and own.get(name, value) != value
+    ]
+    if inner.launcher == "skypilot" and inner.gpus > 1:
+        wrong.append(f"SkyPilot starts one process on each node, and there are {inner.gpus} GPUs: torchrun in `run`")
+    alike = [claim for claim in outer if _same(inner.values, claim)]
+    return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
+
+
+def _same(values: Mapping[str, Any], claim: Claim) -> bool:
+    """They mean the same ranks. Two agents are not two ranks of one node, which have the same numbers."""
+    sizes = [each.get("LOCAL_WORLD_SIZE") for each in (values, claim.values)]
+    alike = sizes[0] == sizes[1] or None in sizes
+    return alike and all(values[name] == claim.values[name] for name in ("RANK", "WORLD_SIZE"))
+
+
+def _counts_agents(own: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
+    """As in `srun torchrun`: each task became LOCAL_WORLD_SIZE ranks. torchrun may number nodes as they come."""
+    each = own.get("LOCAL_WORLD_SIZE") or 0
+    in_order = own.get("GROUP_RANK") == claim.values["RANK"]
+    return bool(own["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * each and (below_agent or in_order))
+
+
+def _counts_nodes(inner: Claim, outer: Claim) -> bool:
+    """As in a batch job, where mpirun starts its daemons by srun, one on each node but perhaps its own."""
+    return bool(
+        outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
+    )
+
+
+def _filled(own: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
+    """What is set, and what is not from the claims, the first first."""
+    filled = dict(own)
+    for claim in claims:
+        for name, value in claim.values.items():
+            filled.setdefault(name, value)
+    return filled
+
+
+def _complete(claim: Claim) -> Claim:
+    """A claim with what follows from it: the node, and with some launchers the place where the ranks meet."""
+    values = {name: value for name, value in claim.values.items() if value is not None}
+    gpus = 0
+    if claim.launcher == "srun":
+        follows: dict[str, Callable[[Any], Any]] = {
+            "LOCAL_WORLD_SIZE": lambda text: tasks_of_node(text, values.get("GROUP_RANK", 0)),
+            "MASTER_ADDR": first_host,
+            "MASTER_PORT": lambda job_id: PORTS[job_id % len(PORTS)],
+        }
+        values |= {name: follows[name](value) for name, value in values.items() if name in follows}
+    elif claim.launcher == "skypilot":
+        gpus = values.get("LOCAL_WORLD_SIZE", 0)
+        values |= {"LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": values["RANK"]}
+        follows = {
+            "MASTER_ADDR": lambda addresses: addresses.split()[0],
+            "MASTER_PORT": lambda task_id: PORTS[zlib.crc32(task_id.encode()) % len(PORTS)],
+        }
+        values |= {name: follows[name](value) for name, value in values.items() if name in follows}
+    elif "LOCAL_WORLD_SIZE" in values:  # ranks fill one node after the other, unless somebody mapped them otherwise
+        values["GROUP_RANK"] = values["RANK"] // values["LOCAL_WORLD_SIZE"]
+    return Claim(claim.launcher, claim.names, values, gpus)
+
+
+def tasks_of_node(text: str, node: int) -> int:
+    """2(x3),1 -> 2 for the nodes 0 to 2, and 1 for node 3; 0 when the text does not say."""
+    for part in text.split(","):
+        number, _, times = part.rstrip(")").partition("(x")
+        if node < int(times or 1):
+            return int(number)
+        node -= int(times or 1)
+    return 0
+
+
+def first_host(text: str) -> str:
+    """node[01-04,7],b -> node01; the brackets of a name may be several."""
+    while found := re.match(r"([^],[]*)\[([^],-]+)[^]]*\](.*)$", text):
+        text = "".join(found.groups())
+    return text.split(",")[0]

@@ -1,0 +1,42 @@
+"""What this rank is doing at the moment, and how long it has been doing what. Standard library only.
+
+The training says so at each turn, for less than a microsecond; the watch (watch.py) and the metrics read it.
+"""
+
+import time
+from typing import Literal
+
+# forward to update: of a step. exchange: waiting for the other ranks' counts, which overlaps the forward pass.
+Phase = Literal["start", "data", "forward", "exchange", "backward", "update", "validation", "save", "metrics"]
+
+
+class Phases:
+    """Of one rank. Written by the training's own thread alone.
+
+    place  (step, number of turns in it): equal for ranks that are at the same point; the least is behind
+    since  when the phase began, seconds of time.perf_counter
+    """
+
+    def __init__(self) -> None:
+        self.phase: Phase = "start"
+        self.place = (0, 0)
+        self.since = self.step_since = time.perf_counter()
+        self._spent: dict[Phase, float] = {}
+
+    def begin_step(self, step: int) -> None:
+        """Global step `step`, from 1, begins."""
+        self.enter("data")
+        self.place = (step, 0)
+        self.step_since = self.since
+
+    def enter(self, phase: Phase) -> None:
+        """From now on the rank does this."""
+        now = time.perf_counter()
+        self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
+        self.phase, self.since = phase, now
+        self.place = (self.place[0], self.place[1] + 1)
+
+    def take(self) -> dict[Phase, float]:
+        """Seconds spent in each phase that has ended since the last call."""
+        spent, self._spent = self._spent, {}
+        return spent

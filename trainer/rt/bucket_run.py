@@ -1,0 +1,199 @@
+"""One run in a bucket, where no folder is shared: which attempt it is, whose, and whether all nodes have come.
+
+    state/run                     made with the run: job, created, init_from (the run whose weights it begins with)
+    starts/00002/owner            the engine's id of the submission that has begun attempt 2, which the first one writes
+    starts/00002/node_01          node 1 has come to that attempt
+    state/node_01                 what its supervisor says; again every BEAT_S, by which others see that it lives
+    exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (mirror.py)
+
+Every object is written whole, none is renamed. What only the first may write is put with If-None-Match, and read again
+after SETTLE_S, for stores that do not know it let the last one win. Times are those of the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from . import exit_codes
+from .bucket import Bucket, BucketError
+
+BEAT_S = 20.0
+SILENT_S = 90.0  # a node that has written nothing for so long is gone
+SETTLE_S = 1.0
+GRAIN_S = 2.0  # ages are differences of whole seconds
+LOOK_S = 1.0
+
+STOP, SAVE = "control/STOP", "control/SAVE"
+
+
+class Leave(Exception):
+    """This node does not start its ranks."""
+
+    def __init__(self, code: int, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.code, self.why, self.hint = code, why, hint
+
+
+class Submission(NamedTuple):
+    """What the engine has started. id: stays when it starts nodes again; most: times that it may do so."""
+
+    id: str
+    node: int
+    nodes: int
+    most: int
+    timeout_s: float
+
+
+class BucketRun:
+    """folder: JOB/RUN_ID, the key of the run. pause, clock: of the time module, but for tests."""
+
+    def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
+        self.bucket, self.folder, self._pause = bucket, folder, pause
+
+    def key(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def get(self, name: str) -> bytes | None:
+        return self.bucket.get(self.key(name))
+
+    def put(self, name: str, content: bytes) -> None:
+        self.bucket.put(self.key(name), content)
+
+    def ages(self, prefix: str) -> dict[str, float]:
+        """name -> seconds since it was written, of the objects below `prefix`."""
+        start = len(self.folder) + 1
+        return {found.key[start:]: found.age_s for found in self.bucket.list(self.key(prefix))}
+
+    def put_first(self, name: str, content: bytes) -> bool:
+        """Whether it is this one: no two writers have the same content, but for an owner's. So a put counts that was
+        repeated because its answer got lost."""
+        if self.get(name) is None:
+            self.bucket.put(self.key(name), content, only_new=True)
+            self._pause(SETTLE_S)
+        return self.get(name) == content
+
+    # ---- joining
+
+    def join(self, who: Submission, init_from: str, job: str) -> int:
+        """The attempt that this node takes part in, when all nodes have come to it. Raises Leave, BucketError."""
+        while True:
+            attempt, is_ours = self._newest_attempt(who)
+            if is_ours and self.get(STOP) is not None:
+                raise Leave(exit_codes.DONE, "the run was stopped")
+            if not is_ours and not self._begin(attempt, who, init_from, job):
+                continue
+            # a node of this submission that is started again finds its own word
+            if self.put_first(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
+                break
+            self._begin_next(attempt, who, init_from, job)
+        self._wait_for_nodes(attempt, who)
+        return attempt
+
+    def _newest_attempt(self, who: Submission) -> tuple[int, bool]:
+        """(the newest attempt of this submission, True); else (the one after all others, False)."""
+        found = self._attempts()
+        if not found:
+            return 0, False
+        last = max(found)
+        if found[last] == who.id:
+            return last, True
+        self._refuse_live(last)
+        return last + 1, False
+
+    def _attempts(self) -> dict[int, str]:
+        """attempt -> submission"""
+        names = [name for name in self.ages("starts/") if name.endswith("/owner")]
+        return {int(name.split("/")[1]): (self.get(name) or b"").decode() for name in names}
+
+    def _begin(self, attempt: int, who: Submission, init_from: str, job: str) -> bool:
+        """False when another node was first, of this submission or of another one."""
+        if self.get("state/run") is None:
+            keys = {"job": job, "created": int(time.time()), "init_from": init_from}
+            self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
+        self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
+        return self.put_first(f"starts/{attempt:05}/owner", who.id.encode())
+
+    def _begin_next(self, attempt: int, who: Submission, init_from: str, job: str) -> None:
+        """This node has been in `attempt` before."""
+        for name in self.ages(f"exit/{attempt}/node_"):
+            if (self.get(name) or b"").split(b"\n")[0] == b"0":
+                node = name.rpartition("_")[2]
+                why = f"node {node} has ended well, and is not started again with this one"
+                raise Leave(exit_codes.CRASHED, why, "submit.sh --resume goes on")
+        began = sum(owner == who.id for number, owner in self._attempts().items() if number <= attempt)
+        if began > who.most:
+            raise Leave(
+                exit_codes.CRASHED, f"started again {who.most} times, the limit is {who.most}", "lifecycle.max_requeues"
+            )
+        again = f"reason=node {who.node} was started again"
+        word = f"{exit_codes.PEER_LOST}\nnode={who.node}\ntime_ns={time.time_ns()}\n{again}\n"
+        self.put_first(f"exit/{attempt}/first", word.encode())
+        self._begin(attempt + 1, who, init_from, job)
+
+    def _refuse_live(self, attempt: int) -> None:
+        """Waits until nothing of an attempt of another submission can be alive. Raises Leave when something is."""
+        began = time.monotonic()
+        while heard := self._heard(attempt):
+            name, age = min(heard.items(), key=lambda one: one[1])
+            if age + GRAIN_S < time.monotonic() - began:  # written after this one came
+                who, what = self.folder.rpartition("/")[2], name.rpartition("/")[2]
+                why = f"run {who} is live: {what} of another job wrote {age:.0f} s ago"
+                raise Leave(
+                    exit_codes.CRASHED, why, "stop that job first; submit.sh without --resume makes a run of its own"
+                )
+            if time.monotonic() - began < LOOK_S:
+                wait = f"waiting until it has been silent for {SILENT_S:.0f} s"
+                print(f"jobc: another job of this run wrote {age:.0f} s ago: {wait}", flush=True)
+            self._pause(5 * LOOK_S)
+
+    def _heard(self, attempt: int) -> Mapping[str, float]:
+        """Of the nodes of an attempt that may be alive: name -> age in seconds."""
+        starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
+        found: dict[str, float] = {}
+        spoken = set()
+        for name, age in self.ages("state/node_").items():
+            keys = small(self.get(name) or b"")[1]
+            if keys.get("attempt") == str(attempt):
+                spoken.add(name.rpartition("/")[2])
+                if "ended" not in keys and age < SILENT_S:
+                    found[name] = age
+        waiting = {name: age for name, age in starts.items() if name.rpartition("/")[2] not in {*spoken, "owner"}}
+        return {**waiting, **found}
+
+    def _wait_for_nodes(self, attempt: int, who: Submission) -> None:
+        deadline, said = time.monotonic() + who.timeout_s, ""
+        wanted = [f"starts/{attempt:05}/node_{node:02}" for node in range(who.nodes)]
+        while True:
+            there = self.ages(f"starts/{attempt:05}/")
+            lacking = " ".join(str(node) for node, name in enumerate(wanted) if name not in there)
+            if not lacking:
+                return
+            if self.get(STOP) is not None:
+                raise Leave(exit_codes.DONE, "the run was stopped")
+            if (first := self.get(f"exit/{attempt}/first")) is not None:
+                keys = small(first)[1]
+                raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
+            if said != lacking:
+                said = lacking
+                print(f"jobc: node {who.node} is there, waiting for {lacking}", flush=True)
+            if time.monotonic() > deadline:
+                why = f"these nodes have not come within {who.timeout_s:.0f} s: {lacking}"
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh tells what they wait for")
+            self._pause(LOOK_S)
+
+
+def small(content: bytes) -> tuple[str, dict[str, str]]:
+    """A small file (run_folder.py): its first line when that is no `key=value`, else ""; the keys."""
+    lines = content.decode(errors="replace").splitlines()
+    first = lines.pop(0) if lines and "=" not in lines[0] else ""
+    return first, dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _word(who: Submission, attempt: int) -> bytes:
+    """No two are alike, so that reading it again tells whose it is."""
+    return f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
+
+
+__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "Leave", "Submission", "small"]

@@ -1,0 +1,158 @@
+"""Who signs the requests to an object store: found as AWS' own tools find it, without any of them.
+
+In    the environment of a node; the files and the services that it names
+Out   Credentials, or None: then requests go unsigned
+Order AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
+      shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the role of the
+      instance (IMDSv2)
+Source "Standardized credential providers", AWS SDKs and Tools Reference Guide
+"""
+
+from __future__ import annotations
+
+import configparser
+import datetime
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+EARLY_S = 300.0  # before they expire others are asked for
+ANSWER_S = 5.0
+INSTANCE_ANSWER_S = 1.0  # of a service that most machines do not have
+INSTANCE = "http://169.254.169.254"
+CONTAINER = "http://169.254.170.2"
+
+
+class Credentials(NamedTuple):
+    """expires: seconds since 1970, inf = never."""
+
+    key: str
+    secret: str
+    token: str = ""
+    expires: float = float("inf")
+
+
+class Wallet:
+    """Credentials, found once, and again shortly before they expire. Raises nothing: a source that fails has none."""
+
+    def __init__(self, environ: Mapping[str, str], region: str) -> None:
+        self._environ, self._region = environ, region
+        self._found: Credentials | None = None
+        self._asked = False
+
+    def open(self) -> Credentials | None:
+        if not self._asked or (self._found and time.time() > self._found.expires - EARLY_S):
+            self._found = next(_sources(self._environ, self._region), None)
+            self._asked = True
+        return self._found
+
+    def renew(self) -> None:
+        """What it holds was refused as expired."""
+        self._asked = False
+
+
+def _sources(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
+    if environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY"):
+        token = environ.get("AWS_SESSION_TOKEN", "")
+        yield Credentials(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], token)
+    for source in (_web_identity, _shared_file, _container, _instance):
+        try:
+            found = source(environ, region)
+        except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
+            continue  # the next source may know; if none does, the store says what is missing
+        if found:
+            yield found
+
+
+def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None:
+    role, file = environ.get("AWS_ROLE_ARN"), environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    if not role or not file:
+        return None
+    query = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "Version": "2011-06-15",
+        "RoleArn": role,
+        "RoleSessionName": environ.get("AWS_ROLE_SESSION_NAME", "jobc"),
+        "WebIdentityToken": Path(file).read_text(encoding="utf-8").strip(),
+    }
+    service = environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
+    tree = ElementTree.fromstring(_ask(f"{service}/", data=urllib.parse.urlencode(query).encode()))
+    found = {element.tag.rpartition("}")[2]: element.text or "" for element in tree.iter()}
+    return Credentials(
+        found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"], _seconds(found["Expiration"])
+    )
+
+
+def _shared_file(environ: Mapping[str, str], region: str) -> Credentials | None:
+    home = Path(environ.get("HOME") or "/nonexistent")
+    file = Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
+    parser = configparser.RawConfigParser()
+    parser.read(file, encoding="utf-8")
+    profile = environ.get("AWS_PROFILE") or "default"
+    if not parser.has_option(profile, "aws_access_key_id"):
+        return None
+    section = parser[profile]
+    return Credentials(
+        section["aws_access_key_id"], section["aws_secret_access_key"], section.get("aws_session_token", "")
+    )
+
+
+def _container(environ: Mapping[str, str], region: str) -> Credentials | None:
+    url = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    if path := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
+        url = CONTAINER + path
+    if not url:
+        return None
+    token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+    if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+        token = Path(file).read_text(encoding="utf-8").strip()
+    return _of_answer(json.loads(_ask(url, {"Authorization": token} if token else {})))
+
+
+def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
+    if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        return None
+    service = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or INSTANCE
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    session = _ask(f"{service}/latest/api/token", lifetime, method="PUT", answer_s=INSTANCE_ANSWER_S).decode()
+    headers = {"X-aws-ec2-metadata-token": session}
+    roles = f"{service}/latest/meta-data/iam/security-credentials/"
+    role = _ask(roles, headers).decode().splitlines()[0]
+    return _of_answer(json.loads(_ask(roles + role, headers)))
+
+
+def _of_answer(found: Mapping[str, str]) -> Credentials:
+    expires = _seconds(found["Expiration"]) if found.get("Expiration") else float("inf")
+    return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token", ""), expires)
+
+
+def _ask(
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    data: bytes | None = None,
+    method: str | None = None,
+    answer_s: float = ANSWER_S,
+) -> bytes:
+    """The body of the answer, without any proxy: these services are beside the node. Raises OSError."""
+    request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
+    with opener.open(request, timeout=answer_s) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def _seconds(text: str) -> float:
+    """Of an ISO 8601 time."""
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def wallet(region: str) -> Wallet:
+    """Of this process' environment."""
+    return Wallet(os.environ, region)

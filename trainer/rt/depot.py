@@ -1,0 +1,220 @@
+"""storage.run=object on one node: join the run in the bucket, run the node beside it, look into it.
+
+Usage  python -I -S depot.py VERB JOB/RUN_ID [ARGUMENT…]
+         join SUBMISSION MOST TIMEOUT_S [FORK_OF]  prints `attempt=N` when all nodes have come; a fresh run folder
+         restore [INIT_FROM]     bring the newest checkpoint into it, and that of the run to begin with
+         run -- COMMAND…         COMMAND, with its run folder going to the bucket; its exit code
+         lacking                 bring how the other nodes ended; prints how many have not, and live
+         cat NAME | ls | stop | remove     look at a log or a file; list; leave the stop mark; remove the run
+In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; what credentials.py finds; but for
+       the last line JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
+Exit   that of COMMAND; 65 when the store refuses, 69 when it is away (bucket.py)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
+    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+    __package__ = "rt"
+
+from . import exit_codes, processes
+from .bucket import Bucket, BucketError
+from .bucket_run import BEAT_S, STOP, BucketRun, Leave, Submission
+from .credentials import wallet
+from .mirror import Mirror, fresh_folder, read_log
+from .run_folder import RunFolder
+from .signal_queue import SignalQueue
+
+LOOK_S = 5.0  # between two looks for marks, and for files that have changed
+LOOK_FOR_HEAD_S = 0.5  # until all nodes know where they meet
+LOGS_S = 30.0  # between two parts of a log
+PASSED_ON = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """The exit code."""
+    verb, folder, words = argv[0], argv[1], argv[2:]
+    region = os.environ["JOBC_STORE_REGION"]
+    bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
+    run = BucketRun(bucket, folder)
+    try:
+        if verb == "join":
+            return join(run, words)
+        if verb in ("cat", "ls", "stop", "remove"):
+            return look(run, verb, words)
+        local = RunFolder.from_environment()
+        mirror = Mirror(run, local, int(os.environ["JOBC_NODE_RANK"]))
+        if verb == "restore":
+            return restore(run, mirror, local, words)
+        if verb == "lacking":
+            print(mirror.lacking_ends(int(os.environ["JOBC_NODES"])))
+            return exit_codes.DONE
+        assert verb == "run" and words[0] == "--", argv
+        return Node(mirror).run(words[1:])
+    except Leave as leave:
+        if leave.code == exit_codes.DONE:
+            print(f"jobc: {leave.why}: this node ends with 0", file=sys.stderr)
+        else:
+            _say(leave.why, leave.hint)
+        return leave.code
+    except BucketError as error:
+        _say(error.title, error.hint)
+        return error.code
+    except OSError as error:
+        _say(f"cannot write to the run folder of this node: {error}", "storage.scratch names another place")
+        return exit_codes.CRASHED
+
+
+def join(run: BucketRun, words: list[str]) -> int:
+    submission, most, timeout_s = words[0], int(words[1]), float(words[2])
+    fork_of = words[3] if len(words) > 3 else ""
+    who = Submission(submission, int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"]), most, timeout_s)
+    report, sys.stdout = sys.stdout, sys.stderr  # what it says is for people, what bash reads comes at the end
+    attempt = run.join(who, fork_of, run.folder.split("/")[0])
+    fresh_folder(Path(os.environ["JOBC_RUN_DIR"]))
+    state = run.get("state/run") or b""
+    Path(os.environ["JOBC_RUN_DIR"], "state", "run").write_bytes(state)
+    print(f"attempt={attempt}", file=report)
+    return exit_codes.DONE
+
+
+def restore(run: BucketRun, mirror: Mirror, local: RunFolder, words: list[str]) -> int:
+    """INIT_FROM is a run id, or nothing. Many gigabytes take their time, in which this node still lives."""
+    Beat(mirror).start()
+    newest = mirror.restore(run, local.path, mirror.node == 0)
+    if newest is None and words and words[0]:
+        source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{words[0]}")
+        mirror.restore(source, local.path.with_name(words[0]), mirror.node == 0)
+    return exit_codes.DONE
+
+
+def look(run: BucketRun, verb: str, words: list[str]) -> int:
+    if verb == "stop":
+        run.put(STOP, b"")
+    elif verb == "remove":
+        run.bucket.delete([run.key(name) for name in run.ages("")])
+    elif verb == "ls":
+        for found in run.bucket.list(run.key("")):
+            print(f"{found.size:>14,}  {found.key[len(run.folder) + 1 :]}")
+    else:
+        content = read_log(run, words[0]) or run.get(words[0])
+        if content is None:
+            return exit_codes.CRASHED
+        sys.stdout.buffer.write(content)
+    return exit_codes.DONE
+
+
+class Beat(threading.Thread):
+    """Until this process ends."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        super().__init__(daemon=True, name="beat")
+        self.mirror = mirror
+
+    def run(self) -> None:
+        while True:
+            time.sleep(BEAT_S)
+            with contextlib.suppress(BucketError):  # who waits for something of the store will say it
+                self.mirror.beat()
+
+
+class Node:
+    """Runs the node, and keeps the bucket up to date from two threads: the main one must answer signals."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self.has_ended = threading.Event()
+        self.is_told_all = False  # where the nodes meet
+        self.warned: set[str] = set()
+
+    def run(self, command: list[str]) -> int:
+        signals = SignalQueue((*PASSED_ON, signal.SIGCHLD))
+        processes.become_subreaper()
+        child = processes.start(command)
+        threads = [threading.Thread(target=work, daemon=True) for work in (self._exchange, self._push)]
+        for thread in threads:
+            thread.start()
+        code = self._attend(child, signals)
+        self.has_ended.set()
+        while any(thread.is_alive() for thread in threads):
+            if signal.SIGQUIT in signals.wait(0.2)[0]:
+                _say("told to end at once: not all of this attempt is in the bucket", "")
+                return code
+        return self._last_words(code)
+
+    def _attend(self, child: int, signals: SignalQueue) -> int:
+        while True:
+            arrived, _ = signals.wait(60)
+            for pid, status in processes.reap():
+                if pid == child:
+                    return status if status >= 0 else 128 - status
+            for number in arrived:
+                if number in PASSED_ON:
+                    os.kill(child, number)  # our own child, not reaped yet
+
+    def _last_words(self, code: int) -> int:
+        """The end of the node, when everything else is in the bucket. A run that is not there has not ended well."""
+        try:
+            self.mirror.push(logs=True, last=True)
+        except (BucketError, OSError) as error:
+            _say(f"the end of this attempt is not in the bucket: {error}", getattr(error, "hint", ""))
+            return code or getattr(error, "code", exit_codes.PEER_LOST)
+        return code
+
+    def _exchange(self) -> None:
+        """Marks down, signs of life up."""
+        beat_at = 0.0
+        while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
+            if not self.is_told_all:
+                self._try(self._meet)
+                if time.monotonic() < beat_at:
+                    continue
+            self._try(self.mirror.pull)
+            if time.monotonic() >= beat_at:
+                self._try(self.mirror.beat)
+                beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
+
+    def _meet(self) -> None:
+        nodes = int(os.environ["JOBC_NODES"])
+        self.is_told_all = nodes == 1 or (self.mirror.push_head() if self.mirror.node == 0 else self.mirror.pull_head())
+
+    def _push(self) -> None:
+        logs_at = 0.0
+        while not self.has_ended.wait(LOOK_S):
+            logs = time.monotonic() >= logs_at
+            self._try(partial(self.mirror.push, logs, last=False))
+            if logs:
+                logs_at = time.monotonic() + LOGS_S
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """A store that is away for a while must not end the training: said once, and tried again at the next look."""
+        try:
+            work()
+            self.warned.clear()
+        except (BucketError, OSError) as error:
+            if str(error) not in self.warned:
+                self.warned.add(str(error))
+                _say(f"warning: {error}; trying again", getattr(error, "hint", ""))
+
+
+def _say(title: str, hint: str) -> None:
+    print(f"jobc: {title}" if title.startswith("warning") else f"error: {title}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {hint}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,281 @@
+"""The run folder of one node and the run in the bucket: what goes up, in which order, and what comes back.
+
+Up    checkpoints first: the files of one, then its MANIFEST.json, so that one without is none; what is removed here, is
+      removed there; logs and metrics as numbered parts, for nothing is appended to an object; all other files when they
+      have changed; how the node ended last of all
+Down  the stop mark and the wish to save, how other nodes failed, where node 0 is met; at the start of an attempt the
+      newest checkpoint whose files have the sizes and hashes of its manifest
+Hidden files, links, the code and the trainer stay here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from .bucket_run import SAVE, SILENT_S, STOP, BucketRun, small
+from .first_failure import keep_earliest
+from .run_folder import RunFolder
+
+MANIFEST = "MANIFEST.json"  # as trainer/checkpoint_store.py writes it
+STEP = "checkpoints/step_"
+SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
+HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
+Seen = tuple[int, int]  # mtime in ns, size
+
+
+class Mirror:
+    """Of `folder`, on node `node`."""
+
+    def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
+        self.run, self.folder, self.node = run, folder, node
+        self._up: dict[str, Seen] = {}  # what is in the bucket as it is here
+        self._before: dict[str, Seen] = {}  # at the look before this one
+        self._sent: dict[str, int] = {}  # bytes of a log that are in the bucket
+        self._parts: dict[str, int] = {}
+        self._stubs: dict[str, list[str]] = {}  # folder of a checkpoint of which only the manifest is here -> its names
+        self._known: dict[str, bytes] = {}  # what came down
+
+    # ---- down
+
+    def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
+        """Bring checkpoints of `source` below `into`; the name of the newest sound one, or None.
+
+        everything: on node 0, which reads them for all ranks; else only what a program of the user's keeps there beside
+        Of older ones only the manifest comes, by which the trainer knows the best one and which ones it may remove.
+        """
+        found = dict(self._sizes(source))
+        for name, size in found.items():
+            if not name.startswith(STEP):
+                self._fetch(source, name, into / name, size)
+        newest = None
+        for step in sorted({name.rpartition("/")[0] for name in found if name.startswith(STEP)}, reverse=True):
+            if not everything or f"{step}/{MANIFEST}" not in found:
+                continue
+            names = [name for name in found if name.startswith(f"{step}/")]
+            self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, found[f"{step}/{MANIFEST}"])
+            if newest is None and self._fetch_step(source, into / step, step, found):
+                newest = step
+                print(f"jobc: brought {step} from {source.bucket.url}/{source.folder}", flush=True)
+            elif newest != step:
+                self._stubs[step] = names
+        if into == self.folder.path:
+            self._up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/")}
+        return newest
+
+    def _sizes(self, source: BucketRun) -> Iterator[tuple[str, int]]:
+        start = len(source.folder) + 1
+        for found in source.bucket.list(source.key("checkpoints/")):
+            yield found.key[start:], found.size
+
+    def _fetch(self, source: BucketRun, name: str, path: Path, size: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source.bucket.get_file(source.key(name), path, size)
+
+    def _fetch_step(self, source: BucketRun, path: Path, step: str, found: dict[str, int]) -> bool:
+        """Whether all its files are there, and what was saved; else they are not here either."""
+        try:
+            entries = json.loads((path / MANIFEST).read_bytes())["files"]
+            wanted = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in entries.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            wanted = {MANIFEST: (-1, "")}
+        for name, (size, sha256) in wanted.items():
+            if found.get(f"{step}/{name}") == size:
+                self._fetch(source, f"{step}/{name}", path / name, size)
+            if not (path / name).is_file() or _sha256_of(path / name) != sha256:
+                print(f"jobc: {step} in the bucket is damaged: {name}", flush=True)
+                for other in wanted.keys() - {MANIFEST}:
+                    (path / other).unlink(missing_ok=True)
+                return False
+        return True
+
+    def pull(self) -> None:
+        """Marks that others have left."""
+        there = self.run.ages("control/")
+        if STOP in there and not self.folder.stop_mark.exists():
+            self._leave_mark(STOP)
+        if SAVE in there and self.node == 0:
+            self._leave_mark(SAVE)
+            self.run.bucket.delete([self.run.key(SAVE)])  # it is on its way
+        first = f"exit/{self.folder.attempt}/first"
+        if (content := self.run.get(first)) is not None and content != self._known.get(first):
+            self._known[first] = content
+            code, keys = small(content)
+            keep_earliest(self.folder, code, keys)
+
+    def _leave_mark(self, name: str) -> None:
+        path = self.folder.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        self._up[name] = _seen(path)
+
+    def pull_head(self) -> bool:
+        """On every node but node 0: where the ranks and the supervisors meet in this attempt. True: all is known."""
+        for name in HEAD_FILES:
+            content = self.run.get(name)
+            if content is None or small(content)[1].get("attempt") != str(self.folder.attempt):
+                return False
+            if self._known.get(name) != content:
+                self._known[name] = content
+                path = self.folder.path / name
+                unfinished = path.with_name(f".{path.name}.new")
+                unfinished.touch(0o600)
+                unfinished.write_bytes(content)
+                unfinished.replace(path)
+        return True
+
+    def lacking_ends(self, nodes: int) -> int:
+        """How many nodes of this attempt have not ended, and live; brings the exit codes of the others."""
+        attempt, lacking = self.folder.attempt, 0
+        exits = self.run.ages(f"exit/{attempt}/node_")
+        signs = {**self.run.ages(f"starts/{attempt:05}/node_"), **self.run.ages("state/node_")}
+        for node in range(nodes):
+            path = self.folder.node_exit(node)
+            if path.exists():
+                continue
+            name = f"exit/{attempt}/{path.name}"
+            if name in exits:
+                path.write_bytes(self.run.get(name) or b"")
+                continue
+            ages = [age for sign, age in signs.items() if sign.endswith(f"/{path.name}")]
+            lacking += min(ages, default=SILENT_S) < SILENT_S
+        return lacking
+
+    # ---- up
+
+    def push_head(self) -> bool:
+        """On node 0, before anything else: see pull_head. True: it is there."""
+        for name in HEAD_FILES:
+            path = self.folder.path / name
+            try:
+                content = path.read_bytes()
+            except OSError:
+                return False
+            if small(content)[1].get("attempt") != str(self.folder.attempt):
+                return False
+            if self._known.get(name) != content:
+                self.run.put(name, content)
+                self._known[name] = content
+        return True
+
+    def beat(self) -> None:
+        """This node lives."""
+        path = self.folder.node_state(self.node)
+        try:
+            self.run.put(f"state/{path.name}", path.read_bytes())
+        except FileNotFoundError:  # its supervisor has not begun
+            sign = f"starts/{self.folder.attempt:05}/{path.name}"
+            self.run.put(sign, self.run.get(sign) or b"")
+
+    def push(self, logs: bool, last: bool) -> None:
+        """One look at the folder. logs: with their new lines; last: with what has just been written, too."""
+        now = dict(self._look())
+        waiting: set[str] = set()  # folders with something that has not gone yet
+        for name in sorted(now, key=_order):
+            if _is_log(name):
+                if logs:
+                    self._push_log(name, now[name][1])
+            elif self._up.get(name) != now[name]:
+                whole = now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name] or last
+                if not whole or (name.endswith(f"/{MANIFEST}") and os.path.dirname(name) in waiting):
+                    waiting.add(os.path.dirname(name))
+                    continue
+                try:
+                    self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
+                    self._up[name] = now[name]
+                    if name.endswith(f"/{MANIFEST}"):
+                        where = f"{self.run.bucket.url}/{self.run.folder}"
+                        print(f"jobc: {os.path.dirname(name)} is in {where}", flush=True)
+                except FileNotFoundError:
+                    waiting.add(os.path.dirname(name))  # removed meanwhile
+        self._before = now
+        self._remove({name for name in self._up if name.startswith("checkpoints/") and name not in now})
+
+    def _remove(self, gone: set[str]) -> None:
+        """Checkpoints that are no longer here; their manifests first."""
+        for step in [step for step in self._stubs if not (self.folder.path / step).exists()]:
+            gone |= set(self._stubs.pop(step))
+        self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
+        for name in gone:
+            self._up.pop(name, None)
+
+    def _push_log(self, name: str, size: int) -> None:
+        """What is new as one more part, NAME/ATTEMPT-NUMBER."""
+        start = self._sent.get(name, 0)
+        if size <= start:
+            return
+        with open(self.folder.path / name, "rb") as file:
+            file.seek(start)
+            content = file.read(size - start)
+        number = self._parts.get(name, 0)
+        self.run.put(f"{name}/{self.folder.attempt:05}-{number:06}", content)
+        self._sent[name], self._parts[name] = start + len(content), number + 1
+
+    def _look(self) -> Iterator[tuple[str, Seen]]:
+        """The files here that go up, with what tells whether one has changed."""
+        root = str(self.folder.path)
+        for folder, below, files in os.walk(root):
+            relative = os.path.relpath(folder, root)
+            at = "" if relative == "." else f"{relative}/"
+            below[:] = [name for name in below if not name.startswith(".") and self._goes_up(f"{at}{name}/")]
+            for name in files:
+                path = Path(folder, name)
+                if not name.startswith(".") and self._goes_up(at + name) and not path.is_symlink():
+                    try:
+                        yield at + name, _seen(path)
+                    except FileNotFoundError:
+                        continue
+
+    def _goes_up(self, name: str) -> bool:
+        if name in ("code/", "starts/") or name.endswith(".lock"):
+            return False
+        if name.startswith("artifact/"):
+            return self.node == 0 and not name.endswith("/lib/")
+        if name.startswith("state/") and name != "state/":
+            return name == f"state/node_{self.node:02}" or (self.node == 0 and name == "state/resume")
+        if name.startswith("exit/") and "/node_" in name:
+            return name.endswith(f"_{self.node:02}")
+        return name != SAVE
+
+
+def read_log(run: BucketRun, name: str) -> bytes | None:
+    """A log or metrics, over all attempts; None when there is none."""
+    parts = sorted(run.ages(f"{name}/"))
+    return b"".join(run.get(part) or b"" for part in parts) if parts else None
+
+
+def fresh_folder(path: Path) -> None:
+    """The bucket is what counts: nothing of an earlier attempt on this node stays."""
+    if path.exists():
+        for folder, _, _ in os.walk(path):
+            os.chmod(folder, 0o700)  # the copy of an artifact is read-only
+        shutil.rmtree(path)
+    for name in ("state", "logs", "control", "metrics", "exit"):
+        (path / name).mkdir(parents=True)
+
+
+def _is_log(name: str) -> bool:
+    return name.startswith(("logs/", "metrics/"))
+
+
+def _order(name: str) -> tuple[int, str, bool, str]:
+    """Checkpoints before the rest, a manifest after its folder, the node's last words at the end."""
+    kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1)
+    return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), name
+
+
+def _seen(path: Path) -> Seen:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

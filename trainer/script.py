@@ -1,0 +1,190 @@
+"""For your own script, below jobc or without it: rank and device, an agreed stop, checkpoints, metrics, exit codes.
+
+    from jobc_trainer import script            # `jobc.trainer` where jobc is installed
+
+    rt = script.init()                         # meets the other ranks, whoever started them
+    state = rt.load()                          # of the newest sound checkpoint; None at the very beginning
+    for step in range(rt.step, 1000):
+        ...
+        rt.log(step + 1, loss=loss.item())
+        stop = rt.preempted()                  # the same answer on all ranks
+        if stop or (step + 1) % 100 == 0:
+            rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+        if stop:
+            rt.leave()                         # 75, to be resumed; 0 after stop.sh
+    rt.finish()
+
+docs/your-script.md explains it. A script without it runs as well; this gives it what the bundled trainer has.
+"""
+
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import torch
+
+from . import checkpoint
+from . import checkpoint_store as store
+from . import env as environment
+from .control import stop_file
+from .distributed import Group, join
+from .errors import BrokenInput
+from .leave import leave
+from .random_state import RandomState
+from .rt import exit_codes
+from .signals import StopSignals
+
+STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
+
+
+def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
+    """Meet the other ranks. From now on a stop signal is a wish (preempted), and an error ends this rank with its code.
+
+    init_timeout_s  for all ranks to come, step_timeout_s for one message between them after that
+    keep            newest checkpoints that stay, beside the one of lowest validation loss
+    folder          of the run, where no jobc says JOBC_RUN_DIR
+    """
+    signals = StopSignals()
+    sys.excepthook = _end_this_rank
+    env = environment.read(os.environ)
+    runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
+    sys.excepthook = (
+        _end_this_rank  # again: init_process_group of torch 2.13 has put one around it that holds back stderr
+    )
+    return runtime
+
+
+def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """With 65, 69, 71 or 75 where the cause is known, else 1 and the traceback; no teardown, which could hang."""
+    leave(error.with_traceback(trace))
+
+
+class Runtime:
+    """This rank among all of its job, which have a process group also when it is alone.
+
+    rank, local_rank, world_size, device, is_first; run_dir, data_dir (None = not set); step: done so far, after load()
+    All ranks call load, save, preempted, leave and finish alike, for in these they talk to each other.
+    """
+
+    def __init__(
+        self,
+        env: environment.Env,
+        signals: StopSignals,
+        run_dir: Path,
+        init_timeout_s: int,
+        step_timeout_s: int,
+        keep: int,
+    ) -> None:
+        self._env, self._signals, self._keep = env, signals, keep
+        self._joined = join(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
+        self.group: Group = self._joined.__enter__()
+        self.group.use_timeout(step_timeout_s)
+        self.rank, self.local_rank, self.world_size = env.rank, env.local_rank, env.world_size
+        self.device, self.is_first = self.group.device, self.group.is_first
+        self.run_dir, self.data_dir = run_dir, env.data_dir
+        self.step = 0
+        self._stop = self._checked = False
+        self._metrics = run_dir / "metrics" / f"rank_{self.rank:02d}.jsonl"
+
+    def preempted(self) -> bool:
+        """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
+        if not self._stop:
+            mine = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
+            self._stop = self.group.start_sum([mine])()[0] > 0
+        return self._stop
+
+    def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None) -> bool:
+        """Write a checkpoint after `step` steps; rank 0's `state`, and the random states of all ranks. Was it written?
+
+        state: tensors, numbers, text, and lists and dictionaries of them, such as state_dicts
+        A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
+        """
+        random_states = self.group.gather(RandomState.now(self.device).packed())
+        about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
+
+        def write() -> str:
+            content = _packed(dict(state))
+            if not self._checked:
+                _refuse_what_cannot_be_read(content)
+            self._checked = True
+            files = {STATE: content, RANDOM: _packed(random_states), ABOUT: json.dumps(about).encode()}
+            try:
+                return f"saved checkpoints/{store.save(self._checkpoints, step, files, self._keep, val_loss).name}"
+            except OSError as error:
+                return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
+
+        told = self.group.first_does(write)
+        if told:
+            print(told, flush=True)
+        return self.group.from_first(int(told.startswith("saved"))) == 1
+
+    def load(self) -> dict[str, Any] | None:
+        """What was given to save(), on the CPU, of the newest sound checkpoint; None when there is none.
+
+        Sets `step`, and the random states if there are as many ranks as then. A forked run (--fork) gets the state of
+        the run that it comes from, and begins at step 0.
+        Raises BrokenInput when all checkpoints are damaged.
+        """
+        found = checkpoint.newest_verified(self._checkpoints, self.group)
+        forked = found is None and self._env.init_from is not None
+        if found is None and self._env.init_from is not None:
+            found = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
+        if found is None:
+            return None
+        about, state, random_states = json.loads(found.read(ABOUT)), found.load(STATE), found.load(RANDOM)
+        if not forked:
+            self.step = int(about["step"])
+            if about["world_size"] == self.world_size:
+                RandomState.unpack(random_states[self.rank]).set(self.device)
+        if self.is_first:
+            words = [f"skipped {line}" for line in found.damaged]
+            print(", ".join([f"begins at step {self.step}, from {found.folder}", *words]), flush=True)
+        return dict(state)
+
+    def log(self, step: int, **values: float) -> None:
+        """Append a line to metrics/rank_NN.jsonl, which status.sh and jobc watch read; rank 0 prints it as well."""
+        about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
+        numbers = {name: float(value) for name, value in values.items()}
+        self._metrics.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._metrics, "a", encoding="utf-8") as lines:
+            lines.write(json.dumps({"step": step, **numbers, **about}) + "\n")
+        if self.is_first:
+            print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
+
+    def leave(self) -> NoReturn:
+        """End early, after save(): 75, or 0 when somebody stopped the run for good."""
+        for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
+
+    def finish(self) -> None:
+        """All ranks are done: leave the group."""
+        self._joined.__exit__(None, None, None)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.run_dir / "checkpoints"
+
+
+def _packed(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def _refuse_what_cannot_be_read(content: bytes) -> None:
+    """Now, and not when the run is resumed: a checkpoint is read without running code that it might contain."""
+    try:
+        torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:
+        hint = "save the state_dict of an object, or its numbers, instead of the object"
+        raise BrokenInput(
+            "save(): a checkpoint may hold tensors, numbers and text only", [str(error)[:300]], hint
+        ) from error

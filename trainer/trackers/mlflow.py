@@ -1,0 +1,52 @@
+"""MLflow, through its client: experiment = the job, run = the run. Needs `mlflow` or `mlflow-skinny` (seen with 3.17).
+
+MLFLOW_TRACKING_URI says where; without it, mlruns/ in the run folder.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from . import TrackedRun
+
+TAG = "jobc.run_id"
+
+
+class MlflowRun:
+    """One run; a later attempt finds it by its tag. client: mlflow.MlflowClient"""
+
+    def __init__(self, client: Any, run_id: str) -> None:
+        self._client, self._run_id = client, run_id
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """In one request."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        self._client.log_batch(self._run_id, metrics=[Metric(name, value, now, step) for name, value in values.items()])
+
+    def close(self, done: bool) -> None:
+        """An attempt that ends early leaves it KILLED until the next one."""
+        self._client.set_terminated(self._run_id, "FINISHED" if done else "KILLED")
+
+
+def open_run(run: TrackedRun) -> MlflowRun:
+    """See trackers.find."""
+    import mlflow
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or (run.folder / "mlruns").as_uri()
+    if uri.startswith("file:"):
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 asks for it
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    known = client.get_experiment_by_name(run.job)
+    experiment = known.experiment_id if known else client.create_experiment(run.job)
+    found = client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{run.id}'")
+    if found:
+        client.update_run(found[0].info.run_id, status="RUNNING")
+        return MlflowRun(client, found[0].info.run_id)
+    made = client.create_run(experiment, tags={TAG: run.id}, run_name=run.id)
+    for section, values in run.config.items():
+        for name, value in (values if isinstance(values, dict) else {"": values}).items():
+            client.log_param(made.info.run_id, f"{section}.{name}".rstrip("."), value)
+    return MlflowRun(client, made.info.run_id)

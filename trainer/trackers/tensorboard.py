@@ -1,0 +1,86 @@
+"""TensorBoard: event files in tensorboard/ of the run folder. See them with `tensorboard --logdir RUN`.
+
+Written here, without the tensorboard package, whose import takes longer than the first steps of a small training.
+Format  records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (TensorFlow's
+        lib/io/record_writer.h); the bytes are an Event of event.proto, of which four fields are used
+"""
+
+import os
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import TrackedRun
+
+POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
+
+
+class EventFile:
+    """One file of scalars; each attempt begins another, in the same folder."""
+
+    def __init__(self, folder: Path, first_step: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # the time comes first: TensorBoard reads the files of a folder in the order of their names
+        name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
+        self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
+        self._write(0, text_field(3, b"brain.Event:2"))  # file_version
+        if first_step:  # session_log START: what an earlier attempt logged for this step and later ones is void
+            self._write(first_step + 1, text_field(7, varint_field(1, 1)))
+        self._file.flush()
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """One event with all of them."""
+        each = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
+        self._write(step, text_field(5, b"".join(text_field(1, one) for one in each)))  # summary, values
+        self._file.flush()
+
+    def close(self, done: bool) -> None:
+        """Nothing is left to write."""
+        self._file.close()
+
+    def _write(self, step: int, what: bytes) -> None:
+        event = b"\x09" + struct.pack("<d", time.time()) + varint_field(2, step) + what
+        length = struct.pack("<Q", len(event))
+        self._file.write(length + checksum(length) + event + checksum(event))
+
+
+def open_run(run: TrackedRun) -> EventFile:
+    """See trackers.find."""
+    return EventFile(run.folder / "tensorboard", run.step)
+
+
+def varint_field(number: int, value: int) -> bytes:
+    """A protobuf field of wire type 0."""
+    return bytes([number << 3]) + _varint(value)
+
+
+def text_field(number: int, value: bytes) -> bytes:
+    """A protobuf field of wire type 2: text, bytes or a message."""
+    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    parts = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _table_entry(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+TABLE = tuple(_table_entry(byte) for byte in range(256))
+
+
+def checksum(content: bytes) -> bytes:
+    """CRC-32C, masked as TensorFlow does: rotated, and a constant added."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
