@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,30 +20,32 @@ from jobc.trainer.data.order import Order
 from jobc.trainer.data.source import Source
 from jobc.trainer.distributed import Group
 from jobc.trainer.env import Env
-from jobc.trainer.loop import prove, wishes
+from jobc.trainer.loop import prove, watched_step, wishes
 from jobc.trainer.loss import WithLoss
 from jobc.trainer.models.build import build_model
 from jobc.trainer.optimizer import lr_at
+from jobc.trainer.profiling import Profiling
 from jobc.trainer.progress import Progress
 from jobc.trainer.random_state import seed_model
 from jobc.trainer.saver import Saver
 from jobc.trainer.signals import StopSignals
-from jobc.trainer.step import train_step
 from jobc.trainer.training import build
 
 Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
 
 
 def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
-    """What loop.steps does in every step: the step, metrics, the proof, the questions for signals, files and saves."""
+    """What loop.steps does in every step: the step, metrics, the proof, the questions for signals, files and saves.
+
+    Not the watch for hangs: it would take the turns of other loops for one.
+    """
     training = build(config, env, group)
-    progress, signals = Progress(training), StopSignals()
+    progress, signals = Progress(training, ["rank 0"]), StopSignals()
+    profiling = Profiling(config.profile, group.rank, training.run_dir)
     saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
 
     def step(number: int) -> float:
-        started = time.perf_counter()
-        result = train_step(training, number, wishes(training, signals, saver))
-        progress.after_step(number + 1, result, time.perf_counter() - started)
+        result = watched_step(training, number, wishes(training, signals, saver), progress, profiling)
         saver.look()
         prove(training, number + 1, False)
         return result.loss
