@@ -88,11 +88,10 @@ def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
     batch = source.train.batch(torch.arange(3))
     whole = torch.compile(module, dynamic=False, fullgraph=True, backend="eager")
     torch.manual_seed(0)
-    loss, num_items = whole(batch)
+    loss, _ = whole(batch)
     loss.backward()
     torch.manual_seed(0)
     assert float(loss.detach()) == float(module(batch)[0].detach())
-    assert int(num_items) == 3 * 16
 
 
 @pytest.mark.slow
