@@ -8,40 +8,46 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from jobc.trainer import recipe
 from jobc.trainer.config import TrainConfig
 from jobc.trainer.data.order import Order
-from jobc.trainer.data.source import Source, open_source
+from jobc.trainer.data.source import Source
 from jobc.trainer.distributed import Group
 from jobc.trainer.env import Env
-from jobc.trainer.loop import wishes
+from jobc.trainer.loop import prove, watched_step, wishes
 from jobc.trainer.loss import WithLoss
 from jobc.trainer.models.build import build_model
-from jobc.trainer.optimizer import build_optimizer, lr_at
+from jobc.trainer.optimizer import lr_at
+from jobc.trainer.profiling import Profiling
 from jobc.trainer.progress import Progress
 from jobc.trainer.random_state import seed_model
+from jobc.trainer.saver import Saver
 from jobc.trainer.signals import StopSignals
-from jobc.trainer.step import train_step
-from jobc.trainer.training import build, on_device
+from jobc.trainer.training import build
 
 Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
 
 
 def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
-    """What loop.run does in every step: the step, the metrics file, the questions for signals and files."""
+    """What loop.steps does in every step: the step, metrics, the proof, the questions for signals, files and saves.
+
+    Not the watch for hangs: it would take the turns of other loops for one.
+    """
     training = build(config, env, group)
-    progress, signals = Progress(training), StopSignals()
+    progress, signals = Progress(training, ["rank 0"]), StopSignals()
+    profiling = Profiling(config.profile, group.rank, training.run_dir)
+    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
 
     def step(number: int) -> float:
-        started = time.perf_counter()
-        result = train_step(training, number, wishes(training, signals))
-        progress.after_step(number + 1, result, time.perf_counter() - started)
+        result = watched_step(training, number, wishes(training, signals, saver), progress, profiling)
+        saver.look()
+        prove(training, number + 1, False)
         return result.loss
 
     return step
@@ -60,8 +66,8 @@ def bare(config: TrainConfig, env: Env, group: Group) -> Loop:
     def step(number: int) -> float:
         _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
         loss_sum = torch.zeros((), device=group.device)
-        for inputs_BT, targets_BT in made.batches(number):
-            loss = module(inputs_BT, targets_BT) / (targets_BT.numel() * total)
+        for batch in made.batches(number):
+            loss = module(batch)[0] / (batch[1].numel() * total)
             torch.autograd.backward(loss)
             loss_sum += loss.detach()
         nn.utils.clip_grad_norm_(module.parameters(), config.optim.clip_norm or math.inf)
@@ -84,9 +90,9 @@ def accelerate(config: TrainConfig, env: Env, group: Group) -> Loop:
     def step(number: int) -> float:
         _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
         loss_sum = torch.zeros((), device=group.device)
-        for inputs_BT, targets_BT in made.batches(number):
+        for batch in made.batches(number):
             with theirs.accumulate(module):
-                loss = module(inputs_BT, targets_BT) / targets_BT.numel()
+                loss = module(batch)[0] / batch[1].numel()
                 theirs.backward(loss)  # divides by the number of passes
                 if theirs.sync_gradients and config.optim.clip_norm is not None:
                     theirs.clip_grad_norm_(module.parameters(), config.optim.clip_norm)
@@ -116,7 +122,7 @@ def flops_per_token(config: TrainConfig, source: Source) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What a loop needs that is not ours: a model with its loss, unwrapped, and the batches of a step."""
+    """What a loop needs that is not ours: a model with its loss, unwrapped, and (tokens_BT, targets_BT) of a step."""
 
     module: nn.Module
     optimizer: Any
@@ -125,20 +131,27 @@ class Parts:
 
 def parts(config: TrainConfig, group: Group) -> Parts:
     """With the weights, the compilation, the optimizer and the order of samples that ours has."""
-    source = open_source(config)
+    made = recipe.make(config)
+    source = made.build_data()
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     seed_model(config.seed)
-    model = build_model(config.model, source).to(group.device)
-    module: Any = WithLoss(model, config.loop.precision)
+    model = made.build_model(source).to(group.device)
+    module: Any = WithLoss(model, made, config.loop.precision)
     if config.loop.compile == "model":
         module = torch.compile(module, dynamic=False)
 
     def batches(number: int) -> Iterator[tuple[Tensor, Tensor]]:
         indices_G, _ = order.global_batch(number)
         for indices_B in torch.split(indices_G, config.batch.micro):
-            yield on_device(source.train.batch(indices_B), group.device)
+            inputs_BT, targets_BT = (on_device(tensor, group.device) for tensor in source.train.batch(indices_B))
+            yield inputs_BT, targets_BT
 
-    return Parts(module, build_optimizer(model, config.optim), batches)
+    return Parts(module, made.build_optimizer(model), batches)
+
+
+def on_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """As nanoGPT copies: from pinned memory, so that the GPU need not be waited for."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def _set_lr(optimizer: Any, lr: float) -> None:

@@ -157,6 +157,20 @@ def _section(name: str) -> Any:
     return ACCELERATE[name]
 
 
+def test_hsdp_is_a_mesh_for_a_program_that_uses_accelerate_and_the_trainers_own_business() -> None:
+    words = ("nodes=2", "gpus=8", "parallel=hsdp", "loop.precision=fp16", "loop.activation_checkpointing=1")
+    theirs = yaml.safe_load(text(compiled(*words, command=("train.py",)), "accelerate.yaml"))
+    assert (theirs["distributed_type"], theirs["mixed_precision"]) == ("FSDP", "fp16")
+    assert theirs["fsdp_config"]["fsdp_activation_checkpointing"] is True
+    sizes = {"parallelism_config_dp_replicate_size": 2, "parallelism_config_dp_shard_size": 8}
+    assert theirs["parallelism_config"] == sizes
+    ours = yaml.safe_load(text(compiled(*words, command=None), "accelerate.yaml"))
+    assert (ours["distributed_type"], ours["mixed_precision"]) == ("MULTI_GPU", "fp16")
+    assert "fsdp_config" not in ours and "parallelism_config" not in ours
+    extra = "backend.extra.parallelism_config.parallelism_config_dp_shard_size"
+    assert codes(*words, f"{extra}=4")[extra] == "JC4600"
+
+
 # ---- one file for all, and numbers that agree -----------------------------------------------------------------------
 
 

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.trainer import config, recipe
 from jobc.trainer.data.order import Order, shard
+from jobc.trainer.loss import WithLoss
 from jobc.trainer.metrics import training_steps
+from jobc.trainer.parallel.blocks import prepare
 
 from .conftest import Run
 from .ways import COMPILED, FSDP, STEPS, WAYS, ZEROS
@@ -71,6 +74,24 @@ def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewR
     found = tried(new_run(), digits({"loop.steps": STEPS}), "compiled", TORCHINDUCTOR_COMPILE_THREADS="1")
     for way in COMPILED:
         is_the_same(found, way, rel=1e-5)
+
+
+@pytest.mark.parametrize("every", [0, 1])
+def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
+    """What breaks a graph in two is not told anywhere, and costs speed."""
+    configured = config.parse(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
+    made = recipe.make(configured)
+    source = made.build_data()
+    model = made.build_model(source)
+    prepare(model, configured.loop)
+    module = WithLoss(model, made, configured.loop.precision)
+    batch = source.train.batch(torch.arange(3))
+    whole = torch.compile(module, dynamic=False, fullgraph=True, backend="eager")
+    torch.manual_seed(0)
+    loss, _ = whole(batch)
+    loss.backward()
+    torch.manual_seed(0)
+    assert float(loss.detach()) == float(module(batch)[0].detach())
 
 
 @pytest.mark.slow
