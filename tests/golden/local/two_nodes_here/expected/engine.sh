@@ -79,7 +79,7 @@ all_nodes() {
     on_hosts "$hosts" "${task[@]}"
     return
   fi
-  part=$(mktemp)
+  part=$(mktemp "$run/state/.hosts.XXXXXX")
   head -n 1 -- "$hosts" >"$part"
   on_hosts "$part" "${task[@]}" || code=$?
   if ((code == 0)); then

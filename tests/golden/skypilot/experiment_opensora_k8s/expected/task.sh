@@ -11,7 +11,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/jobc_trainer/rt/run.sh"
 
-plan=f5ff8041
+plan=05a4176e
 job_name=opensora_k8s
 nodes=2
 gpus=8
@@ -45,6 +45,8 @@ project=$HOME/sky_workdir
 
 ends_with=''
 trap 'status=$?; status=${ends_with:-$status}; echo "jobc: node $JOBC_NODE_RANK ends with $status: $(meaning "$status")"' EXIT # for status.sh
+
+trap 'ends_with=75; exit 143' TERM # until there are ranks; not 75, by which a job would recover that ends because of another node
 
 # ---- this node's attempt
 
