@@ -210,7 +210,7 @@ end_left_behind() {
       kill -TERM "$1" 2>/dev/null || true
       return
     fi
-    sleep 2
+    sleep 1
   done
 }
 
