@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = sorted(path for path in (ROOT / "tests" / "golden").glob("*/*/expected") if path.is_dir())
 SCRIPTS = sorted(path for artifact in ARTIFACTS for path in artifact.iterdir() if path.suffix in (".sh", ".sbatch"))
+DIFFERENT = list({path.read_bytes(): path for path in reversed(SCRIPTS)}.values())  # a text is checked once
 LIBRARY = sorted((ROOT / "trainer" / "rt").glob("*.sh"))
 
 DISABLED = {  # by a comment in the script
@@ -21,6 +22,7 @@ DISABLED = {  # by a comment in the script
     "SC2068": "a word that may be a pattern of file names",
     "SC2329": "a function whose place another part of the artifact takes",
     "SC2016": "a command for the shell of another host, in single quotes on purpose",
+    "SC2064": "a trap for what a variable holds now",
     "SC2088": "a `~` for SkyPilot, which means the home of the node",
 }
 MEANT = {  # excluded here, for they are about the user's own text, quoted on purpose
@@ -32,7 +34,7 @@ MEANT = {  # excluded here, for they are about the user's own text, quoted on pu
 
 @pytest.mark.parametrize("artifact", ARTIFACTS, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
 def test_nothing_is_found_in_an_artifact(artifact: Path) -> None:
-    check([path for path in SCRIPTS if path.parent == artifact])
+    check([path for path in DIFFERENT if path.parent == artifact])
 
 
 def test_nothing_is_found_in_the_library() -> None:
@@ -50,6 +52,8 @@ def test_every_disabled_check_is_listed_with_its_reason() -> None:
 def check(scripts: list[Path]) -> None:
     shellcheck = shutil.which("shellcheck")
     assert shellcheck, "shellcheck is in the extra `dev`"
+    if not scripts:
+        return  # all are those of another artifact
     command = [shellcheck, "--severity=style", f"--exclude={','.join(MEANT)}", *scripts]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert scripts and done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stdout

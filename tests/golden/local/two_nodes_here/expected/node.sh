@@ -195,7 +195,7 @@ case $launcher in
       --leave-session-attached
       --mca plm rsh # and nothing of a scheduler: the nodes are here already
       --mca plm_rsh_no_tree_spawn 1
-      --mca ras ^slurm,tm,lsf,gridengine,loadleveler,alps
+      --mca ras '^slurm,tm,lsf,gridengine,loadleveler,alps'
       bash -c 'eval "$JOBC_MPI_RANK"'
     )
     if ((JOBC_NODE_RANK > 0)); then launch=("$python" -I -S "$rt/mpi.py" --node "$rendezvous_timeout_s"); fi
