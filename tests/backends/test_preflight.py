@@ -123,7 +123,7 @@ def test_a_host_that_does_not_answer_is_told_with_the_reason(make_cluster: MakeC
         code, rows, said = Job(cluster, tmp_path / way, way, f"python.interpreter={PYTHON}").table()
         failed = {where: text for level, where, text in rows if level == "FAIL"}
         assert code == 1 and set(failed) == {"node2", "node3", "node4"}, said
-        assert "Permission denied" in failed["node2"] and "ssh-copy-id node2" in said
+        assert "Permission denied" in failed["node2"] and "ssh-copy-id root@node2" in said
         assert f"python not found: {PYTHON}" in failed["node3"]
         assert re.search("timed out|No route to host", failed["node4"])
 

@@ -114,7 +114,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4600", (*PLAIN, "backend.extra={envs: {A: 7}}")),
         ("JC4600", (*PLAIN, "backend.extra={secrets: {TOKEN: null}}")),
         ("JC4101", (*PLAIN, "secrets.A=k8s:a/b")),
-        ("JC4101", ("backend=skypilot", "storage.run=object")),
+        ("JC2080", ("backend=skypilot", "storage.run=object")),
     ],
 )
 def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:

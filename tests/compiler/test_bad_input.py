@@ -20,7 +20,7 @@ LINES = [  # words, code, what the message says besides
     (["debug=true"], "JC1102", "did you mean network.debug=true?"),
     (["backend.detch=true"], "JC1102", "did you mean backend.detach=true?"),
     (["backend=slrm", "backend.partition=x"], "JC1109", "hint: backend=slurm"),
-    (["+task=nope"], "JC1109", "hint: +task=digits, +task=gpt_small or"),
+    (["+task=nope"], "JC1109", "hint: +task=digits, +task=gpt2_124m or"),
     (["+task=digits", "+task=gpt_tiny"], "JC1105", "+task=[digits,gpt_tiny]"),
     (["foo/bar=3"], "JC1102", "foo/bar"),
     (["optim.lrr=3"], "JC1102", "did you mean optim.lr=3?"),
