@@ -96,7 +96,7 @@ def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
     "words",
     [
         ("backend=slurm,ssh", "hosts=null"),
-        ("nodes=2", "vs", "nodes=2", "batch.micro=8"),
+        ("procs=2", "vs", "procs=none"),
         (str(OLD), str(OLD), "nodes=2"),
         ("nowhere", "name=old"),
         ("nodes=1",),
