@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import (
     bad_disks,
@@ -135,18 +136,23 @@ def make_trial(campaign: Campaign, number: int, folder: Path) -> Line:
     try:
         outcome = {"ok": True, **campaign.run(number, folder)}
     except Failed as failure:
-        outcome = {"ok": False, "why": anonymous(str(failure), folder), **failure.measured}
+        outcome = {"ok": False, "why": str(failure), **failure.measured}
     except Exception as error:
-        outcome = {"ok": False, "why": anonymous(f"{type(error).__name__}: {error}", folder)}
-    return {"trial": number, **outcome, "versions": versions()}
+        outcome = {"ok": False, "why": f"{type(error).__name__}: {error}"}
+    return {"trial": number, **anonymous(outcome, folder), "versions": versions()}
 
 
-def anonymous(message: str, folder: Path) -> str:
-    """`message` without the names of this machine and its folders."""
-    names = {str(folder): "TRIAL", str(folder.parent): "WORK", str(Path.home()): "~", platform.node(): "HOST"}
-    for name, word in names.items():
-        message = message.replace(name, word) if len(name) > 1 else message
-    return message
+def anonymous(said: Any, folder: Path) -> Any:
+    """`said`, values of JSON, without the names of this machine and its folders."""
+    if isinstance(said, Mapping):
+        return {key: anonymous(value, folder) for key, value in said.items()}
+    if isinstance(said, (list, tuple)):
+        return [anonymous(value, folder) for value in said]
+    if isinstance(said, str):
+        names = {str(folder): "TRIAL", str(folder.parent): "WORK", str(Path.home()): "~", platform.node(): "HOST"}
+        for name, word in names.items():
+            said = said.replace(name, word) if len(name) > 1 else said
+    return said
 
 
 def versions() -> Mapping[str, str]:
