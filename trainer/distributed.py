@@ -50,19 +50,13 @@ class Group:
 
     def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
         """Begin to add `values` over all ranks (float64, on the CPU); what it returns waits for the sums."""
-        total = torch.tensor(values, dtype=torch.float64)
-        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
-
-        def finish() -> list[float]:
-            if work is not None:
-                work.wait()
-            return [float(value) for value in total.tolist()]
-
-        return finish
+        return self._start_sum(torch.tensor(values, dtype=torch.float64))
 
     def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
         """The same for float64 values on the rank's device, which is not waited for before."""
-        total = values.clone()
+        return self._start_sum(values.clone())
+
+    def _start_sum(self, total: Tensor) -> Callable[[], list[float]]:
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
         def finish() -> list[float]:

@@ -11,12 +11,13 @@ from torch.nn.parallel import DistributedDataParallel
 from ..config import DdpConfig, TrainConfig
 from ..distributed import Group
 from ..loss import WithLoss
-from ..optimizer import Stepper, Update
+from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import prepare
+from .stepped import Stepped
 
 
-class Ddp:
+class Ddp(Stepped):
     """See way.Parallel for what each method is. Compiled, then wrapped: the exchange of gradients is not traced."""
 
     equal_passes = False
@@ -40,23 +41,10 @@ class Ddp:
             )
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
 
-    def warm_up(self, loss: Tensor) -> None:
-        torch.autograd.backward(loss)
-        self.stepper.optimizer.zero_grad(set_to_none=True)
-
     def passes(self, last: bool) -> AbstractContextManager[None]:
         if last or not isinstance(self.module, DistributedDataParallel):
             return nullcontext()
         return cast(AbstractContextManager[None], self.module.no_sync())
-
-    def backward(self, loss: Tensor, last: bool) -> None:
-        self.stepper.backward(loss)
-
-    def rescale(self, factor: float) -> None:
-        self.stepper.rescale(factor)
-
-    def update(self, lr: float, clip_norm: float | None) -> Update:
-        return self.stepper.update(lr, clip_norm)
 
     def weights(self) -> Mapping[str, Tensor]:
         return self.model.state_dict()

@@ -30,13 +30,14 @@ from ..config import FsdpConfig, HsdpConfig, TrainConfig
 from ..distributed import Group
 from ..errors import BrokenInput
 from ..loss import DTYPES, WithLoss
-from ..optimizer import Stepper, Update
+from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import blocks_of, prepare
+from .stepped import Stepped
 from .way import refuse_another_model
 
 
-class Fsdp:
+class Fsdp(Stepped):
     """See way.Parallel for what each method is."""
 
     equal_passes = True  # every pass gathers weights from other ranks
@@ -59,24 +60,11 @@ class Fsdp:
         self.evaluated: nn.Module = self.module
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
 
-    def warm_up(self, loss: Tensor) -> None:
-        torch.autograd.backward(loss)
-        self.stepper.optimizer.zero_grad(set_to_none=True)
-
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Until the last pass each rank adds up whole gradients: one exchange a step, for memory of a copy of them."""
         self.sharded.set_requires_gradient_sync(last)
         self.sharded.set_is_last_backward(last)
         return nullcontext()
-
-    def backward(self, loss: Tensor, last: bool) -> None:
-        self.stepper.backward(loss)
-
-    def rescale(self, factor: float) -> None:
-        self.stepper.rescale(factor)
-
-    def update(self, lr: float, clip_norm: float | None) -> Update:
-        return self.stepper.update(lr, clip_norm)
 
     def weights(self) -> Mapping[str, Tensor]:
         return dict(self._on_first(self.model.state_dict()))
