@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from .plan_text import read_pairs
+from . import pairs
 
 PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
 ABSENT = "(not there)"
@@ -57,12 +57,12 @@ Files = Mapping[str, str]
 
 def compare(a: Files, b: Files) -> Comparison:
     """Raises KeyError or ValueError for an artifact of a jobc that kept no plan."""
-    identity = _changes(read_pairs(a[IDENTITY]), read_pairs(b[IDENTITY]))
+    identity = _changes(pairs.read(a[IDENTITY]), pairs.read(b[IDENTITY]))
     spec = _changes(
-        {**read_pairs(a[FREE]), **read_pairs(a[IDENTITY])}, {**read_pairs(b[FREE]), **read_pairs(b[IDENTITY])}
+        {**pairs.read(a[FREE]), **pairs.read(a[IDENTITY])}, {**pairs.read(b[FREE]), **pairs.read(b[IDENTITY])}
     )
     return Comparison(
-        meaning=tuple(_changes(read_pairs(a[PLAN]), read_pairs(b[PLAN]))),
+        meaning=tuple(_changes(pairs.read(a[PLAN]), pairs.read(b[PLAN]))),
         spec=tuple(spec),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_files(a, b)),

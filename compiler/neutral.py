@@ -7,18 +7,18 @@ byte-identical over backends.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ..trainer import config
+from . import pairs
 from .accelerate import engine_files
 from .artifact import Artifact, LineRange
 from .backend import VERBS, Backend, DescribedBackend
 from .capabilities import LeftOut
-from .convert import join, type_at, value_type
+from .convert import type_at, value_type
 from .lower import thaw
 from .plan import LaunchPlan
 from .plan_text import plan_text
@@ -151,39 +151,17 @@ def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) 
     identity = config.identity(config.parse(thaw(plan.train))) if plan.uses_trainer else {}
     free = {
         key: value
-        for key, value in flatten(spec, "")
+        for key, value in pairs.leaves(spec, "", _with_unit)
         if key not in identity and not (plan.uses_trainer and key.split(".")[0] in IDENTITY)
     }
-    yield Artifact(".jobc/identity.txt", _pairs(identity))
-    yield Artifact(".jobc/free.txt", _pairs(free))
+    yield Artifact(".jobc/identity.txt", pairs.to_text(identity))
+    yield Artifact(".jobc/free.txt", pairs.to_text(free))
     yield Artifact(".jobc/plan.txt", plan_text(plan, backend, options))
 
 
-def flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf of a spec by dotted key, JSON-able, with its unit where it has one."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from flatten(getattr(value, field.name), join(key, field.name.rstrip("_")))
-    elif isinstance(value, Mapping) and value:
-        for name, inner in value.items():
-            yield from flatten(inner, join(key, name))
-    else:
-        show = _unit_text(key)
-        yield key, _plain(value) if value is None or show is None else show(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return value
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
+def _with_unit(key: str, value: Any) -> Any:
+    show = _unit_text(key)
+    return pairs.plain(value) if value is None or show is None else show(value)
 
 
 @cache

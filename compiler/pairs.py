@@ -1,0 +1,54 @@
+"""Nested data as `key = value` lines, a line a leaf, values as JSON: what scripts and people compare in .jobc/."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from .convert import join
+from .words import Concat, RuntimeVar
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold. A word known only at run time is `$JOBC_NODE_RANK`."""
+    if isinstance(value, RuntimeVar):
+        return f"${value.variable}"
+    if isinstance(value, Concat):
+        return "".join(plain(part) for part in value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def leaves(
+    value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: plain(leaf)
+) -> Iterator[tuple[str, Any]]:
+    """Every leaf by dotted key: dataclasses and mappings are gone into, lists and empty mappings are leaves.
+
+    show: (key, leaf) -> what JSON can hold
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from leaves(getattr(value, field.name), join(key, field.name.rstrip("_")), show)
+    elif isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from leaves(inner, join(key, name), show)
+    else:
+        yield key, show(key, value)
+
+
+def to_text(values: Mapping[str, Any]) -> str:
+    """Sorted lines."""
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
+
+
+def read(text: str) -> dict[str, Any]:
+    """The values of such lines by key. Raises ValueError for others."""
+    pairs = (line.partition(" = ") for line in text.splitlines())
+    return {key: json.loads(value) for key, _, value in pairs}
