@@ -20,9 +20,13 @@ class LineRange:
 
 @dataclass(frozen=True)
 class Artifact:
-    """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline."""
+    """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
+
+    chosen: plan keys for which the backend emits this file and not another of its name, or none
+    """
 
     path: str
     text: str
     executable: bool = False
     lines: tuple[LineRange, ...] = ()
+    chosen: tuple[str, ...] = ()

@@ -192,7 +192,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)
-    files += neutral.neutral_files(plan, backend, missing, [file.path for file in files], render)
+    files += neutral.neutral_files(plan, backend, missing, tuple(files), render)
     source_map = sourcemap.build(files, table, values)
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]

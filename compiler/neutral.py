@@ -33,29 +33,41 @@ _LIB_SUFFIXES = (".py", ".sh", ".b85", ".txt")
 
 
 def neutral_files(
-    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[str], render: Render
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
 ) -> Iterator[Artifact]:
     """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
 
     render sees the views plan, spec and options.
 
-    emitted: paths of the backend's files
+    emitted: the backend's files
     """
     yield render.template("node.sh.j2", "node.sh", executable=True)
     if plan.caches.prefetch:
         yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")
-    yield from engine_files(plan, render, emitted)
+    yield from engine_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
     asked = {each.demand.key: each.typed for each in left_out}
     own = _own_files(backend, emitted)
-    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own)
+    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own, said=_said)
 
 
-def _own_files(backend: Backend, emitted: Iterable[str]) -> list[tuple[str, str]]:
-    """(path, what it is) of the files that only this backend has."""
+def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(path, what it is, plan keys that chose it) of the files that only this backend has."""
     said = backend.files if isinstance(backend, DescribedBackend) else {}
-    return [(path, said.get(path, "the backend's own")) for path in emitted if path not in VERBS]
+    return [(a.path, said.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
+
+
+def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
+    """The text; the line that it is on depends on the keys."""
+    for key in keys:
+        here = plan
+        for part in key.split("."):
+            if part.isdigit():
+                here = here[int(part)]
+            else:
+                here = here[part] if isinstance(here, Mapping) else getattr(here, part)
+    return text
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ A line depends on what was read while it was made, and on what the `if` and `for
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,12 @@ class Render:
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
             raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
         return Artifact(path, "".join(lines.text), executable, lines.ranges())
+
+    def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
+        """The artifact, as one that is emitted for what `by` reads of the views: `lambda v: v.plan.topology.nodes`."""
+        trace = Trace()
+        by(_Views(_watched(self.views, trace)))
+        return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
 
     def yaml(
         self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str] | None = None

@@ -15,7 +15,7 @@ from typing import Any
 from .artifact import Artifact
 from .text import Origin
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,15 @@ class SpecValue:
 
 @dataclass(frozen=True)
 class SourceMap:
-    """files: path -> one (keys, template) per line; sums: path -> CRC-32 per line; table: plan key -> spec keys."""
+    """files: path -> one (keys, template) per line; sums: path -> CRC-32 per line; table: plan key -> spec keys;
+    chosen: path -> plan keys for which the file is as a whole what it is, where there are any.
+    """
 
     files: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
     sums: Mapping[str, tuple[str, ...]]
     table: Mapping[str, tuple[str, ...]]
     spec: Mapping[str, SpecValue]
+    chosen: Mapping[str, tuple[str, ...]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
         """The spec leaves behind plan keys. A key of a whole section stands for every leaf below it."""
@@ -77,6 +80,7 @@ def line_sum(line: str) -> str:
 def build(
     artifacts: Iterable[Artifact], table: Mapping[str, tuple[str, ...]], spec: Mapping[str, SpecValue]
 ) -> SourceMap:
+    artifacts = tuple(artifacts)
     files, sums = {}, {}
     for artifact in artifacts:
         count = len(artifact.text.split("\n")) - 1 if artifact.text.endswith("\n") else len(artifact.text.split("\n"))
@@ -86,7 +90,7 @@ def build(
             rows[span.first - 1 : last] = [(span.keys, span.template)] * (last - span.first + 1)
         files[artifact.path] = tuple(rows)
         sums[artifact.path] = tuple(line_sum(line) for line in artifact.text.split("\n")[:count])
-    return SourceMap(files, sums, table, spec)
+    return SourceMap(files, sums, table, spec, {a.path: a.chosen for a in artifacts if a.chosen})
 
 
 def to_json(source_map: SourceMap) -> str:
@@ -107,11 +111,12 @@ def to_json(source_map: SourceMap) -> str:
         "sums": {p: "".join(found) for p, found in sorted(source_map.sums.items())},
         "plan": {key: list(found) for key, found in sorted(source_map.table.items())},
         "spec": {key: [v.value, origin(v.origin), v.via] for key, v in sorted(source_map.spec.items())},
+        "chosen": {path: list(found) for path, found in sorted(source_map.chosen.items())},
     }
     lines = [f'{{"schema": {SCHEMA},', f'"keys": {json.dumps(keys, ensure_ascii=False)},']
     for name, section in sections.items():
         rows = ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in section.items())
-        lines.append(f'"{name}": {{\n{rows}\n}}' + ("," if name != "spec" else ""))
+        lines.append(f'"{name}": {{\n{rows}\n}}' + ("," if name != "chosen" else ""))
     return "\n".join(lines) + "\n}\n"
 
 
@@ -129,6 +134,7 @@ def from_json(text: str) -> SourceMap:
         {p: tuple(sums[i : i + 8] for i in range(0, len(sums), 8)) for p, sums in tree["sums"].items()},
         {key: tuple(found) for key, found in tree["plan"].items()},
         {k: SpecValue(v, Origin(*place) if place else None, via) for k, (v, place, via) in tree["spec"].items()},
+        {path: tuple(found) for path, found in tree["chosen"].items()},
     )
 
 

@@ -90,6 +90,11 @@ def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
     return key in compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
 
 
+def chosen(compiled: Compiled, path: str, key: str) -> bool:
+    """The file as a whole is another one for this key, so `why` names it at every line."""
+    return key in compiled.source_map.spec_keys(compiled.source_map.chosen.get(path, ()))
+
+
 def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
     """The job with `key` changed: to another value, and to null where it may be; only those that compile."""
     words = [word for word in (other_value(key, value), None if value is None else "null") if word is not None]
@@ -120,14 +125,18 @@ def compare(
 ) -> None:
     """Add to `measured` what one file says about one leaf. A changed line counts on both sides of the change."""
     changed: set[int] = set()
+    whole = chosen(before, path, key)
     for after in afters:
         now = lines_of(after)[path]
         for kind, first, last, new_first, new_last in SequenceMatcher(None, old, now, False).get_opcodes():
             if kind != "equal":
                 changed.update(range(first, last))
                 lost = [n for n in range(new_first, new_last) if not attributed(after, path, n, key)]
-                measured.missed += [f"{key}: {path}:+{n + 1} {now[n]}" for n in lost]
+                if not whole:
+                    measured.missed += [f"{key}: {path}:+{n + 1} {now[n]}" for n in lost]
     owned = {line for line in range(len(old)) if attributed(before, path, line, key)}
+    if whole:
+        owned |= changed
     measured.missed += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(changed - owned)]
     measured.noise += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(owned - changed)]
     measured.exact += len(changed & owned)

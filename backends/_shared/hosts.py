@@ -48,7 +48,7 @@ FILES: Mapping[str, str] = {
     "copies.sh": "brings runs to the hosts, and news of them back",
     "task.sh": "what is run on each host; it becomes `node.sh`",
 }
-
+LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
 
 HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
@@ -118,5 +118,5 @@ def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views
     if plan.run.storage == "node":
         yield render.template("hosts/copies.sh.j2", "copies.sh")
     for script in ("task.sh", *VERBS):
-        folder = "" if script in ("status.sh", "logs.sh", "stop.sh", "clean.sh") else "hosts/"
+        folder = "" if script in LIKE_ANY else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})

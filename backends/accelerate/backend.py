@@ -52,7 +52,9 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE)
+        for artifact in hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE):
+            at_hosts = artifact.path == "client.sh"
+            yield render.chosen(artifact, lambda v: hosts.used_hosts(v.plan)) if at_hosts else artifact
 
 
 BACKEND = AccelerateBackend()

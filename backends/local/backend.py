@@ -59,11 +59,16 @@ class LocalBackend:
         yield from containers.check(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
+        for artifact in self._emit(plan, options, render):
+            alike = artifact.path in hosts.LIKE_ANY
+            yield artifact if alike else render.chosen(artifact, lambda v: v.plan.topology.nodes)
+
+    def _emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
             yield from hosts.emit(render, plan, hosts.HERE, detach=options.detach)
-            return
-        for verb in VERBS:
-            yield render.template(f"{verb}.j2", verb, executable=True)
+        else:
+            for verb in VERBS:
+                yield render.template(f"{verb}.j2", verb, executable=True)
 
 
 BACKEND = LocalBackend()

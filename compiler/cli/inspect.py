@@ -69,10 +69,14 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lin
     out.append(f"  from     {template}")
     if template == "data at backend.name":  # the choice itself, which no field of spec or options holds
         keys = ("spec.backend",)
+    chosen = source_map.chosen.get(path, ())
+    if chosen:
+        out.append(f"  file     this {path} and not another, for {', '.join(chosen)}")
     if not keys:
-        return "\n".join([*out, "  constant depends on no key"])
-    out.append(f"  plan     {', '.join(keys)}")
-    for key in source_map.spec_keys(keys):
+        out.append("  constant depends on no key")
+    else:
+        out.append(f"  plan     {', '.join(keys)}")
+    for key in source_map.spec_keys((*keys, *chosen)):
         value = source_map.spec.get(key)
         if value is None:
             out.append(f"  spec     {key}")

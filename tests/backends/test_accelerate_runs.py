@@ -83,6 +83,7 @@ from accelerate import Accelerator
 accelerator = Accelerator()
 total = accelerator.reduce(torch.ones(1), reduction="sum")
 print("sum", total.item(), accelerator.mixed_precision, accelerator.num_processes, accelerator.device.type, flush=True)
+accelerator.end_training()
 """
 
 
