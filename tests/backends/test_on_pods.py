@@ -227,7 +227,7 @@ def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) ->
     assert code == 65, said
     assert not job.pods("Running") and job.pods("Failed"), "a pod that still ran is deleted, the one that failed stays"
     said = job("status.sh")[1]
-    assert "failed (exit 65" in said and "rank 3 failed first" in said
+    assert "failed (exit 65" in said and "rank 3 failed first" in said, said
     assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what a deleted pod said"
 
 
