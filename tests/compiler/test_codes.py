@@ -52,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
     def finished(page: Path, heading: str) -> subprocess.CompletedProcess[str]:
         home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
         path = os.pathsep.join((str(shims), str(Path(sys.executable).parent), os.environ["PATH"]))
-        environment = {**os.environ, "HOME": str(home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "HOME": str(home), "PATH": path}
         environment.pop("XDG_CONFIG_HOME", None)
         script = ["bash", "-euo", "pipefail", "-c", block(page, heading)]
         return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
