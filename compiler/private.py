@@ -29,7 +29,7 @@ def env_holds_no_secret(spec: JobSpec) -> Iterator[Diagnostic]:
             because = "node.sh and spec.yaml would hold it in clear, for all who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
-            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True)
+            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)
 
 
 def repository_holds_no_password(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -234,6 +234,8 @@ FAMILIES = {
     "JC11": "Overrides, groups, the command line",
     "JC12": "Types",
     "JC20": "Contradictions",
+    "JC21": "What the figures of a job say",
+    "JC30": "What would fail where it runs",
     "JC40": "Backends as such",
     "JC41": "What a backend cannot do",
     "JC50": "Artifact directories",
