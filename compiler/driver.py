@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, check, directory, neutral, rules, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, policy, rules, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -195,7 +195,8 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of))
     plan, table = lower(spec)
-    found = [*check.check_training(plan, partial(blamed, composed, read.values)), *rules.check(spec, plan)]
+    found = [*check.check_training(plan, partial(blamed, composed, read.values))]
+    found += [*rules.check(spec, plan), *policy.check(spec, plan)]
     notes += levels.settle(_placed(found, origin_of))
     return Planned(spec, plan, table, read, composed, tuple(notes), origin_of, levels)
 
