@@ -5,8 +5,10 @@ What one would have written by hand has the mistake; what jobc emits, in every g
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +70,8 @@ def test_what_was_written_by_hand_has_the_mistake_and_no_golden_has(pain: dict[s
     "pain", [p for p in PAINS.values() if "fails" in p], ids=[str(n) for n, p in PAINS.items() if "fails" in p]
 )
 def test_it_fails_by_hand(pain: dict[str, Any], tmp_path: Path) -> None:
-    done = subprocess.run(["bash", "-c", pain["fails"]], cwd=tmp_path, capture_output=True, text=True, check=False)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = ["bash", "-c", pain["fails"]]
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
