@@ -238,7 +238,7 @@ FAMILIES = {
     "JC12": "Types",
     "JC20": "Contradictions",
     "JC21": "What the figures of a job say",
-    "JC30": "What would fail where it runs",
+    "JC30": "What would fail where it runs; what is allowed; policies of a site",
     "JC40": "Backends as such",
     "JC41": "What a backend cannot do",
     "JC50": "Artifact directories",

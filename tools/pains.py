@@ -20,8 +20,8 @@ INTRO = """\
 
 What people who train on several nodes lose GPU hours to, from {threads} public threads, and what becomes of it here.
 *By construction*: no artifact can have it; what one would have written by hand has it, and a test finds it there and
-in none of the goldens. *Rule*: a diagnostic refuses it or warns; the wrong example of its page is refused, the right one
-compiles. Where a test machine can, what was written by hand is run, and fails: `tests/backends/test_by_hand.py` has the
+in none of the goldens. *Rule*: a diagnostic refuses it or warns; the wrong example of its page is refused, the right
+one compiles. Where a test machine can, what was written by hand is run, and fails: `tests/backends/test_by_hand.py` has
 real Slurm and pdsh, `fails` in docs/pains.yaml torch and others. Of {all}, {construction} are by construction,
 {rule} met by a rule, {out} out of reach.
 """
