@@ -24,7 +24,7 @@ from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import spec_keys
-from .diagnostics import CompileError, Diagnostic, has_errors, merged
+from .diagnostics import CompileError, Diagnostic, merged
 from .host_file import too_few_slots
 from .levels import Levels, read_allowances
 from .lower import lower, procs
@@ -100,12 +100,12 @@ def compile_job(request: Request) -> Compiled:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_ready(search_path(request)) as loader:
         compiled = _compile(request, read_overrides(request.words, open_keys(request.words)), loader)
-    return _with_unused(request, [compiled])[0]
+    return _with_unused([compiled])[0]
 
 
 def compile_sweep(request: Request) -> list[Compiled]:
     """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points."""
-    return _with_unused(request, _every_point(request, _compile, aside=("backend", "name")))
+    return _with_unused(_every_point(request, _compile, aside=("backend", "name")))
 
 
 def plan_sweep(request: Request) -> list[Planned]:
@@ -145,12 +145,9 @@ def _at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
-def _with_unused(request: Request, made: list[Compiled]) -> list[Compiled]:
+def _with_unused(made: list[Compiled]) -> list[Compiled]:
     """The same, the first with a note for every comment in the files read of which no point had any use."""
-    levels = Levels(read_allowances(read_inputs()), request.strict)
-    idle = levels.unused(d for one in made for d in one.diagnostics)
-    if has_errors(idle):
-        raise CompileError(idle)
+    idle = Levels(read_allowances(read_inputs())).unused(d for one in made for d in one.diagnostics)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 

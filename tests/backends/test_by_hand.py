@@ -30,7 +30,8 @@ SCRIPTS = (
     Script(1, "#SBATCH --cpus-per-task=4\n"
               "srun --exact bash -c 'scontrol show step $SLURM_JOB_ID.$SLURM_STEP_ID'", "TRES=cpu=1,"),
     Script(3, "#SBATCH --nodes=2\nsrun bash -c 'echo meets at $(hostname)'", "meets at node"),  # two places
-    Script(10, "#SBATCH --ntasks=2\n#SBATCH --gpus-per-task=1\nsrun bash -c 'echo sees: $CUDA_VISIBLE_DEVICES'", "sees: 0\n"),
+    Script(10, "#SBATCH --ntasks=2\n#SBATCH --gpus-per-task=1\n"
+               "srun bash -c 'echo sees: $CUDA_VISIBLE_DEVICES'", "sees: 0\n"),
     Script(35, "srun sleep 6 &\nsleep 1\ntimeout 3 srun true || echo waits", "waits"),
     Script(46, "#SBATCH --nodes=1\nsrun --nodes=2 true", "Only allocated 1 nodes asked for 2", "FAILED"),
     Script(11, "#SBATCH --ntasks=2\nsrun bash -c '((SLURM_PROCID)) && sleep 8; exit $((1 - SLURM_PROCID))'\n"
