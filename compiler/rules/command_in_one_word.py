@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from ..diagnostics import Diagnostic
@@ -15,6 +16,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s", spec.command[0]
     ):
         because = "no shell splits it: a program of that whole name would be started"
-        hint = f"-- {' '.join(spec.command)}, without the quotes; or -- bash -c '…'"
+        text = " ".join(spec.command)
+        hint = f"-- {text}; or, for a shell, -- bash -c {shlex.quote(text)}"
         title = f"the command is one word with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)

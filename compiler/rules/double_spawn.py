@@ -29,7 +29,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         return
     title = f"{launcher} would run in each of the {procs} ranks of a node"
     because = f"launcher={spec.launcher} starts {procs} processes already, and each would start as many again"
-    hint = f"{_without(command)}, for jobc starts the ranks; or procs=1, and {launcher} starts them"
+    hint = f"procs=1, and {launcher} starts the ranks of the node"
+    if script := _from_the_script(command):
+        hint = f"-- {script}, for jobc starts the ranks; or {hint}"
     yield Diagnostic("JC3001", title, because, hint, key="command", judgment=True)
 
 
@@ -43,7 +45,7 @@ def _launcher(command: Sequence[str]) -> str:
     return found[1] if found else ""
 
 
-def _without(command: Sequence[str]) -> str:
-    """The words from the program on: `-- train.py --lr 0.1`."""
+def _from_the_script(command: Sequence[str]) -> str:
+    """The words from the program on, `train.py --lr 0.1`; "" where none is a script of Python."""
     first = next((i for i, word in enumerate(command) if re.fullmatch(r"\S+\.py", word)), None)
-    return f"-- {shlex.join(command[first:])}" if first is not None else "-- and the program alone"
+    return shlex.join(command[first:]) if first is not None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from ..diagnostics import Diagnostic, Severity
@@ -17,6 +18,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if "pipefail" in text or not any(RUNS.search(part) for pipe in pipes for part in pipe[:-1]):
         return
     because = "the status of a pipe is that of its last command: requeues and the exit code would call a crash done"
-    hint = "-- bash -o pipefail -c '…'; node.sh writes a log of each rank already, so the pipe may go"
+    shell, *words = spec.command or ()
+    hint = f"-- {shlex.join([shell, '-o', 'pipefail', *words])}; node.sh writes a log of each rank, so the pipe may go"
     title = "the program is in a pipe, which hides its status"
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)

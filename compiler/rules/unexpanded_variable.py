@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..diagnostics import Diagnostic, Severity
 from ..plan import LaunchPlan
@@ -23,16 +23,15 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
         if found := _found(value):
             because = f"env is quoted, so the ranks get the letters {found}, on purpose or not"
-            hint = f"env.{name}=/the/path itself; or -- bash -c 'export {name}=…; exec python3 train.py'"
+            text = f"export {name}={_for_shell(value)}; {_exec(spec.command or ('train.py',))}"
+            hint = f"the path itself; or ~env.{name} -- bash -c {shlex.quote(text)}"
             yield _warning(f"env.{name} holds {found}, which nothing expands", because, hint, f"env.{name}")
     if spec.command is None or shell_text(spec.command):
         return
     for word in spec.command:
         if found := _found(word):
             because = "the words after -- reach the program as they are; no shell on the node reads them"
-            python = "python3 " if spec.command[0].endswith(".py") else ""  # as node.sh does
-            words = " ".join(_for_shell(word) for word in spec.command)
-            hint = f"-- bash -c {shlex.quote(f'exec {python}{words}')}"
+            hint = f"-- bash -c {shlex.quote(_exec(spec.command))}"
             yield _warning(f"the command holds {found}, which nothing expands", because, hint, "command")
             return
 
@@ -41,6 +40,12 @@ def _found(text: str) -> str:
     """The first such variable as it was typed; "" for none."""
     found = _PATH.search(text) or _OF_JOBS.search(text)
     return found[1] if found else ""
+
+
+def _exec(command: Sequence[str]) -> str:
+    """The command for a shell; a script of Python as node.sh starts it."""
+    python = ["python3"] if command[0].endswith(".py") else []
+    return " ".join(["exec", *python, *map(_for_shell, command)])
 
 
 def _for_shell(word: str) -> str:
