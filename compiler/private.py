@@ -22,14 +22,19 @@ _VALUE = re.compile(
 )
 
 
+def looks_like_token(text: str) -> bool:
+    """Whether it begins as tokens of known issuers do."""
+    return bool(_VALUE.match(text))
+
+
 def env_holds_no_secret(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4515"""
     for name, value in spec.env.items():
-        if name not in spec.secrets and value and (_NAME.search(name) or _VALUE.match(value)):
+        if name not in spec.secrets and value and (_NAME.search(name) or looks_like_token(value)):
             because = "node.sh and spec.yaml would hold it in clear, for all who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
-            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True)
+            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)
 
 
 def repository_holds_no_password(spec: JobSpec) -> Iterator[Diagnostic]:
