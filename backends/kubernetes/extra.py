@@ -24,7 +24,6 @@ KINDS = {
     "pytorchjob": (),
 }
 
-TEXTS = ("annotations", "labels", "matchLabels", "nodeSelector", "env")  # keys of mappings of text, or a list of them
 _JOB = {
     "completionMode": "nodes",
     "completions": "nodes",
@@ -60,23 +59,9 @@ _VARIABLES = (
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Documents by their kind (or `Pod`), each with its part of `backend.extra`."""
     asked = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
-    return {kind: _texts(tree) for kind, tree in merge_extra(documents, asked).items()} if asked else documents
-
-
-def _texts(tree: Any, inside: str = "") -> Any:
-    """The tree with text where the API takes nothing else, so that an annotation `1` or an env value `on` is no number.
-
-    inside: the key above; a leaf may be a function of the views
-    """
-    if callable(tree):
-        return lambda views: _texts(tree(views), inside)
-    if isinstance(tree, Mapping):
-        return {key: _texts(value, "text" if inside in TEXTS else key) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [_texts(item, inside) for item in tree]
-    if inside == "text" and isinstance(tree, (bool, int, float)):
-        return str(tree).lower()
-    return tree
+    if not asked:
+        return documents
+    return {kind: fields.fitted(kind, tree) for kind, tree in merge_extra(documents, asked).items()}
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -92,7 +77,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
-    yield from fields.check(options.extra, TEXTS)
+    yield from fields.check(options.extra)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )

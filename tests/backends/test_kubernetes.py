@@ -164,6 +164,21 @@ def test_fields_of_every_shape_are_taken() -> None:
         compile_files(f"backend.extra.{word}")
 
 
+def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
+    words = (
+        "Pod.spec.initContainers.fetch={image: x, command: [sleep, 1], env: {A: {value: true}}}",
+        "Pod.spec.containers.side={image: x, ports: {web: {containerPort: 80}}}",
+        "Pod.spec.initContainers.none=null",
+    )
+    files = compile_files(*(f"backend.extra.{word}" for word in words), "backend.extra.Job.metadata.labels.team=1")
+    _, job = yaml.safe_load_all(files["job.yaml"])
+    spec, env = job["spec"]["template"]["spec"], [{"name": "A", "value": "true"}]
+    assert spec["initContainers"] == [{"name": "fetch", "image": "x", "command": ["sleep", "1"], "env": env}]
+    assert spec["containers"][1] == {"name": "side", "image": "x", "ports": [{"name": "web", "containerPort": 80}]}
+    assert job["metadata"]["labels"]["team"] == "1"
+    assert strictly(job, "1.36.0") == ""
+
+
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
     assert [quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
     assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
@@ -205,8 +220,9 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4540", ("backend.extra.Pod.spec.dnsPolicy=clusterfirst",)),
         ("JC4540", ("backend.extra.Pod.spec.containers.node.imagePullPolicy=always",)),
         ("JC4540", ("backend.extra.Pod.spec.priority=high",)),
-        ("JC4540", ("backend.extra.Pod.spec.schedulerName=7",)),
+        ("JC4540", ("backend.extra.Pod.spec.schedulerName=1.50",)),
         ("JC4540", ("backend.extra.Pod.spec.tolerations=x",)),
+        ("JC4540", ("backend.extra.Pod.spec.tolerations={a: {key: b}}",)),
         ("JC4540", ("backend.extra.Pod.spec.tolerations=[{key: a, effect: NoSched}]",)),
         ("JC4540", ("backend.extra.Pod.metadata=x",)),
         ("JC4540", ("backend.extra.Job.spec.activeDeadlineSecond=5",)),

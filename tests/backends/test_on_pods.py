@@ -219,6 +219,39 @@ def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) ->
     assert "is not in /shared/repository" in other("logs.sh", "--follow", "--node", "0")[1]
 
 
+# A sidecar, and an init container that ends as it is told: items of extra by their names, for the pods bring none.
+SIDE = """
+said=/shared/said_$JOB_COMPLETION_INDEX
+trap 'echo end of side >>$said; exit 1' TERM
+echo side >>$said
+sleep 90 & wait
+"""
+FETCH = "echo fetched | tee -a /shared/said_$JOB_COMPLETION_INDEX; exit $1"
+ITEM = (
+    "backend.extra.Pod.spec.initContainers.{}="
+    "{{image: x, command: [bash, /shared/{}], {}volumeMounts: {{mount-0: {{mountPath: /shared}}}}}}"
+)
+
+
+def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    storage = tmp_path / "storage"
+    (storage / "side.sh").write_text(SIDE)
+    (storage / "fetch.sh").write_text(FETCH)
+    side = ITEM.format("side", "side.sh", "restartPolicy: Always, ")
+    job = make(side, ITEM.format("fetch", "fetch.sh, 0", ""), program="0 1")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    for node in range(2):
+        assert (job.storage / f"said_{node}").read_text().splitlines() == ["side", "fetched", "end of side"]
+    job = make(side, ITEM.format("fetch", "fetch.sh, 7", ""), "name=other", "lifecycle.max_requeues=0", program="0 1")
+    code, said = job("submit.sh", "--wait")
+    assert code == 1, said
+    said = job("status.sh")[1]
+    assert "reason: node" in said and said.count("init container fetch ended with 7") >= 2, said
+    (record,) = job.artifact.parents[2].glob("runs/other/*/logs/first_failure.txt")
+    assert "/fetch] fetched" in record.read_text()
+
+
 def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) -> None:  # type: ignore[no-untyped-def]
     job = make(program="65 60 0")
     code, said = job("submit.sh", "--wait")
