@@ -12,7 +12,7 @@ from typing import Any
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
-from . import fields
+from . import fields, tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -110,9 +110,11 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own({f"JOBC_{name}": "nodes" for name in _VARIABLES.split()}, *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
-    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    if options.preflight:
+        own({"preflight": "backend.preflight"}, POD, "spec", "initContainers")  # of pod.init_containers
     if plan.network.profile == "tcpx":
-        own({"initContainers": "network"}, POD, "spec")
+        own({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
+    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
     volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
     own(volumes, POD, "spec", "volumes")
     own(volumes, *container, "volumeMounts")

@@ -117,7 +117,7 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[object]:
 
     def make(*words: str, program: str = "") -> Job:
         command = ("program.py", *program.split()) if program else None
-        plain = ("nodes=2", "procs=2", "launcher=spawn", "lifecycle.grace=5s", "name=job")
+        plain = ("nodes=2", "procs=2", "launcher=spawn", "lifecycle.grace=5s", "name=job", "backend.preflight=false")
         compiled = compile_job(Request((*BASE, *plain, *words), command))
         made.append(Job(runner, storage, write_job(compiled, tmp_path / "project" / "artifacts", force=True)))
         return made[-1]
@@ -373,6 +373,31 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None: 
     code, said = job("smoke.sh")
     assert code == 0 and "all-reduce" in said, said
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
+
+
+def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make) -> None:  # type: ignore[no-untyped-def]
+    on = ("backend.preflight=true", "lifecycle.max_requeues=0")
+    good = make(*on, program="0 0")
+    code, said = good("submit.sh", "--wait")
+    assert code == 0, said
+    for pod in good.runner.pods("Succeeded"):
+        assert "ready: 1 node" in good.runner.log(pod, "preflight")
+
+    bad = make(*on, "storage.data=/shared/nowhere", "name=bad", program="0 0")
+    code, said = bad("submit.sh", "--wait")
+    assert code == 1, said
+    said = bad("status.sh")[1]
+    assert "reason: node" in said and "data folder /shared/nowhere: No such file or directory" in said, said
+    made = bad.runner.store.get("jobs", bad.name)
+    assert "Container preflight" in made["status"]["conditions"][0]["message"], "no retries"
+    assert not list(bad.storage.glob("runs/bad/*/logs/*"))
+
+    lost = make(*on, "backend.start_timeout=3s", "name=lost", program="0 0")
+    text = (lost.artifact / "job.yaml").read_text()  # edited by hand, so that the Service knows no pod
+    (lost.artifact / "job.yaml").write_text(text.replace("  selector:\n", "  selector:\n    a: b\n", 1))
+    assert lost("submit.sh")[0] == 0
+    wait_for(lambda: "failed (exit 71" in lost("status.sh")[1], "the end")
+    assert "the name of node 0 is not found" in lost("status.sh")[1]
 
 
 def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
