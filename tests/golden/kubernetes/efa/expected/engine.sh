@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=efa-b63821db # of the job.batch, its ConfigMap and its Service
+object=efa-66d233c0 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2
@@ -143,12 +143,13 @@ job_code() {
 }
 
 job_reason() {
-  local init said=$1/logs/first_failure.txt
+  local init named said=$1/logs/first_failure.txt
   init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" { print "node " $1 ": " $7; exit }')
   if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
     grep '^jobc: ' "$said" | grep -E 'failed first|exit ' | head -n 1 | cut -c 7-
   elif [[ -n $init ]]; then
-    echo "$init"
+    named=$(grep -m 1 -oE 'FAIL +.*|error: .*' "$said" 2>/dev/null) || named=''
+    echo "$init${named:+: $named}"
   else
     grep -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | head -n 1 | tr '\t' ' '
   fi
