@@ -12,7 +12,8 @@ from typing import Any
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
-from . import fields, tcpx
+from ...compiler.private import looks_secret
+from . import fields, forms, tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -77,10 +78,46 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
-    yield from fields.check(options.extra)
+    misfits = [*fields.check(options.extra)]
+    yield from misfits
+    if not misfits:
+        yield from pod_fits(plan, options)
+        yield from holds_no_secret(options)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )
+
+
+def _pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
+    """What is added to the spec of the pods, its lists as lists; nothing where it is none."""
+    pod = options.extra.get(POD)
+    spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4550: a container without an image, a volume without a source, a mount of no volume."""
+    volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
+    if plan.network.profile == "tcpx":
+        volumes += [volume["name"] for volume in tcpx.volumes()]
+    for at, why in forms.unmatched(_pod_spec(options), ("node",), volumes):
+        key = ".".join((KEY, POD, "spec", *at))
+        because = "the API server would refuse the job when it is sent"
+        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)
+
+
+def holds_no_secret(options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4515"""
+    spec = _pod_spec(options)
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            for entry in container.get("env") or ():
+                name, value = entry.get("name", ""), entry.get("value")
+                if isinstance(value, str) and looks_secret(name, value):
+                    title = f"{KEY} has a variable {name} that looks like a secret"
+                    because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
+                    hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
+                    yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
 def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:

@@ -1,4 +1,4 @@
-"""JC4540: fields and words of `backend.extra` that the API server would refuse when the job is sent.
+"""JC4540, with forms.py JC4550: fields and words of `backend.extra` that the API server would refuse when it is sent.
 
 In   the tree of backend.extra; fields.json, which tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
 Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
@@ -16,6 +16,7 @@ from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.render import Omit
+from . import forms
 
 At = tuple[str, ...]
 
@@ -57,6 +58,7 @@ def fields() -> Mapping[str, Any]:
 
 
 def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
+    definition = shape if isinstance(shape, str) else ""
     if isinstance(shape, str) and shape in fields():
         shape = {"*": None, **known} if isinstance(known := fields()[shape], dict) else known
     if value is None or shape == "any":  # null takes away what is there
@@ -64,7 +66,7 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     if isinstance(shape, list):
         yield from _items(value, shape[0], at)
     elif isinstance(shape, dict):
-        yield from _mapping(value, shape, at)
+        yield from _mapping(value, shape, at, definition)
     elif "|" in shape:
         if value not in shape.split("|"):
             near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
@@ -83,6 +85,7 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     """A list; or its items by their names."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
+            yield from _formed(shape, "name", name, at)
             yield from _check(inner, shape, (*at, name))
     elif isinstance(value, tuple):
         for i, inner in enumerate(value):
@@ -117,7 +120,7 @@ def _fitted(tree: Any, path: At, shape: Any) -> Any:
         shape = fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
-            tree = [_named(name, item) for name, item in tree.items() if item is not Omit]
+            tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
         return [_fitted(item, (), shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
     if isinstance(shape, dict) and isinstance(tree, Mapping):
         return {key: _fitted(value, (), shape.get(key, shape.get("*"))) for key, value in tree.items()}
@@ -128,7 +131,14 @@ def _named(name: str, item: Any) -> Any:
     return (lambda views: {"name": name, **item(views)}) if callable(item) else {"name": name, **item}
 
 
-def _mapping(value: Any, shape: Mapping[str, Any], at: At) -> Iterator[Diagnostic]:
+def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
+    """JC4550"""
+    if why := forms.problem(definition, field, value):
+        key = ".".join(("backend", "extra", *at))
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"another {key}", key=key)
+
+
+def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
         yield _refused(at, "it is a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
         return
@@ -142,7 +152,8 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At) -> Iterator[Diagnosti
             key = f"{path}.{name}"
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
         else:
-            yield from _check(inner, expected, (*at, name))
+            found = [*_check(inner, expected, (*at, name))]
+            yield from found or _formed(definition, name, inner, (*at, name))
 
 
 def _refused(at: At, why: str, hint: str) -> Diagnostic:
