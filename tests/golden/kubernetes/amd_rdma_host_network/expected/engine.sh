@@ -199,7 +199,7 @@ describe_nodes() {
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
   pod=$(running_pods '' 0 | tail -n 1)
   if [[ -n $pod ]]; then
-    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | sed -n '$s/^/  /p' || true
+    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
   fi
 }
 
