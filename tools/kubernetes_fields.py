@@ -1,4 +1,4 @@
-"""backends/kubernetes/fields.json: what fields a pod template, a Job and a Service have, in few words.
+"""backends/_shared/kubernetes_fields.json: what fields a pod template, a Job and a Service have, in few words.
 
 Usage  python tools/kubernetes_fields.py
 In     the strict schemas of kubernetes-validate (extra `dev`), VERSION; words of text fields, which they lack: ENUMS
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "1.37.0"
-FILE = Path(__file__).parents[1] / "backends" / "kubernetes" / "fields.json"
+FILE = Path(__file__).parents[1] / "backends" / "_shared" / "kubernetes_fields.json"
 ROOTS = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.batch.v1.JobSpec", "io.k8s.api.core.v1.ServiceSpec")
 PULL, MESSAGE = "Always|IfNotPresent|Never", "File|FallbackToLogsOnError"
 OPERATOR = "In|NotIn|Exists|DoesNotExist"

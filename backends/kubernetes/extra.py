@@ -13,7 +13,9 @@ from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
 from ...compiler.private import looks_secret
-from . import fields, forms, tcpx
+from .._shared import kubernetes_fields as fields
+from .._shared import kubernetes_forms as forms
+from . import tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
-from .forms import IMAGE, LABEL_KEY, LABEL_VALUE
-from .names import DNS_LABEL, DNS_NAME
+from .._shared.kubernetes_forms import DNS_LABEL, DNS_NAME, IMAGE, LABEL_KEY, LABEL_VALUE
 from .options import KubernetesOptions
 from .pod import JOB_LABEL
 

@@ -1,6 +1,7 @@
-"""JC4540, with forms.py JC4550: fields and words of `backend.extra` that the API server would refuse when it is sent.
+"""JC4540, with kubernetes_forms.py JC4550: what the API server would refuse of what a user adds to pods and their like.
 
-In   the tree of backend.extra; fields.json, which tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
+In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
+     tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
 Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
      the tree as the API has it
 Not known here: the fields of JobSet and TrainJob themselves, which only the cluster knows; pods and Jobs in them are.
@@ -16,7 +17,7 @@ from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.render import Omit
-from . import forms
+from . import kubernetes_forms as forms
 
 At = tuple[str, ...]
 
@@ -48,12 +49,17 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
         for name in root:
             tree = tree.get(name) if isinstance(tree, Mapping) else None
         if tree is not None:
-            yield from _check(tree, definition, root)
+            yield from _check(tree, definition, ("backend", "extra", *root))
+
+
+def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
+    """Of a pod, whose fields somebody else hands on. at: path of its key"""
+    yield from _check(tree, "PodTemplateSpec", at)
 
 
 @cache
 def fields() -> Mapping[str, Any]:
-    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_text(encoding="utf-8"))
+    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("kubernetes_fields.json").read_text(encoding="utf-8"))
     return read
 
 
@@ -134,7 +140,7 @@ def _named(name: str, item: Any) -> Any:
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
     """JC4550"""
     if why := forms.problem(definition, field, value):
-        key = ".".join(("backend", "extra", *at))
+        key = ".".join(at)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"another {key}", key=key)
 
 
@@ -147,7 +153,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
         if expected is None:
             near = nearest(name, [known for known in shape if known != "*"])
             because = f"{at[-1]} has no field {name}"
-            path = ".".join(("backend", "extra", *at))
+            path = ".".join(at)
             hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
             key = f"{path}.{name}"
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
@@ -157,7 +163,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
 
 
 def _refused(at: At, why: str, hint: str) -> Diagnostic:
-    key = ".".join(("backend", "extra", *at))
+    key = ".".join(at)
     instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"leave out {key}"
     if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
         instead = f"{at[-1]}: {hint[1:]}"

@@ -1,6 +1,6 @@
-"""JC4550: what `backend.extra` adds has the right fields, and the API server would refuse it all the same.
+"""JC4550: what a user adds to a pod has the right fields, and the API server would refuse it all the same.
 
-In   a definition of fields.json, a field of it, and what is there; and the containers and volumes that extra adds
+In   a definition of kubernetes_fields.json, a field of it, and what is there; containers and volumes that are added
 Out  why Kubernetes would not take it, in words
 Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
 """
@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .names import DNS_LABEL, DNS_NAME
-
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 LABEL_KEY = rf"({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 QUANTITY = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
