@@ -82,11 +82,12 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a job comes to, before any backend. origin_of: where a key was written."""
+    """What a job comes to, before any backend. rules: plan key -> words; origin_of: where a key was written."""
 
     spec: JobSpec
     plan: LaunchPlan
     table: Mapping[str, tuple[str, ...]]
+    rules: Mapping[str, str]
     typed: Typed
     composed: Composed
     diagnostics: tuple[Diagnostic, ...]
@@ -168,10 +169,10 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     if request.strict:
         checked = [replace(d, severity=Severity.ERROR) for d in checked]
     notes = _stop_on(_placed(checked, origin_of))
-    plan, table = lower(spec)
+    plan, table, rules = lower(spec)
     training = check.check_training(plan, partial(blamed, composed, read.values))
     notes += _stop_on(_placed(list(training), origin_of))
-    return Planned(spec, plan, table, read, composed, tuple(notes), origin_of)
+    return Planned(spec, plan, table, rules, read, composed, tuple(notes), origin_of)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
@@ -193,7 +194,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, tuple(files), render)
-    source_map = sourcemap.build(files, table, values)
+    source_map = sourcemap.build(files, table, values, planned.rules, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     sealed = seal(whole, place, source_map, host_files.digests)
@@ -226,7 +227,8 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         return SweepFolder((), tuple(_stop_on(placed)), place)
     with _of_plugin(chosen, "emit a sweep"):
         files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
-    source_map = sourcemap.build(files, first.source_map.table, first.source_map.spec)
+    of_first = first.source_map
+    source_map = sourcemap.build(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
     return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
 
 
