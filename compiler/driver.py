@@ -119,8 +119,10 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
         varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
         for point in points:
             label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in aside)
+            overrides = [*point, *([set_key("point", label)] if label else [])]
+            words = (o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
             try:
-                made.append(make(request, [*point, *([set_key("point", label)] if label else [])], loader))
+                made.append(make(replace(request, words=tuple(words)), overrides, loader))
             except CompileError as error:
                 refused += error.diagnostics
     if refused:
@@ -197,18 +199,35 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     source_map = sourcemap.build(files, table, values, planned.rules, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
-    sealed = seal(whole, place, source_map, host_files.digests)
+    asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
+    sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request)})
     return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
 
 
-def seal(files: Sequence[Artifact], place: str, source_map: SourceMap, read: Mapping[str, str]) -> tuple[Artifact, ...]:
+def _asked(request: Request) -> dict[str, Any]:
+    """What a compile must be told to do this again; the config folders are where the user has them."""
+    return {
+        "words": list(request.words),
+        "command": None if request.command is None else list(request.command),
+        "config_name": request.config_name,
+        "strict": request.strict,
+    }
+
+
+def seal(
+    files: Sequence[Artifact],
+    place: str,
+    source_map: SourceMap,
+    read: Mapping[str, str],
+    asked: Mapping[str, Any],
+) -> tuple[Artifact, ...]:
     """All files of a directory: what was made, and below .jobc/ where it lies, where it came from, and its sums.
 
-    read: digests of the files that the spec names, such as hosts=@FILE
+    read: digests of the files that the spec names, such as hosts=@FILE; asked: as _asked()
     """
     whole = [*files, Artifact(neutral.PLACE, f"{place}\n")]
     whole.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}))
+    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}, asked))
     return tuple(whole)
 
 
@@ -229,7 +248,7 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
     of_first = first.source_map
     source_map = sourcemap.build(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
-    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
+    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}, {}), (), place)
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

@@ -67,7 +67,11 @@ def _dispatch(arguments: Arguments) -> int:
         from . import why
 
         return why.COMMANDS[command](arguments)
-    if command in ("explain", "verify", "backends"):
+    if command == "verify":
+        from . import verify
+
+        return verify.COMMANDS[command](arguments)
+    if command in ("explain", "backends"):
         from . import inspect
 
         return inspect.COMMANDS[command](arguments)

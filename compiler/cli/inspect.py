@@ -1,4 +1,4 @@
-"""Commands that read what is there: verify, explain, backends."""
+"""Commands that say what there is: explain, backends; and what others say when they are called wrongly."""
 
 from __future__ import annotations
 
@@ -8,39 +8,11 @@ from pathlib import Path
 from ..backend import ANY
 from ..convert import spec_keys
 from ..diagnostics import CompileError, Diagnostic, nearest
-from ..directory import MANIFEST, describe, read_manifest, verify
+from ..directory import MANIFEST
 from ..registry import code_pages, find_plugins
-from . import DIAGNOSTICS, OK, report
+from . import OK, report
 from .arguments import COMMANDS as COMMAND_HELP
 from .arguments import Arguments
-
-
-def verify_command(arguments: Arguments) -> int:
-    """jobc verify DIR …"""
-    if not arguments.words:
-        raise usage("verify", "DIR", "jobc verify artifacts/hello/local")
-    status = OK
-    for word in arguments.words:
-        if not (Path(word) / MANIFEST).is_file():
-            raise no_artifact(Path(word), "jobc verify")
-        edits = verify(Path(word))
-        if edits:
-            status = DIAGNOSTICS
-            report(
-                [
-                    Diagnostic(
-                        "JC5007",
-                        f"{word}/{describe(edit)}",
-                        "it is not as jobc wrote it",
-                        "jobc --force …, with the words you compiled it with, undoes this; without --force it is kept",
-                    )
-                    for edit in edits
-                ]
-            )
-        else:
-            manifest = read_manifest(Path(word))
-            print(f"{word}: {len(manifest['files'])} files as jobc wrote them, digest {manifest['digest'][:16]}")
-    return status
 
 
 def explain_command(arguments: Arguments) -> int:
@@ -98,7 +70,6 @@ def usage(command: str, wanted: str, example: str) -> CompileError:
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
-    "verify": verify_command,
     "explain": explain_command,
     "backends": backends_command,
 }

@@ -192,7 +192,7 @@ def _json(value: Any) -> str:
 
 
 def _spec_key(source_map: SourceMap, key: str, told: tuple[str, ...] = ()) -> Iterator[str]:
-    """What it is, where it was written, why that file is in the job, and the same of the keys it takes its value from."""
+    """What it is, where it was written, why that file is in the job; the same of a key it takes its value from."""
     value = source_map.spec.get(key)
     if value is None:
         yield f"  spec     {key}"
