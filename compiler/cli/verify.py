@@ -2,6 +2,8 @@
 
 jobc verify DIR …    files edited by hand, with their lines; inputs that have changed since; the digest to quote
 `--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ.
+jobc verify --equivalence DIR …    what each rank gets, read back from the emitted files: against the plan, and with
+                                   several directories against each other (equivalence.py beside this file)
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ EXAMPLE = "jobc verify artifacts/hello/local"
 
 def verify_command(arguments: Arguments) -> int:
     words = list(arguments.words)
+    if "--equivalence" in words:
+        from .equivalence import equivalence_command
+
+        return equivalence_command([word for word in words if word != "--equivalence"])
     if "--config-dir" in words:
         at = words.index("--config-dir")
         if at + 1 == len(words):
