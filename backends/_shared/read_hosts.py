@@ -29,14 +29,14 @@ def read_back(stage: Stage) -> Reading:
         if call.name == "this_job":
             facts = {"run.folder": call.words[1], "run.root": call.words[2]}
     if "hosts.txt" not in stage.files:  # one node, this machine
-        return Reading((Start(("bash", f"{ARTIFACT}/submit.sh", "--detach"), {}),), facts, WAIVED)
+        return Reading((Start(("bash", f"{ARTIFACT}/submit.sh", "--detach"), {}),), "127.0.0.1", facts, WAIVED)
     starts = [start for call in calls for start in _starts(call)]
     listed = stage.files["hosts.txt"].split()
     started = [str(start.host) for start in starts]
     if sorted(started) != sorted(listed):  # many at once, so in any order
         raise Unreadable(f"submit.sh starts {', '.join(started) or 'nothing'}, hosts.txt lists {', '.join(listed)}")
     starts.sort(key=lambda start: listed.index(str(start.host)))
-    return Reading(tuple(starts), {**facts, "hosts": listed}, WAIVED)
+    return Reading(tuple(starts), listed[0].rpartition("@")[2], {**facts, "hosts": listed}, WAIVED)
 
 
 def _starts(call: Call) -> Iterator[Start]:

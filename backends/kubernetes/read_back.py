@@ -43,7 +43,7 @@ def read_back(stage: Stage) -> Reading:
     words = (*container["command"], *container.get("args", ()))
     starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
-    return Reading(starts, {"topology.nodes": nodes, **facts}, WAIVED)
+    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED)
 
 
 def _holding(tree: Any, name: str) -> Iterator[dict[str, Any]]:
@@ -80,6 +80,16 @@ def _environment(container: Mapping[str, Any], index: int) -> Iterator[tuple[str
             if re.search(r"(?<!\$)\$\(", value):
                 raise Unreadable(f"{entry['name']}: Kubernetes would put something else in for {value}")
             yield entry["name"], value.replace("$$", "$")
+
+
+def _head(documents: Any, main: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+    """The name of the pod with index 0: JOB-0 below its Service; of a JobSet NAME-GROUP-JOB-0 below NAME."""
+    name = main["metadata"]["name"]
+    found = (group for d in documents for h in _holding(d, "replicatedJobs") for group in h["replicatedJobs"])
+    group = next((each["name"] for each in found), "")
+    if group:
+        return f"{name}-{group}-0-0.{name}"
+    return f"{name}-0.{pod.get('subdomain')}"
 
 
 def _job_facts(documents: Any, main: Mapping[str, Any], job: Mapping[str, Any], nodes: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def read_back(stage: Stage) -> Reading:
         raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
     unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
     waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
-    return Reading(tuple(_starts(task, nodes, gpus)), facts, waived)
+    return Reading(tuple(_starts(task, nodes, gpus)), "10.0.0.1", facts, waived)
 
 
 def _accelerators(resources: Mapping[str, Any]) -> tuple[str, int]:

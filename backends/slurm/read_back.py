@@ -49,7 +49,7 @@ def read_back(stage: Stage) -> Reading:
     if step.get("kill-on-bad-exit") != "0" or step.get("wait") != "0":
         raise Unreadable("srun would end all tasks after the first: it lacks --kill-on-bad-exit=0 or --wait=0")
     starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
-    return Reading(starts, {**facts, **_container(step)}, WAIVED)
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED)
 
 
 def _task(number: int, nodes: int, tasks: int) -> dict[str, str]:

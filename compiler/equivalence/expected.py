@@ -245,6 +245,8 @@ class Expectation:
         places = {(address, port) for address, port, _ in said}
         if len(places) > 1:
             yield f"rendezvous: the ranks meet at {' and '.join(sorted(':'.join(p) for p in places))}"
+        for address in sorted({address for address, _ in places} - {self.reading.head}):
+            yield f"rendezvous: the ranks meet at {address}, and node 0 is {self.reading.head}"
         self.compared |= {"rendezvous.port", "rendezvous.timeout_s"}
         for _, port, timeout in said:
             if self.plan["rendezvous.port"] and port != str(self.plan["rendezvous.port"]):  # 0: any that all agree on

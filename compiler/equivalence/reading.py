@@ -36,11 +36,13 @@ class Reading:
     """What an engine's own files say.
 
     starts: one for each node in rank order, or for each rank where the engine starts those
+    head:   the address of node 0 as the other nodes know it
     facts:  plan key -> value as those files have it, in the plan's own units
     waived: plan key -> a sentence: why these files cannot say it, or say something else
     """
 
     starts: tuple[Start, ...]
+    head: str
     facts: Mapping[str, Any]
     waived: Mapping[str, str] = field(default_factory=dict)
 

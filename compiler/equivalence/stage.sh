@@ -3,6 +3,12 @@
 # runtime library, and every command that is no plain filter, only note that they were called. Nothing is written but
 # $JOBC_STAGE/calls. In: JOBC_STAGE, with artifact/ (the emitted files), run/, project/, bin/ and calls/.
 
+if [[ -n ${JOBC_TRACE:-} ]]; then # which lines are executed, for prove/mutations.py
+  exec {BASH_XTRACEFD}>>"$JOBC_TRACE"
+  PS4='+${BASH_SOURCE##*/}:$LINENO: '
+  set -x
+fi
+
 # jobc_note WORD…: folder, words and environment of a call, NUL-terminated.
 jobc_note() {
   local IFS=' '

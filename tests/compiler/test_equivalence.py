@@ -103,6 +103,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("ssh", TASK, "rank=$((rank - 1))", "rank=$rank", "world_size"),
     ("ssh", TASK, "export JOBC_TIME_LIMIT_S=3600", "export JOBC_TIME_LIMIT_S=600", "lifecycle.time_limit_s"),
     ("ssh", TASK, "export JOBC_HEAD_PORT=0", "export JOBC_HEAD_PORT=$RANDOM", "rendezvous"),
+    ("ssh", TASK, "export JOBC_HEAD_ADDR=", "export JOBC_HEAD=", "node 0 is node1"),
     ("ssh", "hosts.txt", "node2\n", "node3\n", "resources.hosts"),
     ("ssh", ENGINE, 'tail -n +2 -- "$hosts" >"$part"', 'tail -n +3 -- "$hosts" >"$part"', "submit.sh starts"),
     ("ssh", SUBMIT, "this_job base runs", "this_job base other", "run.root"),
