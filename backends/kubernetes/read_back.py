@@ -62,9 +62,12 @@ def _need_files(bundle: Mapping[str, Any], stage: Stage) -> None:
     """What a node needs is in the ConfigMap, by the name under which task.sh unpacks it."""
     said = [entry for each in bundle["configMapGenerator"] for entry in each["files"]]
     brought = {key.replace("--", "/"): path for key, _, path in (entry.partition("=") for entry in said)}
+    for path, file in brought.items():
+        if file not in (path, ""):
+            raise Unreadable(f"kustomization.yaml brings {file} to the pods as {path}")
     needed = [p for p in ("node.sh", "task.sh", "train.json", "accelerate.yaml", "deepspeed.json") if p in stage.files]
     for path in needed:
-        if brought.get(path, "") not in (path, "") or path not in brought:
+        if path not in brought:
             raise Unreadable(f"kustomization.yaml does not bring {path} to the pods")
 
 

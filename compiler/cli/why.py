@@ -20,11 +20,11 @@ from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import SOURCE_MAP, read_source_map
 from ..neutral import LIB
-from ..sourcemap import SourceMap, SpecValue, line_sum
-from ..text import Origin
+from ..sourcemap import SourceMap, line_sum
 from . import OK
 from .arguments import Arguments
 from .inspect import usage
+from .why_line import keys_of, lines_of, spec_key, why
 
 EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
@@ -46,7 +46,7 @@ class Job:
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
-                keys = _keys(keys, template)
+                keys = keys_of(keys, template)
                 if keys not in behind:
                     behind[keys] = self.source_map.spec_keys(keys)
                 for key in behind[keys]:
@@ -116,14 +116,14 @@ def _compiled(words: tuple[str, ...], arguments: Arguments) -> Job:
 
     made = compile_job(request(replace(arguments, words=words)))
     texts = {artifact.path: artifact.text for artifact in made.artifacts}
-    lines = {path: _lines(text) for path, text in texts.items()}
+    lines = {path: lines_of(text) for path, text in texts.items()}
     return Job(made.source_map, pairs.read(texts[PLAN]), lines, "")
 
 
 def _written(folder: Path) -> Job:
     source_map = read_source_map(folder)
     there = [path for path in (*source_map.files, *_library(folder)) if (folder / path).is_file()]
-    lines = {path: _lines((folder / path).read_text(encoding="utf-8", errors="replace")) for path in there}
+    lines = {path: lines_of((folder / path).read_text(encoding="utf-8", errors="replace")) for path in there}
     plan = (folder / PLAN).read_text(encoding="utf-8") if (folder / PLAN).is_file() else ""  # none: all of a sweep
     return Job(source_map, pairs.read(plan), lines, f"{folder}/")
 
@@ -131,11 +131,6 @@ def _written(folder: Path) -> Job:
 def _library(folder: Path) -> list[str]:
     found = (folder / LIB).rglob("*")
     return sorted(file.relative_to(folder).as_posix() for file in found if file.suffix in (".py", ".sh"))
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    return lines[:-1] if not lines[-1] else lines
 
 
 # ---- a name
@@ -150,7 +145,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
     elif spec_keys:
         yield name
         for key in spec_keys:
-            yield from _spec_key(job.source_map, key)
+            yield from spec_key(job.source_map, key)
             yield from _plan_keys(job, [plan for plan, specs in job.source_map.table.items() if key in specs])
         yield from _dependent(job, spec_keys)
     elif plan_keys:
@@ -158,7 +153,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield from _plan_keys(job, plan_keys)
         spec_keys = list(job.source_map.spec_keys(plan_keys))
         for key in spec_keys:
-            yield from _spec_key(job.source_map, key)
+            yield from spec_key(job.source_map, key)
         yield from _dependent(job, spec_keys, plan_keys)
     else:
         known = [*job.source_map.spec, *job.source_map.table, *job.plan]
@@ -191,36 +186,6 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _spec_key(source_map: SourceMap, key: str, told: tuple[str, ...] = ()) -> Iterator[str]:
-    """What it is, where it was written, why that file is in the job; the same of a key it takes its value from."""
-    value = source_map.spec.get(key)
-    if value is None:
-        yield f"  spec     {key}"
-        return
-    yield f"  spec     {key} = {_shown(value)}"
-    via = f", written as {value.via}" if value.via else ""
-    yield f"           {value.origin or 'default'}{via}"
-    yield from _option(source_map, value.origin)
-    for other in re.findall(r"\$\{([\w.]+)\}", value.via):
-        if other in source_map.spec and other not in (key, *told):
-            yield from _spec_key(source_map, other, (*told, key))
-
-
-def _shown(value: SpecValue) -> str:
-    if isinstance(value.value, list):
-        return f"[{','.join('null' if item is None else item for item in value.value)}]"
-    return "null" if value.value is None else str(value.value)
-
-
-def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Who chose the option of a group whose file a value was written in."""
-    if origin is None or not origin.line:
-        return
-    for group, (option, chosen) in source_map.options.items():
-        if f"/{origin.path}".endswith(f"/{group}/{option}.yaml"):
-            yield f"           read for {group}={option}, chosen {chosen or 'in a defaults list'}"
-
-
 def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
     """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
     if plan_keys:
@@ -228,7 +193,7 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
             job.show(path, number)
             for path, all_keys in sorted(job.source_map.files.items())
             for number, (keys, template) in enumerate(all_keys, 1)
-            if set(_keys(keys, template)) & set(plan_keys)
+            if set(keys_of(keys, template)) & set(plan_keys)
         ]
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
@@ -272,7 +237,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
                 yield from _behind(job, path, at)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     if not own and key in job.source_map.spec:
-        yield from _spec_key(job.source_map, key)
+        yield from spec_key(job.source_map, key)
     library = [p for p in job.files if p.startswith(f"{LIB}/rt/") or p == f"{LIB}/env.py"]
     copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name)]
     yield from _column("on node", copied)
@@ -319,27 +284,7 @@ def _behind(job: Job, path: str, number: int) -> Iterator[str]:
     yield f"  from     {template}"
     yield from _plan_keys(job, [key for key in keys if not key.startswith(("spec.", "options."))])
     for key in job.source_map.spec_keys(keys):
-        yield from _spec_key(job.source_map, key)
-
-
-# ---- a line
-
-
-def why(place: str) -> str:
-    """The answer for one FILE:LINE. CompileError JC5004, JC5006 when there is no such line in an artifact."""
-    name, _, number = place.rpartition(":")
-    file = Path(name)
-    directory = next((parent for parent in file.absolute().parents if (parent / SOURCE_MAP).is_file()), None)
-    if not file.is_file() or directory is None:
-        because = "no .jobc/sourcemap.json above it" if file.is_file() else "there is no such file"
-        hint = "give a file of an artifact directory, such as artifacts/hello/local/node.sh:1"
-        raise CompileError([Diagnostic("JC5004", f"{name} belongs to no artifact", because, hint)])
-    path = file.absolute().relative_to(directory).as_posix()
-    lines = _lines(file.read_text(encoding="utf-8", errors="replace"))
-    if not 1 <= int(number) <= len(lines):
-        hint = f"{name}:{max(len(lines), 1)}"
-        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
-    return "\n".join(_explain_line(read_source_map(directory), path, place, int(number), lines))
+        yield from spec_key(job.source_map, key)
 
 
 def _a_line_of(path: Path) -> str:
@@ -347,53 +292,6 @@ def _a_line_of(path: Path) -> str:
     if path.is_file():
         return f"{path}:1"
     return f"{path}/submit.sh:1" if (path / SOURCE_MAP).is_file() else "artifacts/hello/local/submit.sh:12"
-
-
-def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lines: Sequence[str]) -> Iterator[str]:
-    yield place
-    yield f"  | {lines[number - 1]}"
-    if path.startswith(f"{LIB}/"):
-        yield f"  copied   jobc:trainer/{path.removeprefix(LIB + '/')}:{number}"
-        return
-    if path.startswith(".jobc/"):
-        yield "  made     by jobc from all files: what each line came from, and their sums"
-        return
-    was = _as_written(source_map.sums.get(path, ()), lines, number)
-    if was is None:
-        yield "  edited   this line is not as jobc wrote it; jobc verify lists all edits"
-        return
-    if was != number:
-        yield f"  moved    it was line {was} when jobc wrote it; jobc verify lists all edits"
-    keys, template = source_map.files[path][was - 1]
-    yield f"  from     {template}"
-    keys = _keys(keys, template)
-    chosen = source_map.chosen.get(path, ())
-    if chosen:
-        yield f"  file     this {path} and not another, for {', '.join(chosen)}"
-    yield f"  plan     {', '.join(keys)}" if keys else "  constant depends on no key"
-    for key in keys:
-        if key in source_map.rules:
-            yield f"  rule     {key}: {source_map.rules[key]}"
-    for key in source_map.spec_keys((*keys, *chosen)):
-        yield from _spec_key(source_map, key)
-
-
-def _keys(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
-    """backend.name of spec.yaml is the choice itself, which no field of spec or options holds."""
-    return ("spec.backend",) if template == "data at backend.name" else keys
-
-
-def _as_written(sums: Sequence[str], lines: Sequence[str], number: int) -> int | None:
-    """The number that a line had when jobc wrote the file, None for a line that jobc did not write."""
-    now = [line_sum(line) for line in lines]
-    if now == list(sums):
-        return number
-    from difflib import SequenceMatcher
-
-    for block in SequenceMatcher(None, sums, now, autojunk=False).get_matching_blocks():
-        if block.b < number <= block.b + block.size:
-            return block.a + number - block.b
-    return None
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ...trainer.env import LAUNCHER_NAMES
@@ -50,15 +51,16 @@ class Checked:
     given: frozenset[str]
 
 
-def check(files: Mapping[str, str]) -> Checked:
-    """files: path -> text, lib/ left out or not. Raises KeyError for an artifact without a plan."""
+def check(files: Mapping[str, str], trace: Path | None = None) -> Checked:
+    """files: path -> text, with lib/ or without; trace: as for ScriptStage. KeyError for an artifact without a plan."""
     plan = pairs.read(files[PLAN])
     name = plan["backend.name"]
     backend = plugin(name).load()
     if not isinstance(backend, ReadableBackend):
         waived = {"all": f"backend {name} brings no reader of its files (Backend.read_back)"}
         return Checked(name, (), waived, (), (), frozenset())
-    with stage({path: text for path, text in files.items() if not path.startswith(("lib/", ".jobc/"))}) as place:
+    emitted = {path: text for path, text in files.items() if not path.startswith(("lib/", ".jobc/"))}
+    with stage(emitted, trace) as place:
         try:
             reading = backend.read_back(place)
             nodes = [_node(place, reading, index) for index in _chosen(len(reading.starts))]

@@ -339,9 +339,10 @@ class Expectation:
         except ValueError as error:
             yield f"train.json: {error}"
             return
-        for key in sorted(read.keys() | {key for key in self.plan if key.startswith("train.")}):
+        planned = {key: value for key, value in self.plan.items() if key.startswith("train.")}
+        for key in sorted(read.keys() | planned.keys()):
             self.compared.add(key)
-            if read.get(key) != self.plan.get(key):
+            if (key in read, read.get(key)) != (key in planned, planned.get(key)):
                 yield f"{key}: train.json has {_shown(read.get(key))}, the plan {_shown(self.plan.get(key))}"
 
 

@@ -53,10 +53,13 @@ exec {bash} "$@"
 
 
 class ScriptStage:
-    """files: path -> text of the emitted files, without lib/. Commands start in the folder of the project."""
+    """files: path -> text of the emitted files, without lib/. Commands start in the folder of the project.
 
-    def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
-        self.folder, self.files = folder, files
+    trace: a file that gets `+SCRIPT:LINE: …` for every command that bash executes
+    """
+
+    def __init__(self, folder: Path, files: Mapping[str, str], trace: Path | None = None) -> None:
+        self.folder, self.files, self.trace = folder, files, trace
         for name in ("artifact", "bin", "calls", "project", "tmp", "run/logs", "run/state"):
             (folder / name).mkdir(parents=True)
         for path, text in files.items():
@@ -103,6 +106,8 @@ class ScriptStage:
             "LC_ALL": "C",
             "BASH_ENV": str(Path(__file__).with_name("stage.sh")), "JOBC_STAGE": str(self.folder),
         }  # fmt: skip
+        if self.trace is not None:
+            environment["JOBC_TRACE"] = str(self.trace)
         environment |= {name: self._real(value) for name, value in (env or {}).items()}
         command = [self._real(word) for word in words]
         if command[0] == "bash":
@@ -144,7 +149,7 @@ class ScriptStage:
 
 
 @contextmanager
-def stage(files: Mapping[str, str]) -> Iterator[ScriptStage]:
+def stage(files: Mapping[str, str], trace: Path | None = None) -> Iterator[ScriptStage]:
     """A stage in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="jobc-stage-") as folder:
-        yield ScriptStage(Path(folder), files)
+        yield ScriptStage(Path(folder), files, trace)
