@@ -31,12 +31,14 @@ BASE = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", MOUNT, "co
 
 FLAVORS = ("jobset", "trainjob")
 PROGRAM = """
-import os, signal, sys, time
+import os, pathlib, signal, sys, time
 rank, attempt = os.environ["RANK"], int(os.environ["JOBC_ATTEMPT"])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print("up", attempt, flush=True)
 if rank == "3" and attempt in map(int, sys.argv[3:]):
-    time.sleep(1)
+    logs = pathlib.Path(os.environ["JOBC_RUN_DIR"], "logs")
+    while sum(f"up {attempt}" in log.read_text() for log in logs.glob("rank_*.log")) < 4:
+        time.sleep(0.1)
     sys.exit(int(sys.argv[1]))
 time.sleep(float(sys.argv[2]))
 """
@@ -223,10 +225,10 @@ def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) ->
     job = make(program="65 60 0")
     code, said = job("submit.sh", "--wait")
     assert code == 65, said
-    assert len(job.pods()) == 1, "the pod that still ran is deleted, the one that failed stays"
+    assert not job.pods("Running") and job.pods("Failed"), "a pod that still ran is deleted, the one that failed stays"
     said = job("status.sh")[1]
-    assert "failed (exit 65" in said and "rank 3 failed first" in said
-    assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what the deleted pod said"
+    assert "failed (exit 65" in said and "rank 3 failed first" in said, said
+    assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what a deleted pod said"
 
 
 @pytest.mark.parametrize("seen", [1, 71])
