@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
+# shellcheck shell=bash disable=SC1090,SC2034,SC2154 # files and variables of the scripts that are run
 # stage.sh: read by every bash below stage.py (BASH_ENV). The scripts of an artifact run as they are; the functions of its
 # runtime library, and every command that is no plain filter, only note that they were called. Nothing is written but
 # $JOBC_STAGE/calls. In: JOBC_STAGE, with artifact/ (the emitted files), run/, project/, bin/ and calls/.
@@ -11,8 +11,8 @@ fi
 
 # jobc_note WORD…: folder, words and environment of a call, NUL-terminated.
 jobc_note() {
-  local IFS=' '
-  { printf '%s\0' "$PWD" "$#" "$@" && env -0; } >"$JOBC_STAGE/calls/${EPOCHREALTIME/[.,]/}.$BASHPID.$RANDOM"
+  local now=${EPOCHREALTIME:-$SECONDS} # bash 5 has microseconds
+  { printf '%s\0' "$PWD" "$#" "$@" && env -0; } >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
 }
 
 command_not_found_handle() {
