@@ -56,7 +56,9 @@ def drop_flag(lines: Sequence[str]) -> Sites:
     for at, line in enumerate(lines):
         if re.fullmatch(r"\s*(-{1,2}[a-z][\w-]*.*|#SBATCH .*)", line):
             yield [*lines[:at], *lines[at + 1 :]]
-        elif (found := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line)) and not _comment(line):
+        elif "[[" in line or _comment(line):
+            continue  # `-n` of a test is no flag
+        elif found := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line):
             yield [*lines[:at], line[: found.start()] + line[found.end() :], *lines[at + 1 :]]
 
 

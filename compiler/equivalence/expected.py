@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...trainer.env import TABLE
 from ..values import expand_hostlist
 from .launchers import Node
-from .reading import PROJECT, RUN, Reading
+from .reading import ARTIFACT, PROJECT, RUN, Reading
 from .stage import ScriptStage
 
 OF_SHELL = frozenset({"PATH", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LC_ALL", "TERM", "TMPDIR", "JOBC_MPI_RANK"})
@@ -269,8 +270,14 @@ class Expectation:
             wanted = {"NCCL_DEBUG": "INFO", **wanted}
         wanted |= {
             "JOBC_NODES": str(plan["topology.nodes"]), "JOBC_PROCS": str(plan["topology.procs"]),
-            "JOBC_GPUS": str(plan["topology.gpus"]), "PYTHONUNBUFFERED": own.get("PYTHONUNBUFFERED", "1"),
+            "JOBC_GPUS": str(plan["topology.gpus"]), "JOBC_LAUNCHER": "jobc", "JOBC_ATTEMPT": "0", "JOBC_RUN_DIR": RUN,
+            "JOBC_TRAIN_JSON": f"{ARTIFACT}/train.json", "JOBC_LIB": f"{ARTIFACT}/lib",
         }  # fmt: skip
+        wanted = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": f"{ARTIFACT}/lib", **wanted}
+        if "PYTHONPATH" in own:
+            wanted["PYTHONPATH"] = f"{ARTIFACT}/lib:{own['PYTHONPATH']}"
+        if plan["parallel"] == "deepspeed":
+            wanted["JOBC_DEEPSPEED_JSON"] = f"{ARTIFACT}/deepspeed.json"
         self.compared |= {key for key in plan if key.startswith("env")}
         self.compared |= {"network.settings", "network.debug", "run.data", "caches.offline"}
         for rank in (rank for node in self.nodes for rank in node.ranks):
@@ -278,6 +285,9 @@ class Expectation:
                 if rank.env.get(name) != value:
                     key = f"env.{name}" if name in own else name
                     yield f"{key}: rank {rank.rank} has {_shown(rank.env.get(name))}, the plan {_shown(value)}"
+            for row in TABLE:
+                if row.setter == "backend" and row.name not in rank.env:
+                    yield f"{row.name}: rank {rank.rank} does not get it: {row.meaning}"
             yield from self._time_limit(rank.env.get("JOBC_TIME_LIMIT_S", ""))
             if rank.env.get("JOBC_NODE_RANK") != str(rank.node):
                 said = rank.env.get("JOBC_NODE_RANK")

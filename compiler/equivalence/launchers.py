@@ -186,9 +186,16 @@ def _torchrun(words: Sequence[str], spelt: str) -> _Launch:
         procs,
         int(_need(options, "node-rank", name)),
         tuple(argv),
-        (_need(options, "master-addr", name), _need(options, "master-port", name), conf.get("timeout", "")),
+        (_need(options, "master-addr", name), _need(options, "master-port", name), _timeout(conf, spelt)),
         tuple(range(procs)),
     )
+
+
+def _timeout(conf: Mapping[str, str], spelt: str) -> str:
+    """torch.distributed.launch has no option for it."""
+    if spelt == "-" and "timeout" not in conf:
+        raise Unreadable("torchrun is called without --rdzv-conf=timeout=SECONDS, and would wait as long as it likes")
+    return conf.get("timeout", "")
 
 
 def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
