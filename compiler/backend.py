@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from .artifact import Artifact
 from .diagnostics import Diagnostic
+from .equivalence.reading import Reading, Stage
 from .plan import LaunchPlan
 from .render import Render
 from .sourcemap import SourceMap
@@ -65,6 +66,15 @@ class DescribedBackend(Backend, Protocol):
     """A backend that says what its own files are. files: path -> a few words, for the README of the artifact."""
 
     files: Mapping[str, str]
+
+
+@runtime_checkable
+class ReadableBackend(Backend, Protocol):
+    """A backend whose files can be read back, for the equivalence check."""
+
+    def read_back(self, stage: Stage) -> Reading:
+        """How the emitted files start the nodes, and what they say of the plan. Reads `stage` and nothing else; the
+        check runs what it gives and compares. Unreadable for files that the engine would not take."""
 
 
 @dataclass(frozen=True)

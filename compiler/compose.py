@@ -70,6 +70,14 @@ class Composed:
         found = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return found[-1] if found else None
 
+    def options(self) -> dict[str, tuple[str, Origin | None]]:
+        """group -> the option it has, and where that was chosen. Hydra's own groups are left out."""
+        return {
+            group: (option, self.origin_of_choice(group))
+            for group, option in sorted(self.choices.items())
+            if not group.startswith("hydra/")
+        }
+
     def interpolated(self) -> set[str]:
         """Every key that some value takes its own from: `optim.lr` for `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)

@@ -34,11 +34,21 @@ class Edit:
     lines: tuple[int, ...] = ()
 
 
-def manifest(artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str]) -> Artifact:
-    """inputs: `root:path` -> sha256 of the user's files that the compile read. digest: of all files, to be quoted."""
+def manifest(
+    artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
+) -> Artifact:
+    """inputs: `root:path` -> sha256 of the user's files that the compile read; asked: what jobc was told, for drift.py.
+
+    digest: to be quoted. SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path, lib/ included: all that a
+    run can read. Left out are this manifest, so that a new jobc that writes the same files has the same digest, and the
+    source map, so that the same job has, whether its values were typed or stand in a file.
+    """
     files = {a.path: {"sha256": _sha256(a.text), "executable": a.executable} for a in sorted(artifacts, key=_path)}
-    digest = _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in files.items()))
-    tree = {"schema": 1, "jobc": version, "digest": digest, "inputs": dict(sorted(inputs.items())), "files": files}
+    covered = {path: entry for path, entry in files.items() if path != SOURCE_MAP}
+    digest = _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered.items()))
+    tree = {
+        "schema": 2, "jobc": version, "digest": digest, **asked, "inputs": dict(sorted(inputs.items())), "files": files,
+    }  # fmt: skip
     return Artifact(MANIFEST, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -81,11 +81,15 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a job comes to, before any backend. origin_of: where a key was written; levels: what is allowed."""
+    """What a job comes to, before any backend.
+
+    rules: plan key -> words; origin_of: where a key was written; levels: what is allowed
+    """
 
     spec: JobSpec
     plan: LaunchPlan
     table: Mapping[str, tuple[str, ...]]
+    rules: Mapping[str, str]
     typed: Typed
     composed: Composed
     diagnostics: tuple[Diagnostic, ...]
@@ -118,9 +122,9 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
-        for overrides, where in _points(request, loader, aside):
+        for asked, overrides, where in _points(request, loader, aside):
             try:
-                one = make(request, overrides, loader)
+                one = make(asked, overrides, loader)
                 made.append(replace(one, diagnostics=tuple(_at_point(one.diagnostics, where))))
             except CompileError as error:
                 refused += _at_point(error.diagnostics, where)
@@ -129,8 +133,9 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     return made
 
 
-def _points(request: Request, loader: Any, aside: Sequence[str]) -> Iterator[tuple[list[Override], str]]:
-    """The overrides of each point, its label among them, and what of them people see: `backend=slurm nodes=8`.
+def _points(request: Request, loader: Any, aside: Sequence[str]) -> Iterator[tuple[Request, list[Override], str]]:
+    """Each point as a request of its own, its overrides, the label among them, and what of them people see:
+    `backend=slurm nodes=8`.
 
     aside: keys that the label does not name
     """
@@ -138,7 +143,9 @@ def _points(request: Request, loader: Any, aside: Sequence[str]) -> Iterator[tup
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
     for point in points:
         label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
-        yield [*point, *([set_key("point", label)] if label else [])], " ".join(_shown(point[i]) for i in varied)
+        overrides = [*point, *([set_key("point", label)] if label else [])]
+        words = (o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        yield replace(request, words=tuple(words)), overrides, " ".join(_shown(point[i]) for i in varied)
 
 
 def _at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
@@ -191,11 +198,11 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
     levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of))
-    plan, table = lower(spec)
+    plan, table, derived = lower(spec)
     found = [*check.check_training(plan, partial(blamed, composed, read.values))]
     found += [*rules.check(spec, plan), *policy.check(spec, plan)]
     notes += levels.settle(_placed(found, origin_of))
-    return Planned(spec, plan, table, read, composed, tuple(notes), origin_of, levels)
+    return Planned(spec, plan, table, derived, read, composed, tuple(notes), origin_of, levels)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
@@ -217,21 +224,38 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, tuple(files), render)
-    source_map = sourcemap.build(files, table, values)
+    source_map = sourcemap.build(files, table, values, planned.rules, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
-    sealed = seal(whole, place, source_map, host_files.digests)
+    asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
+    sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request)})
     return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
 
 
-def seal(files: Sequence[Artifact], place: str, source_map: SourceMap, read: Mapping[str, str]) -> tuple[Artifact, ...]:
+def _asked(request: Request) -> dict[str, Any]:
+    """What a compile must be told to do this again; the config folders are where the user has them."""
+    return {
+        "words": list(request.words),
+        "command": None if request.command is None else list(request.command),
+        "config_name": request.config_name,
+        "strict": request.strict,
+    }
+
+
+def seal(
+    files: Sequence[Artifact],
+    place: str,
+    source_map: SourceMap,
+    read: Mapping[str, str],
+    asked: Mapping[str, Any],
+) -> tuple[Artifact, ...]:
     """All files of a directory: what was made, and below .jobc/ where it lies, where it came from, and its sums.
 
-    read: digests of the files that the spec names, such as hosts=@FILE
+    read: digests of the files that the spec names, such as hosts=@FILE; asked: as _asked()
     """
     whole = [*files, Artifact(neutral.PLACE, f"{place}\n")]
     whole.append(Artifact(directory.SOURCE_MAP, sourcemap.to_json(source_map)))
-    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}))
+    whole.append(directory.manifest(whole, __version__, {**_input_digests(), **read}, asked))
     return tuple(whole)
 
 
@@ -250,8 +274,9 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
         return SweepFolder((), tuple(Levels().settle(placed)), place)
     with _of_plugin(chosen, "emit a sweep"):
         files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
-    source_map = sourcemap.build(files, first.source_map.table, first.source_map.spec)
-    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}), (), place)
+    of_first = first.source_map
+    source_map = sourcemap.build(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
+    return SweepFolder(seal([*files, *neutral.library()], place, source_map, {}, {}), (), place)
 
 
 def _emit(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:

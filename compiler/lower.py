@@ -1,7 +1,8 @@
-"""lower(spec) -> (plan, key table): pure arithmetic and naming.
+"""lower(spec) -> plan, key table, rules: pure arithmetic and naming.
 
 Every plan leaf is made by one function of a watched spec, so the key table (plan key -> the spec keys it came from)
-is what was really read, never a list that someone keeps.
+is what was really read, never a list that someone keeps. A leaf that is more than a copy is made by a named function,
+whose first line says the rule.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast
+from types import FunctionType, MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from ..trainer.config import SCHEMA
 from ..trainer.strict import plain
@@ -51,8 +52,16 @@ _TRAIN_SECTIONS = (
 _NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
 
 
-def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
-    """The plan of a spec that passed check(), and for each plan key the spec keys it was made from."""
+class Lowered(NamedTuple):
+    """table: for each plan key the spec keys it was made from; rules: how, in words, for those that are not copied."""
+
+    plan: LaunchPlan
+    table: KeyTable
+    rules: Mapping[str, str]
+
+
+def lower(spec: JobSpec) -> Lowered:
+    """The plan of a spec that passed check()."""
     low = _Lowering(spec)
     plan = low.make(
         "",
@@ -68,7 +77,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             cpus=lambda s: s.cpus,
             mem_bytes=lambda s: s.mem,
             shm_bytes=lambda s: s.shm,
-            hosts=lambda s: inventory(s, s.hosts)[: s.nodes] if s.hosts else (),
+            hosts=used_hosts,
         ),
         launcher=lambda s: s.launcher,
         rendezvous=low.make(
@@ -79,7 +88,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         threads_per_rank=threads,
         env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
         secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
-        secret_kinds=lambda s: tuple(sorted({secret(s.secrets[name]).kind for name in s.secrets})),
+        secret_kinds=secret_kinds,
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
         setup=low.make(
@@ -102,7 +111,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         code=low.make(
             "code",
             Code,
-            kind=lambda s: s.code.kind if brings_code(s) else "lib",
+            kind=code_kind,
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
@@ -134,7 +143,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
             "run",
             Run,
             root=lambda s: s.storage.root,
-            folder=lambda s: s.name if s.point is None else f"{s.name}+{s.point}",
+            folder=run_folder,
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             data=lambda s: s.storage.data,
@@ -154,7 +163,7 @@ def lower(spec: JobSpec) -> tuple[LaunchPlan, KeyTable]:
         deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
-    return plan, MappingProxyType(low.table)
+    return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
 def procs(spec: JobSpec) -> int:
@@ -163,6 +172,7 @@ def procs(spec: JobSpec) -> int:
 
 
 def world_size(spec: JobSpec) -> int:
+    """Nodes times processes per node."""
     return spec.nodes * procs(spec)
 
 
@@ -170,6 +180,16 @@ def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
     """The hosts of a list that the job may use, in order; it takes the first `nodes` of them."""
     avoided = set(spec.queue.exclude or ())
     return tuple(host for host in hosts if host not in avoided)
+
+
+def used_hosts(spec: JobSpec) -> tuple[str, ...]:
+    """The first of `hosts`, one per node, without those of queue.exclude."""
+    return inventory(spec, spec.hosts)[: spec.nodes] if spec.hosts else ()
+
+
+def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
+    """As many as there are nodes, without those of queue.exclude: Slurm refuses a list longer than the job."""
+    return inventory(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
 def threads(spec: JobSpec) -> int:
@@ -189,6 +209,11 @@ def accumulation(spec: JobSpec) -> int:
     if spec.batch.global_ is not None:
         return spec.batch.global_ // (spec.batch.micro * world_size(spec))
     return 1
+
+
+def global_batch(spec: JobSpec) -> int:
+    """Samples per optimizer step: micro, times forward passes per step, times ranks."""
+    return spec.batch.micro * accumulation(spec) * world_size(spec)
 
 
 def shards(spec: JobSpec) -> int:
@@ -211,6 +236,16 @@ def brings_code(spec: JobSpec) -> bool:
         return True
     targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
     return not all(name.startswith(_NO_CODE) for name in names(targets))
+
+
+def code_kind(spec: JobSpec) -> str:
+    """As given when the job runs code of the user's; else "lib", the trainer alone."""
+    return spec.code.kind if brings_code(spec) else "lib"
+
+
+def run_folder(spec: JobSpec) -> str:
+    """The name, and of one point of a sweep what makes it different from the others."""
+    return spec.name if spec.point is None else f"{spec.name}+{spec.point}"
 
 
 def module_lines(spec: JobSpec) -> tuple[str, ...]:
@@ -248,6 +283,11 @@ def image(spec: JobSpec) -> str | None:
     return f"{host}#{rest}" if is_host else name
 
 
+def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
+    """The kinds that occur, each once: not every engine can deliver each."""
+    return tuple(sorted({secret(spec.secrets[name]).kind for name in spec.secrets}))
+
+
 def secret(reference: str) -> Secret:
     """`env:HF_TOKEN` as a Secret; values.py saw to the form."""
     kind, _, ref = reference.partition(":")
@@ -262,8 +302,8 @@ def download(text: str) -> Download:
 
 
 def _queue_leaf(name: str) -> Leaf:
-    if name == "nodelist":  # an inventory like hosts; Slurm refuses a list that is longer than the job
-        return lambda s: inventory(s, s.queue.nodelist)[: s.nodes] if s.queue.nodelist else ()
+    if name == "nodelist":
+        return preferred_hosts
     if name == "exclude":
         return lambda s: s.queue.exclude or ()
     return lambda s: getattr(s.queue, name)
@@ -292,7 +332,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
     document["batch"] = {
         "micro": lambda s: s.batch.micro,
         "accumulation": accumulation,
-        "global": lambda s: s.batch.micro * accumulation(s) * world_size(s),
+        "global": global_batch,
     }
     return document
 
@@ -339,16 +379,19 @@ def _dig(at: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
 
 
 class _Lowering:
-    """Evaluates leaves on a watched spec and keeps the key table."""
+    """Evaluates leaves on a watched spec; keeps the key table and the rules."""
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
         self.table: dict[str, tuple[str, ...]] = {}
+        self.rules: dict[str, str] = {}
 
     def leaf(self, key: str, function: Leaf) -> Any:
         read: list[str] = []
         value = function(watch(self.spec, "", read.append))
         self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
+        if isinstance(function, FunctionType) and function.__doc__:
+            self.rules[key] = function.__doc__.split("\n", 1)[0]
         return value
 
     def make(self, prefix: str, cls: type[T], **fields: Any) -> T:

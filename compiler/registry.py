@@ -27,12 +27,16 @@ PACKAGE = Path(__file__).parent.parent  # the folder of jobc itself
 
 @dataclass(frozen=True)
 class Plugin:
-    """A backend that was found. root: `jobc` or `plugin:NAME`, as origins say it; folder: holds templates and conf."""
+    """A backend that was found. root: `jobc` or `plugin:NAME`, as origins say it; folder: holds templates and conf.
+
+    version: of the package that brings it, "" for jobc itself
+    """
 
     name: str
     root: str
     folder: Path
     load_module: Callable[[], object]
+    version: str = ""
 
     @property
     def conf(self) -> Path:
@@ -168,4 +172,4 @@ def _from_entry_point(entry: EntryPoint) -> Plugin:
     spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
     places = list(spec.submodule_search_locations or []) if spec else []
     folder = Path(places[0]).joinpath(*entry.module.split(".")[1:-1]) if places else Path(package)
-    return Plugin(entry.name, f"plugin:{entry.name}", folder, entry.load)
+    return Plugin(entry.name, f"plugin:{entry.name}", folder, entry.load, entry.dist.version if entry.dist else "")

@@ -15,7 +15,7 @@ from typing import Any
 from .artifact import Artifact
 from .text import Origin
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class SpecValue:
 @dataclass(frozen=True)
 class SourceMap:
     """files: path -> one (keys, template) per line; sums: path -> CRC-32 per line; table: plan key -> spec keys;
-    chosen: path -> plan keys for which the file is as a whole what it is, where there are any.
+    chosen: path -> plan keys for which the file is as a whole what it is, where there are any;
+    rules: plan key -> how it was made, in words, where it is no copy;
+    options: config group -> its option, and where that was chosen (None: in a defaults list).
     """
 
     files: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
@@ -43,6 +45,8 @@ class SourceMap:
     table: Mapping[str, tuple[str, ...]]
     spec: Mapping[str, SpecValue]
     chosen: Mapping[str, tuple[str, ...]]
+    rules: Mapping[str, str]
+    options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
         """The spec leaves behind plan keys. A key of a whole section stands for every leaf below it."""
@@ -78,7 +82,11 @@ def line_sum(line: str) -> str:
 
 
 def build(
-    artifacts: Iterable[Artifact], table: Mapping[str, tuple[str, ...]], spec: Mapping[str, SpecValue]
+    artifacts: Iterable[Artifact],
+    table: Mapping[str, tuple[str, ...]],
+    spec: Mapping[str, SpecValue],
+    rules: Mapping[str, str],
+    options: Mapping[str, tuple[str, Origin | None]],
 ) -> SourceMap:
     artifacts = tuple(artifacts)
     files, sums = {}, {}
@@ -90,7 +98,8 @@ def build(
             rows[span.first - 1 : last] = [(span.keys, span.template)] * (last - span.first + 1)
         files[artifact.path] = tuple(rows)
         sums[artifact.path] = tuple(line_sum(line) for line in artifact.text.split("\n")[:count])
-    return SourceMap(files, sums, table, spec, {a.path: a.chosen for a in artifacts if a.chosen})
+    chosen = {a.path: a.chosen for a in artifacts if a.chosen}
+    return SourceMap(files, sums, table, spec, chosen, rules, options)
 
 
 def to_json(source_map: SourceMap) -> str:
@@ -112,11 +121,13 @@ def to_json(source_map: SourceMap) -> str:
         "plan": {key: list(found) for key, found in sorted(source_map.table.items())},
         "spec": {key: [v.value, origin(v.origin), v.via] for key, v in sorted(source_map.spec.items())},
         "chosen": {path: list(found) for path, found in sorted(source_map.chosen.items())},
+        "rules": dict(sorted(source_map.rules.items())),
+        "options": {group: [option, origin(by)] for group, (option, by) in sorted(source_map.options.items())},
     }
     lines = [f'{{"schema": {SCHEMA},', f'"keys": {json.dumps(keys, ensure_ascii=False)},']
     for name, section in sections.items():
         rows = ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in section.items())
-        lines.append(f'"{name}": {{\n{rows}\n}}' + ("," if name != "chosen" else ""))
+        lines.append(f'"{name}": {{\n{rows}\n}}' + ("," if name != "options" else ""))
     return "\n".join(lines) + "\n}\n"
 
 
@@ -126,6 +137,10 @@ def from_json(text: str) -> SourceMap:
     if tree["schema"] != SCHEMA:
         raise ValueError(f"source map of schema {tree['schema']}, this jobc reads {SCHEMA}")
     keys = tree["keys"]
+
+    def origin(place: Any) -> Origin | None:
+        return Origin(*place) if place else None
+
     return SourceMap(
         {
             path: tuple((tuple(keys[i] for i in ids), template) for ids, template, count in rows for _ in range(count))
@@ -133,8 +148,10 @@ def from_json(text: str) -> SourceMap:
         },
         {p: tuple(sums[i : i + 8] for i in range(0, len(sums), 8)) for p, sums in tree["sums"].items()},
         {key: tuple(found) for key, found in tree["plan"].items()},
-        {k: SpecValue(v, Origin(*place) if place else None, via) for k, (v, place, via) in tree["spec"].items()},
+        {k: SpecValue(v, origin(place), via) for k, (v, place, via) in tree["spec"].items()},
         {path: tuple(found) for path, found in tree["chosen"].items()},
+        tree["rules"],
+        {group: (option, origin(by)) for group, (option, by) in tree["options"].items()},
     )
 
 

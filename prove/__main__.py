@@ -32,6 +32,7 @@ from . import (
     learns,
     lost_node,
     many_nodes,
+    mutations,
     ports,
     restarts,
     same_run,
@@ -73,6 +74,7 @@ CAMPAIGNS = [
         stop_moments,
         same_run,
         save_stall,
+        mutations,
     )
 ]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "proof"

@@ -15,6 +15,7 @@ from ...compiler import accelerate_checks
 from ...compiler.accelerate import accelerate_yaml, deepspeed_json
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from .._shared import hosts
@@ -55,6 +56,11 @@ class AccelerateBackend:
         for artifact in hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE):
             at_hosts = artifact.path == "client.sh"
             yield render.chosen(artifact, lambda v: hosts.used_hosts(v.plan)) if at_hosts else artifact
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .._shared.read_hosts import read_back
+
+        return read_back(stage)
 
 
 BACKEND = AccelerateBackend()

@@ -14,6 +14,7 @@ from typing import ClassVar
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
@@ -86,6 +87,11 @@ class KubernetesBackend:
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.template(f"{BUCKET}.j2", BUCKET)
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .read_back import read_back
+
+        return read_back(stage)
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:

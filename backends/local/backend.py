@@ -15,6 +15,7 @@ from typing import ClassVar
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
@@ -69,6 +70,11 @@ class LocalBackend:
         else:
             for verb in VERBS:
                 yield render.template(f"{verb}.j2", verb, executable=True)
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .._shared.read_hosts import read_back
+
+        return read_back(stage)
 
 
 BACKEND = LocalBackend()

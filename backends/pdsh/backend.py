@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.values import Count, Duration
@@ -42,6 +43,11 @@ class PdshBackend:
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
         yield from hosts.emit(render, plan)
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .._shared.read_hosts import read_back
+
+        return read_back(stage)
 
 
 BACKEND = PdshBackend()

@@ -13,6 +13,7 @@ from typing import ClassVar
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
@@ -82,6 +83,11 @@ class SkypilotBackend:
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.template("bucket.sh.j2", "bucket.sh")
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .read_back import read_back
+
+        return read_back(stage)
 
 
 BACKEND = SkypilotBackend()

@@ -14,6 +14,7 @@ from typing import ClassVar
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS, Point
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
@@ -77,6 +78,11 @@ class SlurmBackend:
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
         yield from sweep.emit(points, render)
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .read_back import read_back
+
+        return read_back(stage)
 
 
 BACKEND = SlurmBackend()

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
+from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from .._shared import hosts
@@ -32,6 +33,11 @@ class SshBackend:
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
         yield from hosts.emit(render, plan, CLIENT)
+
+    def read_back(self, stage: Stage) -> Reading:
+        from .._shared.read_hosts import read_back
+
+        return read_back(stage)
 
 
 BACKEND = SshBackend()

@@ -71,7 +71,15 @@ def _dispatch(arguments: Arguments) -> int:
 
         print(f"jobc {__version__}")
         return OK
-    if command in ("explain", "verify", "why", "backends"):
+    if command == "why":
+        from . import why
+
+        return why.COMMANDS[command](arguments)
+    if command == "verify":
+        from . import verify
+
+        return verify.COMMANDS[command](arguments)
+    if command in ("explain", "backends"):
         from . import inspect
 
         return inspect.COMMANDS[command](arguments)

@@ -101,6 +101,12 @@ def _text(a: Side, b: Side, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
         return [*lines, "the same job, in the same files"]
+    return [*lines, *describe(found)]
+
+
+def describe(found: Comparison) -> list[str]:
+    """Meaning, keys, whether one resumes the other, files; an empty line before each."""
+    lines: list[str] = []
     sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:
         if changes:

@@ -1,0 +1,178 @@
+"""Reads back job.yaml: the pod template in it, wherever the kind of object has it, and how often it may start again.
+
+Source  Kubernetes API reference 1.32 to 1.37: Job, Pod, resource quantities; JobSet v1alpha2; Trainer v1alpha1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.equivalence.reading import Reading, Stage, Start, Unreadable
+
+CONTAINER = "node"
+MARGIN_S = 10  # plan.lifecycle.kill_after_s
+UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}
+HOSTNAME = "kubernetes.io/hostname"
+WAIVED = {
+    "queue.account": "a cluster has namespaces and queues, no accounts",
+    "code.root": "the folder of the image, or of the commit; task.sh is not where the job was compiled",
+    "network.interface": "a pod has one interface, and node.sh takes it",
+}
+
+
+def read_back(stage: Stage) -> Reading:
+    import yaml
+
+    documents = [d for d in yaml.safe_load_all(stage.files["job.yaml"]) if d]
+    main = documents[-1]
+    job = next((found for d in documents for found in _holding(d, "completions")), None)
+    pod = next((found for d in documents for found in _holding(d, "containers")), None)
+    if job is None or pod is None:
+        raise Unreadable("job.yaml has no Job with pods in it")
+    container = next((c for c in pod["containers"] if c["name"] == CONTAINER), None)
+    if container is None:
+        raise Unreadable(f"the pod in job.yaml has no container {CONTAINER}")
+    nodes = int(job["completions"])
+    for name, wanted in (("parallelism", nodes), ("completionMode", "Indexed")):
+        if job.get(name) != wanted:
+            raise Unreadable(f"{name} is {job.get(name)}, and {wanted} would start each node once, all at a time")
+    bundle = yaml.safe_load(stage.files["kustomization.yaml"])
+    _need_files(bundle, stage)
+    words = (*container["command"], *container.get("args", ()))
+    starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
+    facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
+    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED)
+
+
+def _holding(tree: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Every mapping in it that has that key."""
+    if isinstance(tree, dict):
+        if name in tree:
+            yield tree
+        for inner in tree.values():
+            yield from _holding(inner, name)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _holding(item, name)
+
+
+def _need_files(bundle: Mapping[str, Any], stage: Stage) -> None:
+    """What a node needs is in the ConfigMap, by the name under which task.sh unpacks it."""
+    said = [entry for each in bundle["configMapGenerator"] for entry in each["files"]]
+    brought = {key.replace("--", "/"): path for key, _, path in (entry.partition("=") for entry in said)}
+    for path, file in brought.items():
+        if file not in (path, ""):
+            raise Unreadable(f"kustomization.yaml brings {file} to the pods as {path}")
+    needed = [p for p in ("node.sh", "task.sh", "train.json", "accelerate.yaml", "deepspeed.json") if p in stage.files]
+    for path in needed:
+        if path not in brought:
+            raise Unreadable(f"kustomization.yaml does not bring {path} to the pods")
+
+
+def _environment(container: Mapping[str, Any], index: int) -> Iterator[tuple[str, str]]:
+    for entry in container["env"]:
+        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        if "completion-index" in field:
+            yield entry["name"], str(index)
+        elif field or "valueFrom" in entry:
+            yield entry["name"], f"from-{entry['name'].lower()}"
+        else:
+            value = str(entry["value"])
+            if re.search(r"(?<!\$)\$\(", value):
+                raise Unreadable(f"{entry['name']}: Kubernetes would put something else in for {value}")
+            yield entry["name"], value.replace("$$", "$")
+
+
+def _head(documents: Any, main: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+    """The name of the pod with index 0: JOB-0 below its Service; of a JobSet NAME-GROUP-JOB-0 below NAME."""
+    name = main["metadata"]["name"]
+    found = (group for d in documents for h in _holding(d, "replicatedJobs") for group in h["replicatedJobs"])
+    group = next((each["name"] for each in found), "")
+    if group:
+        return f"{name}-{group}-0-0.{name}"
+    return f"{name}-0.{pod.get('subdomain')}"
+
+
+def _job_facts(documents: Any, main: Mapping[str, Any], job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    """A Job counts pods, a JobSet whole starts."""
+    policy = next((p for d in documents for p in _holding(d, "maxRestarts")), None)
+    starts = policy["maxRestarts"] if policy else job["backoffLimit"] / nodes
+    facts: dict[str, Any] = {"lifecycle.max_requeues": int(starts) if starts == int(starts) else starts}
+    kept = next((h["ttlSecondsAfterFinished"] for d in documents for h in _holding(d, "ttlSecondsAfterFinished")), 0)
+    labels = dict(main["metadata"].get("labels", {}))
+    facts |= {"lifecycle.keep_s": kept, "queue.name": labels.pop("kueue.x-k8s.io/queue-name", None)}
+    facts["labels"] = {key: value for key, value in labels.items() if key != "jobc/job"}
+    rules = job.get("podFailurePolicy", {}).get("rules", [])
+    codes = [sorted(r["onExitCodes"]["values"]) for r in rules if r.get("onExitCodes", {}).get("operator") == "NotIn"]
+    if codes != [[69, 75]]:
+        raise Unreadable(f"podFailurePolicy starts again after {codes}, and node.sh asks for it with 69 and 75")
+    return facts
+
+
+def _pod_facts(pod: Mapping[str, Any], container: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    wait_s = int(pod["terminationGracePeriodSeconds"]) - MARGIN_S
+    limits = container["resources"].get("limits", {})
+    asked = container["resources"].get("requests", {})
+    gpus = [int(count) for name, count in limits.items() if name.endswith("/gpu")]
+    facts: dict[str, Any] = {
+        "lifecycle.grace_s": wait_s // 2 if "join_bucket" in stage.files["task.sh"] else wait_s,
+        "container.kind": "pod",
+        "container.image": container["image"],
+        "container.workdir": container.get("workingDir"),
+        "topology.gpus": sum(gpus),
+        "resources.cpus": int(asked["cpu"]) if "cpu" in asked else None,
+        "resources.mem_bytes": _bytes(limits["memory"]) if "memory" in limits else None,
+        "queue.priority": pod.get("priorityClassName"),
+        "mounts": list(_mounts(pod, container)),
+        **_hosts(pod),
+    }
+    for label, value in pod.get("nodeSelector", {}).items():
+        if re.search(r"gpu\.product|gke-accelerator|gpu[-_.]?type|accelerator", label):
+            facts["resources.gpu_type"] = value
+    shm: dict[str, Any] = next((v["emptyDir"] for v in pod["volumes"] if v["name"] == "shm"), {})
+    if "sizeLimit" in shm:
+        facts["resources.shm_bytes"] = _bytes(shm["sizeLimit"])
+    facts["secrets"] = {
+        entry["name"]: ("k8s", f"{ref['name']}/{ref['key']}")
+        for entry in container["env"]
+        if (ref := entry.get("valueFrom", {}).get("secretKeyRef"))
+    }
+    return facts
+
+
+def _bytes(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([A-Za-z]*)", str(text)).groups()  # type: ignore[union-attr]
+    return int(number) * UNITS[unit]
+
+
+def _mounts(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for mount in container["volumeMounts"]:
+        if mount["name"].startswith("mount-"):
+            kind, source = _source(volumes[mount["name"]])
+            read_only = mount.get("readOnly", False)
+            yield {"kind": kind, "source": source, "target": mount["mountPath"], "read_only": read_only}
+
+
+def _source(volume: Mapping[str, Any]) -> tuple[str, str]:
+    if claim := volume.get("persistentVolumeClaim"):
+        return "claim", claim["claimName"]
+    if nfs := volume.get("nfs"):
+        return "nfs", f"{nfs['server']}:{nfs['path']}"
+    if host := volume.get("hostPath"):
+        return "host", host["path"]
+    return "empty", volume["emptyDir"].get("sizeLimit", "")
+
+
+def _hosts(pod: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    rules = pod.get("affinity", {}).get("nodeAffinity", {})
+    for rule in _holding(rules.get("requiredDuringSchedulingIgnoredDuringExecution", {}), "operator"):
+        if rule["key"] == HOSTNAME:
+            facts["resources.hosts" if rule["operator"] == "In" else "queue.exclude"] = rule["values"]
+    for rule in _holding(rules.get("preferredDuringSchedulingIgnoredDuringExecution", []), "operator"):
+        if rule["key"] == HOSTNAME:
+            facts["queue.nodelist"] = rule["values"]
+    return facts

@@ -1,0 +1,88 @@
+"""Reads back task.sky.yaml: what is asked of SkyPilot, and what `run` starts on each node.
+
+Source  SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html; running-jobs/environment-variables
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
+
+GIB = 1024**3
+WAIVED = {
+    "mounts.host": "a folder of the nodes: there already, or in config.kubernetes, which only Kubernetes reads",
+    "lifecycle.keep_s": "backend.autostop says when machines go, in whole minutes",
+    "resources.shm_bytes": "backend.config has it where the infrastructure can say it; node.sh checks it everywhere",
+    "queue.account": "below config.slurm, which only Slurm reads",
+    "queue.qos": "below config.slurm, which only Slurm reads",
+    "queue.reservation": "below config.slurm, which only Slurm reads",
+    "queue.name": "the last part of resources.infra, which SkyPilot reads",
+    "queue.nodelist": "below config.slurm, which only Slurm reads",
+    "queue.exclude": "below config.slurm, which only Slurm reads",
+    "queue.exclusive": "below config.slurm, which only Slurm reads",
+    "resources.hosts": "below config.slurm, which only Slurm reads",
+    "code.root": "submit.sh sends the code, and a node finds it where it was sent",
+}
+
+
+def read_back(stage: Stage) -> Reading:
+    import yaml
+
+    task = yaml.safe_load(stage.files["task.sky.yaml"])
+    resources = task["resources"]
+    nodes = int(task.get("num_nodes", 1))
+    kind, gpus = _accelerators(resources)
+    facts: dict[str, Any] = {"topology.nodes": nodes, "topology.gpus": gpus}
+    if kind:
+        facts["resources.gpu_type"] = kind
+    if "cpus" in resources:
+        facts["resources.cpus"] = int(str(resources["cpus"]).rstrip("+"))
+    if "memory" in resources:
+        facts["resources.mem_bytes"] = int(str(resources["memory"]).rstrip("+")) * GIB
+    image = str(resources.get("image_id", ""))
+    if image:
+        facts |= {"container.kind": "pod", "container.image": image.removeprefix("docker:")}
+    if "labels" in resources:
+        facts["labels"] = {name: str(value) for name, value in resources["labels"].items()}
+    if "priority" in resources or "priority_class" in resources:
+        facts["queue.priority"] = str(resources.get("priority", resources.get("priority_class")))
+    facts["mounts"] = _mounts(task)
+    recovery = resources.get("job_recovery")
+    if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
+        raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
+    unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
+    waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
+    return Reading(tuple(_starts(task, nodes, gpus)), "10.0.0.1", facts, waived)
+
+
+def _accelerators(resources: Mapping[str, Any]) -> tuple[str, int]:
+    said = resources.get("accelerators")
+    if said is None:
+        return "", 0
+    kind, _, count = str(said).partition(":")
+    return kind, int(count or 1)
+
+
+def _starts(task: Mapping[str, Any], nodes: int, gpus: int) -> list[Start]:
+    """As submit.sh calls it: JOBC_ARTIFACT is where the artifact was sent."""
+    envs = {name: str(value) for name, value in task.get("envs", {}).items()}
+    secrets = {name: f"secret-{name.lower()}" for name in task.get("secrets") or {}}
+    addresses = "\n".join(f"10.0.0.{n + 1}" for n in range(nodes))
+    sky = {"SKYPILOT_NODE_IPS": addresses, "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus), "SKYPILOT_TASK_ID": "sky-task"}
+    given = {**envs, **secrets, **sky, "JOBC_ARTIFACT": ARTIFACT}
+    return [Start(("bash", "-c", task["run"]), {**given, "SKYPILOT_NODE_RANK": str(n)}) for n in range(nodes)]
+
+
+def _mounts(task: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        {"kind": "volume", "source": source, "target": target, "read_only": False}
+        for target, source in (task.get("volumes") or {}).items()
+    ]
+    for target, source in (task.get("file_mounts") or {}).items():
+        if isinstance(source, Mapping) and re.match(r"\w+://", str(source.get("source", ""))):
+            mode = str(source.get("mode", "MOUNT"))
+            found.append({"kind": "bucket", "source": source["source"], "target": target, "read_only": "COPY" in mode})
+    return found

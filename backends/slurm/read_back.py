@@ -1,0 +1,134 @@
+"""Reads back job.sbatch: its #SBATCH lines, and the srun that it calls.
+
+Source  sbatch and srun manual of Slurm 22.05 to 25.11: units of --mem and --time, SLURM_ variables of a task
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.values import expand_hostlist
+
+TEXTS = {
+    "job-name": "name",
+    "partition": "queue.name",
+    "account": "queue.account",
+    "qos": "queue.qos",
+    "priority": "queue.priority",
+    "reservation": "queue.reservation",
+}
+MARGIN_S = 10  # plan.lifecycle.kill_after_s: what the supervisor needs after the ranks
+STEP = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mpi", "kill-on-bad-exit", "wait", "export")
+WAIVED = {
+    "lifecycle.keep_s": "Slurm keeps nothing of a job that has ended but its line in accounting",
+    "resources.shm_bytes": "a process on a node has the node's own /dev/shm; node.sh checks that it is large enough",
+}
+
+
+def read_back(stage: Stage) -> Reading:
+    options = _options(stage.files["job.sbatch"])
+    facts = _facts(options, stage.files["job.sbatch"])
+    runs = re.search(r"^this_job (.*)$", stage.files["submit.sh"], re.MULTILINE)
+    facts["run.folder"], facts["run.root"] = shlex.split(runs[1]) if runs else ("", "")
+    batch = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": options.get("nodes", "1")}
+    calls = stage.run(["bash", f"{ARTIFACT}/job.sbatch", RUN, "0"], batch)
+    steps = [call for call in calls if call.name == "srun"]
+    if len(steps) != 1:
+        raise Unreadable(f"job.sbatch starts {len(steps)} job steps, and a job is one")
+    step, words = _step(steps[0])
+    nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
+    asked = (int(step.get("nodes", nodes)), int(step.get("ntasks", nodes * tasks)))
+    if asked != (nodes, nodes * tasks) or int(step.get("ntasks-per-node", tasks)) != tasks:
+        raise Unreadable(f"srun starts {asked[1]} tasks on {asked[0]} nodes, the job has {nodes} with {tasks} each")
+    for name in ("cpus-per-task",):
+        if options.get(name) != step.get(name):
+            raise Unreadable(f"--{name} is {options.get(name)} for the job and {step.get(name)} for its step")
+    if step.get("kill-on-bad-exit") != "0" or step.get("wait") != "0":
+        raise Unreadable("srun would end all tasks after the first: it lacks --kill-on-bad-exit=0 or --wait=0")
+    starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED)
+
+
+def _task(number: int, nodes: int, tasks: int) -> dict[str, str]:
+    """What Slurm tells task `number` of a step with the tasks of each node one after the other."""
+    return {
+        "SLURM_PROCID": str(number),
+        "SLURM_NODEID": str(number // tasks),
+        "SLURM_LOCALID": str(number % tasks),
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NODELIST": "node0" if nodes == 1 else f"node[0-{nodes - 1}]",
+        "SLURM_STEP_TASKS_PER_NODE": str(tasks) if nodes == 1 else f"{tasks}(x{nodes})",
+    }
+
+
+def _options(text: str) -> dict[str, str]:
+    """Of the #SBATCH lines before the first command, as sbatch reads them: the last one of a name counts."""
+    head = re.split(r"^(?!#|\s*$)", text, maxsplit=1, flags=re.MULTILINE)[0]
+    found = re.findall(r"^#SBATCH\s+--([\w-]+)(?:=(.*))?$", head, re.MULTILINE)
+    return dict(found)
+
+
+def _step(call: Call) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The options of an srun, and its program."""
+    at = next(i for i, word in enumerate(call.words) if i and not word.startswith("--"))
+    pairs = (word[2:].partition("=") for word in call.words[1:at])
+    return {name: value for name, _, value in pairs}, call.words[at:]
+
+
+def _facts(options: dict[str, str], text: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {key: options[name] for name, key in TEXTS.items() if name in options}
+    facts["topology.nodes"] = int(options.get("nodes", "1"))
+    gpus = options.get("gpus-per-node", options.get("gres", "").removeprefix("gpu:"))
+    kind, _, count = gpus.rpartition(":")
+    facts["topology.gpus"] = int(count or 0)
+    if kind:
+        facts["resources.gpu_type"] = kind
+    if "cpus-per-task" in options:
+        facts["resources.cpus"] = int(options["cpus-per-task"]) * int(options.get("ntasks-per-node", "1"))
+    if options.get("mem", "0") != "0":  # 0: all that a node has
+        facts["resources.mem_bytes"] = _bytes(options["mem"])
+    facts["lifecycle.time_limit_s"] = _seconds(options["time"]) if "time" in options else 0
+    signal = re.fullmatch(r"B:USR2@(\d+)", options.get("signal", ""))
+    facts["lifecycle.grace_s"] = int(signal[1]) - MARGIN_S if signal else f"--signal={options.get('signal')}"
+    limit = re.search(r"^max_requeues=(\d+)$", text, re.MULTILINE)
+    facts["lifecycle.max_requeues"] = int(limit[1]) if limit and "requeue" in options else 0
+    if "nodelist" in options:
+        facts["hosts"] = expand_hostlist(options["nodelist"])
+    if "exclude" in options:
+        facts["queue.exclude"] = expand_hostlist(options["exclude"])
+    facts["queue.exclusive"] = "exclusive" in options
+    facts["queue.after"] = options["dependency"].split(":")[1:] if "dependency" in options else []
+    return facts
+
+
+def _bytes(text: str) -> int:
+    """`--mem`: MiB without a unit."""
+    power = "KMGT".index(text[-1]) + 1 if text[-1] in "KMGT" else 2
+    return int(text.rstrip("KMGT")) << 10 * power
+
+
+def _seconds(text: str) -> int:
+    """`--time`: D-HH:MM:SS, HH:MM:SS or MM:SS; minutes without a colon."""
+    days, _, clock = text.rpartition("-")
+    numbers = [int(part) for part in clock.split(":")]
+    if days:
+        numbers += [0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [0, *numbers, 0]
+    hours, minutes, seconds = [0] * (3 - len(numbers)) + numbers
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _container(step: dict[str, str]) -> dict[str, Any]:
+    """Pyxis: the container is an option of the step."""
+    if "container-image" not in step:
+        return {}
+    parts = [each.split(":") for each in step.get("container-mounts", "").split(",") if each]
+    facts: dict[str, Any] = {"container.kind": "pyxis", "container.image": step["container-image"]}
+    known = ("container-image", "container-mounts", "no-container-mount-home", "container-workdir", *STEP)
+    facts["container.options"] = [f"--{n}={v}" if v else f"--{n}" for n, v in step.items() if n not in known]
+    facts["pyxis.mounts"] = [(p[0], p[1], (p[2:] or ["rw"])[0]) for p in parts]
+    return facts

@@ -1,0 +1,297 @@
+"""jobc why: where a line, a key or a variable of the ranks came from, and what a key has an effect on.
+
+jobc why FILE:LINE …                     a line of an artifact
+jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, there
+jobc why [KEY=VALUE …] NAME … [-- …]     the same of what these words would give; nothing is written
+`--rank N` says for a variable where that rank runs. Reads what was written, and composes only for the last form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .. import pairs
+from ..compare import PLAN
+from ..diagnostics import CompileError, Diagnostic, nearest
+from ..directory import SOURCE_MAP, read_source_map
+from ..neutral import LIB
+from ..sourcemap import SourceMap, line_sum
+from . import OK
+from .arguments import Arguments
+from .inspect import usage
+from .why_line import keys_of, lines_of, spec_key, why
+
+EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
+WANTED = "FILE:LINE, or DIR and a name"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked about. folder: put before a path that is shown; files: path -> lines, lib/ included."""
+
+    source_map: SourceMap
+    plan: Mapping[str, Any]
+    files: Mapping[str, Sequence[str]]
+    folder: str
+
+    @cached_property
+    def lines(self) -> dict[str, list[str]]:
+        """Spec key -> `PATH:LINE  text` of every line that depends on it."""
+        found: dict[str, list[str]] = {}
+        behind: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for path, rows in sorted(self.source_map.files.items()):
+            for number, (keys, template) in enumerate(rows, 1):
+                keys = keys_of(keys, template)
+                if keys not in behind:
+                    behind[keys] = self.source_map.spec_keys(keys)
+                for key in behind[keys]:
+                    found.setdefault(key, []).append(self.show(path, number))
+        return found
+
+    def show(self, path: str, number: int) -> str:
+        """`PATH:LINE  text` as it is now."""
+        lines = self.files.get(path, ())
+        text = lines[number - 1].strip() if number <= len(lines) else ""
+        return f"{self.folder}{path}:{number}  {text}".rstrip()
+
+
+def why_command(arguments: Arguments) -> int:
+    words, rank = _rank(list(arguments.words))
+    places = [word for word in words if re.search(r":\d+$", word) and "=" not in word]
+    rest = [word for word in words if word not in places]
+    if not words or (not places and not any(_is_name(word) for word in rest)):
+        raise usage("why", WANTED, f"jobc why {_a_line_of(Path(rest[0]))}" if rest and _is_path(rest[0]) else EXAMPLE)
+    for place in places:
+        print(why(place))
+    if rest:
+        job = _job(rest, arguments)
+        print("\n".join(line for name in filter(_is_name, rest) for line in about(job, name, rank)))
+    return OK
+
+
+def _rank(words: list[str]) -> tuple[list[str], int | None]:
+    """The words without `--rank N`, and N."""
+    if "--rank" not in words:
+        return words, None
+    at = words.index("--rank")
+    number = words[at + 1] if at + 1 < len(words) else ""
+    if not number.isdecimal():
+        raise usage("why", "a number after --rank", "jobc why artifacts/hello/local RANK --rank 3")
+    return [*words[:at], *words[at + 2 :]], int(number)
+
+
+def _is_path(word: str) -> bool:
+    return "/" in word or Path(word).exists() or word.endswith((".sh", ".yaml", ".json", ".sbatch", ".txt", ".md"))
+
+
+def _is_name(word: str) -> bool:
+    return "=" not in word and not word.startswith("~") and not _is_path(word)
+
+
+def _job(words: Sequence[str], arguments: Arguments) -> Job:
+    """The artifact directory among the words, else what the overrides among them give."""
+    folders = [Path(word) for word in words if _is_path(word) and "=" not in word]
+    if not folders:
+        return _compiled(tuple(word for word in words if not _is_name(word)), arguments)
+    if len(folders) > 1 or any("=" in word for word in words):
+        because = f"{folders[0]} says already which job is meant"
+        raise CompileError(
+            [Diagnostic("JC1110", "jobc why looks at one job", because, f"jobc why {folders[0]} loop.steps")]
+        )
+    if not (folders[0] / SOURCE_MAP).is_file():
+        from .inspect import no_artifact
+
+        raise no_artifact(folders[0], "jobc why")
+    return _written(folders[0])
+
+
+def _compiled(words: tuple[str, ...], arguments: Arguments) -> Job:
+    from ..driver import compile_job
+    from .compiling import request
+
+    made = compile_job(request(replace(arguments, words=words)))
+    texts = {artifact.path: artifact.text for artifact in made.artifacts}
+    lines = {path: lines_of(text) for path, text in texts.items()}
+    return Job(made.source_map, pairs.read(texts[PLAN]), lines, "")
+
+
+def _written(folder: Path) -> Job:
+    source_map = read_source_map(folder)
+    there = [path for path in (*source_map.files, *_library(folder)) if (folder / path).is_file()]
+    lines = {path: lines_of((folder / path).read_text(encoding="utf-8", errors="replace")) for path in there}
+    plan = (folder / PLAN).read_text(encoding="utf-8") if (folder / PLAN).is_file() else ""  # none: all of a sweep
+    return Job(source_map, pairs.read(plan), lines, f"{folder}/")
+
+
+def _library(folder: Path) -> list[str]:
+    found = (folder / LIB).rglob("*")
+    return sorted(file.relative_to(folder).as_posix() for file in found if file.suffix in (".py", ".sh"))
+
+
+# ---- a name
+
+
+def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
+    """The answer for a key or a variable. CompileError JC5030 when nothing there has that name, JC5031 for the rank."""
+    plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
+    spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+        yield from _variable(job, name, rank)
+    elif spec_keys:
+        yield name
+        for key in spec_keys:
+            yield from spec_key(job.source_map, key)
+            yield from _plan_keys(job, [plan for plan, specs in job.source_map.table.items() if key in specs])
+        yield from _dependent(job, spec_keys)
+    elif plan_keys:
+        yield name
+        yield from _plan_keys(job, plan_keys)
+        spec_keys = list(job.source_map.spec_keys(plan_keys))
+        for key in spec_keys:
+            yield from spec_key(job.source_map, key)
+        yield from _dependent(job, spec_keys, plan_keys)
+    else:
+        known = [*job.source_map.spec, *job.source_map.table, *job.plan]
+        close = nearest(name, known)
+        hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
+        raise CompileError(
+            [Diagnostic("JC5030", f"nothing is called {name}", "it is no key of the spec or plan of this job", hint)]
+        )
+
+
+def _alike(key: str, name: str) -> bool:
+    """Whether a plan key is the one meant, or below it. plan.txt writes the only group of nodes without `groups.0`."""
+    return any(
+        each == name or each.startswith(f"{name}.") for each in (key, key.replace("topology.groups.0", "topology"))
+    )
+
+
+def _plan_keys(job: Job, keys: Sequence[str]) -> Iterator[str]:
+    for key in keys:
+        short = key.replace("topology.groups.0", "topology")
+        value = f" = {_json(job.plan[short])}" if short in job.plan else ""
+        yield f"  plan     {short}{value}"
+        if key in job.source_map.rules:
+            yield f"           {job.source_map.rules[key]}"
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
+    """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
+    if plan_keys:
+        rows = [
+            job.show(path, number)
+            for path, all_keys in sorted(job.source_map.files.items())
+            for number, (keys, template) in enumerate(all_keys, 1)
+            if set(keys_of(keys, template)) & set(plan_keys)
+        ]
+    else:
+        rows = [row for key in spec_keys for row in job.lines.get(key, ())]
+    yield from _column("lines", dict.fromkeys(rows))
+    whole = [
+        f"{job.folder}{path}"
+        for path, keys in job.source_map.chosen.items()
+        if set(job.source_map.spec_keys(keys)) & set(spec_keys)
+    ]
+    yield from _column("files", whole)
+    if not rows and not whole:
+        yield "  lines    none: no file of this job depends on it"
+
+
+def _column(title: str, rows: Any) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield f"  {'' if number else title:<8} {row}"
+
+
+# ---- a variable
+
+
+def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
+    """Where a variable of the ranks is set: lines of this artifact, then of the trainer's files beside them."""
+    from ...trainer.env import TABLE
+
+    yield name
+    row = next((row for row in TABLE if row.name == name), None)
+    if row is not None:
+        yield f"  means    {row.meaning}; set by {row.setter}"
+    if rank is not None:
+        yield f"  rank     {_place(job, rank, name)}"
+    paths = [path for path in sorted(job.source_map.files) if path != "spec.yaml"]  # which nothing reads
+    own = [(path, n) for path in paths for n in _setting(job.files.get(path, ()), name)]
+    for path, number in own:
+        yield f"  set      {job.show(path, number)}"
+        yield from _behind(job, path, number)
+        for other in re.findall(r"\$\{?([a-z][a-z0-9_]*)\b", job.files[path][number - 1]):  # of the script itself
+            for at in _setting(job.files[path], other):
+                yield f"  through  {job.show(path, at)}"
+                yield from _behind(job, path, at)
+    key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
+    if not own and key in job.source_map.spec:
+        yield from spec_key(job.source_map, key)
+    library = [p for p in job.files if p.startswith(f"{LIB}/rt/") or p == f"{LIB}/env.py"]
+    copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name)]
+    yield from _column("on node", copied)
+    if row is None and not own and not copied and key not in job.source_map.spec:
+        close = nearest(name, [row.name for row in TABLE])
+        hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
+        because = "no file of this job sets it, and docs/environment.md does not name it"
+        raise CompileError([Diagnostic("JC5030", f"nothing is called {name}", because, hint)])
+
+
+def _place(job: Job, rank: int, name: str) -> str:
+    """On which node a rank is, and the variable's value where the rank alone says it."""
+    procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
+    if rank >= world:
+        because = f"topology.world_size is {world}, and the first rank is 0"
+        raise CompileError([Diagnostic("JC5031", f"there is no rank {rank}", because, f"--rank {world - 1}")])
+    values = {
+        "RANK": rank, "LOCAL_RANK": rank % procs, "GROUP_RANK": rank // procs, "JOBC_NODE_RANK": rank // procs,
+        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": procs,
+    }  # fmt: skip
+    value = f": {name}={values[name]}" if name in values else ""
+    return f"{rank} of {world} is process {rank % procs} of {procs} on node {rank // procs}{value}"
+
+
+def _setting(lines: Sequence[str], name: str) -> list[int]:
+    """Numbers of the lines that give a variable its value: in bash, or in YAML as `name: NAME` or `NAME: …`."""
+    shell = re.compile(rf"(^|[\s;(]){name}\+?=")
+    data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
+    return [n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(line) and line[:1] != "#")]
+
+
+def _naming(lines: Sequence[str], name: str) -> list[int]:
+    """Numbers of the lines of the trainer's own files that set it or make up its value."""
+    pattern = re.compile(rf"(^|[\s;(]){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
+    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not line.lstrip().startswith("#")]
+
+
+def _behind(job: Job, path: str, number: int) -> Iterator[str]:
+    rows = job.source_map.files[path]
+    if number > len(rows) or line_sum(job.files[path][number - 1]) != job.source_map.sums[path][number - 1]:
+        yield "           edited: this line is not as jobc wrote it"
+        return
+    keys, template = rows[number - 1]
+    yield f"  from     {template}"
+    yield from _plan_keys(job, [key for key in keys if not key.startswith(("spec.", "options."))])
+    for key in job.source_map.spec_keys(keys):
+        yield from spec_key(job.source_map, key)
+
+
+def _a_line_of(path: Path) -> str:
+    """A FILE:LINE there is: of the file, of the artifact directory, else of the README's example."""
+    if path.is_file():
+        return f"{path}:1"
+    return f"{path}/submit.sh:1" if (path / SOURCE_MAP).is_file() else "artifacts/hello/local/submit.sh:12"
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}

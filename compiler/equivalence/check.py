@@ -1,0 +1,126 @@
+"""The check: what was read back, against .jobc/plan.txt, and two artifacts beside each other.
+
+In   the files of an artifact directory
+Out  Checked: every difference in words, every fact that was not compared with the reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...trainer.env import LAUNCHER_NAMES
+from .. import pairs
+from ..backend import ReadableBackend
+from ..compare import PLAN
+from ..registry import plugin
+from . import expected
+from .launchers import Node, read_node
+from .reading import Rank, Reading, Unreadable
+from .stage import ScriptStage, stage
+
+MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
+
+ENGINE_SAYS = {
+    "JOBC_HEAD_ADDR": "each engine has its own names for hosts",
+    "JOBC_JOB_ID": "each engine numbers its jobs",
+    "JOBC_NODE_LIST": "each engine has its own names for hosts",
+    "JOBC_RUN_ID": "some engines name the run by their own number",
+    "JOBC_GPU_TYPE": "only where no engine has chosen the nodes by it; compared with the plan as resources.gpu_type",
+    "JOBC_HEAD_PORT": "0, or chosen by the engine where nodes share no folder; compared with the plan",
+    "JOBC_RUN_ROOT": "only engines whose nodes make the run folder hand it on",
+    **dict.fromkeys(LAUNCHER_NAMES, "the launcher gives each rank its own, after what was read"),
+    "JOBC_TIME_LIMIT_S": "0 where a scheduler keeps the time; compared with the plan as lifecycle.time_limit_s",
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """name: of the backend; differences: sentences, none when all is well; waived: fact -> why it was not compared.
+
+    compared: facts that were; ranks: those of the nodes that were run; given: variables that the engine brings
+    """
+
+    name: str
+    differences: tuple[str, ...]
+    waived: Mapping[str, str]
+    compared: tuple[str, ...]
+    ranks: tuple[Rank, ...]
+    given: frozenset[str]
+
+
+def check(files: Mapping[str, str], trace: Path | None = None) -> Checked:
+    """files: path -> text, with lib/ or without; trace: as for ScriptStage. KeyError for an artifact without a plan."""
+    plan = pairs.read(files[PLAN])
+    name = plan["backend.name"]
+    backend = plugin(name).load()
+    if not isinstance(backend, ReadableBackend):
+        waived = {"all": f"backend {name} brings no reader of its files (Backend.read_back)"}
+        return Checked(name, (), waived, (), (), frozenset())
+    emitted = {path: text for path, text in files.items() if not path.startswith(("lib/", ".jobc/"))}
+    with stage(emitted, trace) as place:
+        try:
+            reading = backend.read_back(place)
+            nodes = [_node(place, reading, index) for index in _chosen(len(reading.starts))]
+            wanted = expected.setup(plan, place)
+        except Unreadable as error:
+            return Checked(name, (str(error),), {}, (), (), frozenset())
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError, StopIteration) as error:
+            said = f"cannot be read back: {type(error).__name__}: {error}"
+            return Checked(name, (said,), {}, (), (), frozenset())
+    expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
+    differences = [*expectation.differences(), *_setup(nodes, wanted)]
+    given = frozenset(name for start in reading.starts for name in start.env)
+    ranks = tuple(rank for node in nodes for rank in node.ranks)
+    compared = tuple(sorted(expectation.compared))
+    return Checked(name, tuple(differences), expectation.waived(), compared, ranks, given)
+
+
+def _chosen(count: int) -> list[int]:
+    return list(range(count)) if count <= MOST_STARTS else [0, 1, count - 1]
+
+
+def _node(place: ScriptStage, reading: Reading, index: int) -> Node:
+    start = reading.starts[index]
+    try:
+        return read_node(place.run(start.words, start.env), place.files)
+    except Unreadable as error:
+        raise Unreadable(f"start {index}: {error}") from None
+
+
+def _setup(nodes: list[Node], wanted: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+    for node in nodes:
+        if node.setup != wanted:
+            said = "; ".join(" ".join(words) for words in node.setup) or "nothing"
+            plan = "; ".join(" ".join(words) for words in wanted) or "nothing"
+            yield f"setup: the environment is made by {said}, in the plan by {plan}"
+            return
+
+
+def beside(a: Checked, b: Checked) -> list[str]:
+    """What the ranks of two artifacts of one job get differently."""
+    mine, other = {rank.rank: rank for rank in a.ranks}, {rank.rank: rank for rank in b.ranks}
+    found = []
+    for number in sorted(mine.keys() & other.keys()):
+        left, right = mine[number], other[number]
+        for name in ("local_rank", "node", "world_size", "argv", "folder"):
+            if getattr(left, name) != getattr(right, name):
+                found.append(
+                    f"rank {number}: {name} is {_shown(left, name)} on {a.name}, {_shown(right, name)} on {b.name}"
+                )
+        for name in sorted(
+            (left.env.keys() | right.env.keys()) - set(ENGINE_SAYS) - a.given - b.given - expected.OF_SHELL
+        ):
+            values = left.env.get(name), right.env.get(name)
+            if values[0] != values[1]:
+                found.append(f"rank {number}: {name} is {values[0]!r} on {a.name}, {values[1]!r} on {b.name}")
+    if not mine.keys() & other.keys() and (mine or other):
+        found.append(f"{a.name} and {b.name} have no rank in common")
+    return list(dict.fromkeys(found))
+
+
+def _shown(rank: Rank, name: str) -> str:
+    value: Any = getattr(rank, name)
+    return " ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,253 @@
+"""What a node makes of its start: the calls that node.sh has made, as facts of the node and of its ranks.
+
+Source  torchrun: torch.distributed.run of torch 2.9, options of the static rendezvous; accelerate launch 1.10;
+        mpirun of Open MPI 4; spawn.py and mpi.py beside the trainer
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .reading import ARTIFACT, RUN, Call, Rank, Unreadable
+
+RT = f"{ARTIFACT}/lib/jobc_trainer/rt/"
+SETTINGS = (
+    "topology.nodes", "topology.procs", "topology.gpus", "launcher", "network.profile", "network.interface",
+    "rendezvous.timeout_s", "code.kind", "code.root", "setup.python", "uses_trainer",
+)  # fmt: skip # as lock_ports in stage.sh notes them
+
+
+@dataclass(frozen=True)
+class Node:
+    """facts: plan key -> value, as node.sh alone has it; setup: the commands that make its environment."""
+
+    facts: Mapping[str, Any]
+    ranks: tuple[Rank, ...]
+    setup: tuple[tuple[str, ...], ...]
+
+
+def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
+    """Raises Unreadable when node.sh does not come to its end, or starts what nobody knows."""
+    for call in calls:
+        if call.name in ("fail", "die"):
+            raise Unreadable(f"node.sh gives up: {' '.join(call.words[2:])}")
+    started = [call for call in calls if call.name == "python" and any(word.startswith(RT) for word in call.words)]
+    if not started:
+        raise Unreadable("node.sh starts nothing")
+    call = started[-1]
+    facts = _facts(calls, call)
+    folder = next((c.words[-1] for c in reversed(calls) if c.name == "cd"), call.folder)
+    ranks = tuple(_ranks(call, facts, folder, files))
+    return Node(facts, ranks, tuple(c.words for c in calls if c.name in ("module", "conda", "source")))
+
+
+def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "secrets": {c.words[1]: (c.name.removeprefix("secret_"), c.words[2]) for c in calls if c.name[:7] == "secret_"},
+        "caches": [c.words[1:] for c in calls if c.name == "use_cache"],
+        "name": started.env.get("JOBC_JOB_NAME"),
+        "lifecycle.grace_s": _number(started.env.get("JOBC_GRACE_S", "")),
+        "threads_per_rank": _number(started.env.get("OMP_NUM_THREADS", "")),
+    }
+    made = next((c.env["JOBC_RUN_DIR"] for c in calls if c.env.get("JOBC_RUN_DIR", RUN)[: len(RUN)] != RUN), "")
+    if made:  # by the nodes themselves
+        facts["run.dir"] = made.rpartition("/")[0]
+    for c in calls:
+        if c.name == "settings":
+            facts |= {key: _typed(value) for key, value in zip(SETTINGS, c.words[1:], strict=True)}
+        elif c.name == "join_run":
+            facts |= {"topology.nodes": _number(c.words[2]), "lifecycle.max_requeues": _number(c.words[4])}
+        elif c.name == "join_bucket":
+            facts["lifecycle.max_requeues"] = _number(c.words[2])
+        elif c.name == "need_gpu_type":
+            facts["resources.gpu_type"] = c.words[1]
+        elif c.name == "need_shm":
+            facts["resources.shm_bytes"] = _number(c.words[1])
+        elif c.name == "enter_container":
+            facts |= _container(c.words[1:])
+    if "lifecycle.max_restarts" not in facts and started.words[3:4] == (f"{RT}supervise.py",):
+        facts["lifecycle.max_restarts"] = _number(started.words[4].partition("=")[2])
+    return facts
+
+
+def _container(words: Sequence[str]) -> dict[str, Any]:
+    """As enter_container in stage.sh notes it."""
+    runtime, image, shm, count, *rest = words
+    mounts = [tuple(rest[i : i + 3]) for i in range(0, int(count), 3)]
+    facts: dict[str, Any] = {"container.kind": runtime, "container.image": image, "mounts": mounts}
+    facts["container.options"] = list(rest[int(count) :])
+    return {**facts, "resources.shm_bytes": _number(shm)} if shm else facts
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _typed(text: str) -> Any:
+    return {"true": True, "false": False, "": None}.get(text, _number(text))
+
+
+def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str, str]) -> list[Rank]:
+    words = list(call.words[3:])  # without python -I -S
+    if words[0] == f"{RT}supervise.py":
+        words = words[words.index("--") + 1 :]
+    if words[0] == f"{RT}spawn.py":  # a task of srun beside the first of its node
+        words = list(call.words)
+    wait: tuple[str, ...] = ()
+    if words[3:4] == [f"{RT}reach.py"]:
+        wait, words = tuple(words[4:7]), words[8:]
+    launch = _launch(words, call.env, files)
+    if wait and wait[:2] != launch.rendezvous[:2]:
+        raise Unreadable(
+            f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {':'.join(launch.rendezvous[:2])}"
+        )
+    if launch.argv[3:5] != (f"{RT}rank.py", "--"):
+        raise Unreadable(f"the ranks are not started through rank.py: {' '.join(launch.argv)}")
+    return [
+        Rank(
+            launch.node * launch.procs + local,
+            local,
+            launch.node,
+            launch.nodes * launch.procs,
+            launch.argv[5:],
+            folder,
+            call.env,
+            launch.rendezvous,
+        )
+        for local in launch.local_ranks
+    ]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What the launcher on one node is told. argv: of a rank, from rank.py's interpreter on."""
+
+    nodes: int
+    procs: int
+    node: int
+    argv: tuple[str, ...]
+    rendezvous: tuple[str, str, str]
+    local_ranks: tuple[int, ...]
+
+
+def _launch(words: list[str], env: Mapping[str, str], files: Mapping[str, str]) -> _Launch:
+    if words[:2] == ["python", "-m"]:
+        module = words[2]
+        if module == "torch.distributed.run":
+            return _torchrun(words[3:], "-")
+        if module == "torch.distributed.launch":
+            return _torchrun(words[3:], "_")
+        if module == "accelerate.commands.launch":
+            return _accelerate(words[3:], files)
+    if words[3:4] == [f"{RT}spawn.py"]:
+        return _spawn(words[4:], env)
+    if words[3:4] == [f"{RT}mpi.py"]:
+        return _mpi(words[4:], env)
+    raise Unreadable(f"no launcher is known that is called so: {' '.join(words)}")
+
+
+def _options(words: Sequence[str], flags: Sequence[str] = ()) -> tuple[dict[str, str], list[str]]:
+    """`--name=value` and `--name value` up to the first other word; `--` ends them. flags: those without a value."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(words) and words[at].startswith("--"):
+        if words[at] == "--":
+            return found, list(words[at + 1 :])
+        name, equals, value = words[at][2:].partition("=")
+        if not equals and name not in flags:
+            at += 1
+            value = words[at] if at < len(words) else ""
+        found[name.replace("_", "-")] = value
+        at += 1
+    return found, list(words[at:])
+
+
+def _need(options: Mapping[str, str], name: str, launcher: str) -> str:
+    if name not in options:
+        raise Unreadable(f"{launcher} is called without --{name}")
+    return options[name]
+
+
+def _torchrun(words: Sequence[str], spelt: str) -> _Launch:
+    name = "torchrun" if spelt == "-" else "torch.distributed.launch"
+    options, program = _options(words, ("no-python",))
+    if spelt == "-" and "no-python" not in options:
+        raise Unreadable("torchrun is called without --no-python, and would run the interpreter as a script")
+    argv = [string.Template(word).safe_substitute() for word in program]
+    if spelt == "_":
+        argv = ["python", "-I", "-S", *argv] if argv[:1] == [f"{RT}rank.py"] else argv
+    conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
+    procs = int(_need(options, "nproc-per-node", name))
+    return _Launch(
+        int(_need(options, "nnodes", name)),
+        procs,
+        int(_need(options, "node-rank", name)),
+        tuple(argv),
+        (_need(options, "master-addr", name), _need(options, "master-port", name), _timeout(conf, spelt)),
+        tuple(range(procs)),
+    )
+
+
+def _timeout(conf: Mapping[str, str], spelt: str) -> str:
+    """torch.distributed.launch has no option for it."""
+    if spelt == "-" and "timeout" not in conf:
+        raise Unreadable("torchrun is called without --rdzv-conf=timeout=SECONDS, and would wait as long as it likes")
+    return conf.get("timeout", "")
+
+
+def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
+    import yaml
+
+    options, program = _options(words, ("no_python",))
+    if _need(options, "config-file", "accelerate launch") != f"{ARTIFACT}/accelerate.yaml":
+        raise Unreadable("accelerate launch does not read accelerate.yaml of the artifact")
+    tree = yaml.safe_load(files["accelerate.yaml"])
+    nodes, world = int(tree["num_machines"]), int(tree["num_processes"])
+    lone = tree["distributed_type"] == "NO"  # started without torchrun, which would take $$ for $
+    argv = program if lone else [string.Template(word).safe_substitute() for word in program]
+    timeout = options.get("rdzv-conf", "").partition("timeout=")[2]
+    address = _need(options, "main-process-ip", "accelerate launch")
+    port = _need(options, "main-process-port", "accelerate launch")
+    node = int(_need(options, "machine-rank", "accelerate launch"))
+    if world % nodes:
+        raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
+    return _Launch(nodes, world // nodes, node, tuple(argv), (address, port, timeout), tuple(range(world // nodes)))
+
+
+def _environment(env: Mapping[str, str]) -> tuple[int, int, int, tuple[str, str]]:
+    """(nodes, procs, node, address and port) of launchers that read JOBC_ variables."""
+    try:
+        numbers = [int(env[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK")]
+        return numbers[0], numbers[1], numbers[2], (env["JOBC_HEAD_ADDR"], env["JOBC_HEAD_PORT"])
+    except (KeyError, ValueError) as error:
+        raise Unreadable(f"the launcher does not get {error}") from None
+
+
+def _spawn(words: list[str], env: Mapping[str, str]) -> _Launch:
+    nodes, procs, node, meeting = _environment(env)
+    at = words.index("--")
+    local: tuple[int, ...] = tuple(range(procs))
+    timeout = ""
+    if words[0] == "--tasks":
+        local, timeout = (0,), words[1]
+    elif words[0] == "--task":
+        local, timeout = (int(words[1]),), words[2]
+    return _Launch(nodes, procs, node, tuple(words[at + 1 :]), (*meeting, timeout), local)
+
+
+def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
+    """The ranks are in JOBC_MPI_RANK; on node 0 mpirun says how many there are."""
+    import shlex
+
+    nodes, procs, node, meeting = _environment(env)
+    if words[0] == "--head":
+        count = int(words[words.index("-np") + 1])
+        hosts = words[words.index("--host") + 1].split(",")
+        if count != nodes * procs or [host.rpartition(":")[2] for host in hosts] != [str(procs)] * nodes:
+            raise Unreadable(f"mpirun starts {count} processes on {','.join(hosts)}, the node knows {nodes}x{procs}")
+    argv = shlex.split(env.get("JOBC_MPI_RANK", "").partition(" exec ")[2])
+    at = argv.index("--") if "--" in argv else 0
+    return _Launch(nodes, procs, node, tuple(argv[at + 1 :]), (*meeting, words[1]), tuple(range(procs)))

@@ -1,0 +1,73 @@
+"""What is read back from the emitted files: how an engine starts the nodes, and what each rank gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+RUN, ARTIFACT, PROJECT = "<run>", "<artifact>", "<project>"  # instead of folders, which differ from engine to engine
+
+
+@dataclass(frozen=True)
+class Call:
+    """One command that a script has called. env: what was exported."""
+
+    words: tuple[str, ...]
+    folder: str
+    env: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What an engine does on one node, or for one rank. host: where, None = the engine decides."""
+
+    words: tuple[str, ...]
+    env: Mapping[str, str]
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an engine's own files say.
+
+    starts: one for each node in rank order, or for each rank where the engine starts those
+    head:   the address of node 0 as the other nodes know it
+    facts:  plan key -> value as those files have it, in the plan's own units
+    waived: plan key -> a sentence: why these files cannot say it, or say something else
+    """
+
+    starts: tuple[Start, ...]
+    head: str
+    facts: Mapping[str, Any]
+    waived: Mapping[str, str] = field(default_factory=dict)
+
+
+class Stage(Protocol):
+    """Where scripts are run and files are read. See stage.py."""
+
+    files: Mapping[str, str]
+
+    def run(self, words: Iterable[str], env: Mapping[str, str] | None = None) -> list[Call]: ...
+
+
+class Unreadable(Exception):
+    """A file that is not as an engine would take it: which, and why."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What one rank gets. argv: without the interpreter's path; rendezvous: address, port, seconds."""
+
+    rank: int
+    local_rank: int
+    node: int
+    world_size: int
+    argv: tuple[str, ...]
+    folder: str
+    env: Mapping[str, str]
+    rendezvous: tuple[str, str, str]

@@ -1,0 +1,155 @@
+"""Runs emitted scripts with bash, where nothing else happens: every other command only records how it was called.
+
+Executing says what bash makes of a script: quoting, arrays, defaults, conditions. A parser would have to be a second
+bash to say the same of a file that somebody has edited. PATH has filters such as sed and grep; whatever else a script
+calls is noted (stage.sh), the runtime library as well, so that no engine, no interpreter and no file is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from .reading import ARTIFACT, PROJECT, RUN, Call, Unreadable
+
+FILTERS = (
+    "awk", "basename", "cat", "cut", "date", "dirname", "env", "find", "grep", "head", "id", "mawk", "gawk", "mktemp",
+    "paste", "printf", "realpath", "sed", "setsid", "sleep", "sort", "tail", "tr", "uname", "wc", "cksum",
+)  # fmt: skip
+CLIENTS = (
+    "apptainer", "clush", "docker", "kubectl", "mpirun", "pdsh", "python", "python3", "rsync", "sbatch", "scancel",
+    "scontrol", "sinfo", "sky", "squeue", "srun", "ssh",
+)  # fmt: skip # found by `type -P` and by exec, which a function does not stand in for
+TIMEOUT_S = 60
+_RECORDER = '#!{bash}\njobc_note "$0" "$@"\n'
+_DEPOT = """#!{bash}
+# depot.py runs what stands behind `--`, when it has brought the run from the bucket.
+jobc_note "$0" "$@"
+if [[ ${{3:-}} == */depot.py && ${{4:-}} == run ]]; then exec "${{@:7}}"; fi
+"""
+_HOSTS = """#!{bash}
+# Behind the words the hosts, which it reads from its input or from a file.
+file=/dev/stdin
+for word in "$@"; do if [[ $word == --hostfile=* ]]; then file=${{word#*=}}; fi; done
+mapfile -t hosts <"$file"
+jobc_note "$0" "$@" "${{hosts[@]}}"
+"""
+_BASH = """#!{bash}
+# A script of the artifact is started from the stage, wherever the engine would have put it.
+if [[ ${{1:-}} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${{1##*/}}" "${{@:2}}"; fi
+if [[ ${{1:-}} == */node.sh && ! -d ${{JOBC_RUN_DIR:-/}} ]]; then
+  jobc_note run_folder # with JOBC_RUN_DIR as it was meant
+  export JOBC_RUN_DIR=$JOBC_STAGE/run
+fi
+exec {bash} "$@"
+"""
+
+
+class ScriptStage:
+    """files: path -> text of the emitted files, without lib/. Commands start in the folder of the project.
+
+    trace: a file that gets `+SCRIPT:LINE: …` for every command that bash executes
+    """
+
+    def __init__(self, folder: Path, files: Mapping[str, str], trace: Path | None = None) -> None:
+        self.folder, self.files, self.trace = folder, files, trace
+        for name in ("artifact", "bin", "calls", "project", "tmp", "run/logs", "run/state"):
+            (folder / name).mkdir(parents=True)
+        for path, text in files.items():
+            if "/" not in path:
+                (folder / "artifact" / path).write_text(text, encoding="utf-8")
+        self._make_code(files.get("node.sh", ""))
+        bash = shutil.which("bash")
+        if bash is None:
+            raise Unreadable("bash is not found, and it takes bash to say what a script does")
+        for name in FILTERS:
+            if (found := shutil.which(name)) is not None:
+                (folder / "bin" / name).symlink_to(found)
+        for name in CLIENTS:
+            text = _HOSTS if name in ("pdsh", "clush") else _DEPOT if name == "python" else _RECORDER
+            self._script(name, text.format(bash=bash))
+        for name in ("run", "head", "link"):  # as a node 0 that is up leaves them
+            (folder / "run/state" / name).write_text("attempt=0\n", encoding="utf-8")
+        self._script("bash", _BASH.format(bash=bash))
+        self._bash = bash
+
+    def _make_code(self, node: str) -> None:
+        """What submit.sh or node 0 brings, or what lies in the project: node.sh looks whether it is there."""
+        said = dict(re.findall(r"^(code_kind|code_root)=(.*)$", node, re.MULTILINE))
+        root = "".join(shlex.split(said.get("code_root", "")))
+        below = {"git": f"run/code/{root}", "snapshot": "run/code", "rsync": "run/code"}
+        if not root.startswith("/") and ".." not in root.split("/"):
+            (self.folder / below.get(said.get("code_kind", ""), f"project/{root}")).mkdir(parents=True, exist_ok=True)
+
+    def _script(self, name: str, text: str) -> None:
+        file = self.folder / "bin" / name
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755)
+
+    def run(self, words: Iterable[str], env: Mapping[str, str] | None = None) -> list[Call]:
+        """The calls in the order of time. In words and env <run>, <artifact> and <project> stand for the folders.
+
+        Raises Unreadable when a script does not end, or ends because bash cannot read it.
+        """
+        calls = self.folder / "calls"
+        shutil.rmtree(calls)
+        calls.mkdir()
+        environment = {
+            "PATH": str(self.folder / "bin"), "TMPDIR": str(self.folder / "tmp"), "HOME": "/home/user", "USER": "user",
+            "LC_ALL": "C",
+            "BASH_ENV": str(Path(__file__).with_name("stage.sh")), "JOBC_STAGE": str(self.folder),
+        }  # fmt: skip
+        if self.trace is not None:
+            environment["JOBC_TRACE"] = str(self.trace)
+        environment |= {name: self._real(value) for name, value in (env or {}).items()}
+        command = [self._real(word) for word in words]
+        if command[0] == "bash":
+            command[0] = str(self.folder / "bin/bash")
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.folder / "project",
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unreadable(f"{command[-1]} does not end within {TIMEOUT_S} s") from None
+        if done.returncode == 2 and b"syntax error" in done.stderr:
+            raise Unreadable(done.stderr.decode("utf-8", "replace").splitlines()[0])
+        return [self._call(file) for file in sorted(calls.iterdir(), key=lambda file: file.name)]
+
+    def _call(self, file: Path) -> Call:
+        folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
+        words = tuple(self._plain(word) for word in rest[: int(count)])
+        pairs = (pair.partition("=") for pair in rest[int(count) :])
+        env = {name: self._plain(value) for name, _, value in pairs if name not in ("BASH_ENV", "JOBC_STAGE", "_")}
+        return Call(words, self._plain(folder), env)
+
+    def _real(self, word: str) -> str:
+        for name, folder in ((RUN, "run"), (ARTIFACT, "artifact"), (PROJECT, "project")):
+            word = word.replace(name, str(self.folder / folder))
+        return word
+
+    def _plain(self, word: str) -> str:
+        real = os.path.realpath(self.folder)
+        for folder in (str(self.folder), real):
+            for name, below in ((RUN, "run"), (ARTIFACT, "artifact"), (PROJECT, "project"), ("", "bin")):
+                word = word.replace(f"{folder}/{below}", name) if name else word.replace(f"{folder}/bin/", "")
+        return word
+
+
+@contextmanager
+def stage(files: Mapping[str, str], trace: Path | None = None) -> Iterator[ScriptStage]:
+    """A stage in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="jobc-stage-") as folder:
+        yield ScriptStage(Path(folder), files, trace)

@@ -1,0 +1,120 @@
+# shellcheck shell=bash disable=SC1090,SC2034,SC2154 # files and variables of the scripts that are run
+# stage.sh: read by every bash below stage.py (BASH_ENV). The scripts of an artifact run as they are; the functions of its
+# runtime library, and every command that is no plain filter, only note that they were called. Nothing is written but
+# $JOBC_STAGE/calls. In: JOBC_STAGE, with artifact/ (the emitted files), run/, project/, bin/ and calls/.
+
+if [[ -n ${JOBC_TRACE:-} ]]; then # which lines are executed, for prove/mutations.py
+  exec {BASH_XTRACEFD}>>"$JOBC_TRACE"
+  PS4='+${BASH_SOURCE##*/}:$LINENO: '
+  set -x
+fi
+
+# jobc_note WORD…: folder, words and environment of a call, NUL-terminated.
+jobc_note() {
+  local now=${EPOCHREALTIME:-$SECONDS} # bash 5 has microseconds
+  { printf '%s\0' "$PWD" "$#" "$@" && env -0; } >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
+}
+
+command_not_found_handle() {
+  jobc_note "$@"
+}
+
+# Files of the artifact are the stage's, whatever folder a script thinks they are in; those of the library are this one.
+source() {
+  local file=$JOBC_STAGE/artifact/${1##*/}
+  case $1 in
+    */lib/jobc_trainer/rt/*) ;;
+    *) if [[ -f $file ]]; then builtin source "$file" "${@:2}"; else jobc_note source "$@"; fi ;;
+  esac
+}
+.() {
+  source "$@"
+}
+
+exit_with() { # of what the library calls fail and die: the reader says why a script gave up
+  jobc_note "$@"
+  exit "$2"
+}
+die() { exit_with die "$@"; }
+fail() { exit_with fail "$@"; }
+
+this_job() {
+  job_name=$1 artifact=$JOBC_STAGE/artifact own_run='' run='' runs=$JOBC_STAGE/runs project=$JOBC_STAGE/project moved=''
+  jobc_note this_job "$@"
+  if [[ -f $artifact/engine.sh ]]; then builtin source "$artifact/engine.sh"; fi
+}
+find_project() { project=$JOBC_STAGE/project moved=''; }
+under_project() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$project/$1"; fi; }
+create_run() { run=$JOBC_STAGE/run attempt=0; }
+join_run() { # the call knows JOBC_RUN_DIR as the engine's file has it; from here on it is the stage's
+  jobc_note join_run "$@"
+  run=$JOBC_STAGE/run attempt=0
+  export JOBC_ATTEMPT=0 JOBC_RUN_DIR=$run
+}
+join_bucket() {
+  jobc_note join_bucket "$@"
+  run=$JOBC_STAGE/run attempt=0
+  export JOBC_ATTEMPT=0 JOBC_RUN_DIR=$run
+}
+start_run() { exec bash "$JOBC_STAGE/artifact/node.sh" 0 train; }
+key() {
+  local line
+  [[ -f $1 ]] || return 0
+  while IFS= read -r line; do
+    if [[ $line == "$2="* ]]; then printf '%s' "${line#*=}" && return; fi
+  done <"$1"
+}
+last_attempt() { echo 0; }
+worst_exit() { echo 0; }
+meaning() { echo "$1"; }
+is_run() { return 1; }
+node_status() { echo dead; }
+try() { jobc_note "${@:2}"; }
+mkdir() { jobc_note mkdir "$@"; }
+getent() { :; }
+sleep() { command sleep 0.02; }
+realpath() { printf '%s\n' "${@: -1}"; }
+secrets_of() { printf '%s' "$HOME/.jobc/secrets/${1##*/}"; }
+cd() { # also into a folder that only the node has: the last call says where a script is
+  if builtin cd "$@" 2>/dev/null; then jobc_note cd "$PWD"; else jobc_note cd "${@: -1}"; fi
+}
+
+find_python() {
+  jobc_note find_python "$@"
+  python=$JOBC_STAGE/bin/python
+}
+use_cache() {
+  jobc_note use_cache "$@"
+  cache=$1
+}
+use_own_cache() { use_cache "$@"; }
+secret_env() {
+  jobc_note secret_env "$@"
+  export "$1=secret:$2"
+}
+secret_file() {
+  jobc_note secret_file "$@"
+  export "$1=secret:$2"
+}
+secret_k8s() { jobc_note secret_k8s "$@"; }
+need_shm() { jobc_note need_shm "$@"; }
+activated() { jobc_note activated "${@:2}"; }
+enter_container() { # goes on inside, where node.sh starts once more
+  jobc_note enter_container "$runtime" "$image" "${shm_bytes:-}" "${#mounts[@]}" "${mounts[@]}" "${container_options[@]}"
+  export JOBC_INSIDE=0
+  exec bash "$JOBC_STAGE/artifact/node.sh" "$@"
+}
+
+# What of the settings in node.sh only the library reads, and nothing else shows.
+lock_ports() {
+  jobc_note settings "$nodes" "$procs" "$gpus" "$launcher" "$network" "$interface" "$rendezvous_timeout_s" "$code_kind" \
+    "$code_root" "$wanted_python" "$uses_trainer"
+}
+find_network() { :; }
+find_head_port() { :; }
+refuse_live_node() { :; }
+settle_in() { :; }
+need_module() { :; }
+need_file() { :; }
+need_launch_module() { :; }
+need_mpirun() { :; }

@@ -1,0 +1,282 @@
+"""What notices that one line of an emitted file is another one than it should be.
+
+Every golden is mutated, one line at a time, by operators named beforehand. Comparison with the golden's text does not
+count: what may notice is bash, ShellCheck, the schemas of Kubernetes and SkyPilot, and the equivalence check.
+
+A start of the job executes some lines of its scripts, and the engine reads some files; those are `reached`. The rest
+are branches that this job does not take (other launchers, other payloads), and scripts that ask, stop and clean:
+`other`. Of the survivors some mean the same as before (a message, a file that is removed); nobody has sorted them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jobc.backends.skypilot.schema import problems
+from jobc.compiler.driver import compile_job
+from jobc.compiler.equivalence.check import check
+from jobc.compiler.golden import is_sweep, read_case
+
+from .campaign import Campaign, Line
+
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
+KUBERNETES = "1.36.0"
+NOT_RUN = ("README.md", "spec.yaml")  # nothing reads them
+DATA = (
+    "job.yaml",
+    "task.sky.yaml",
+    "accelerate.yaml",
+    "deepspeed.json",
+    "hosts.txt",
+    "kustomization.yaml",
+    "train.json",
+)
+MEANT = "SC2016,SC1003,SC2088"  # as tests/artifacts/test_shellcheck.py: about text that is quoted on purpose
+SCOPES = (  # names that are easily taken for each other
+    ("SLURM_NODEID", "SLURM_PROCID"), ("SLURM_PROCID", "SLURM_LOCALID"), ("JOBC_NODE_RANK", "JOBC_NODES"),
+    ("$nodes", "$procs"), ("$run", "$artifact"), ("JOBC_HEAD_ADDR", "JOBC_NODE_LIST"), ("$here", "$project"),
+    ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_GPUS_PER_NODE"), ("requests:", "limits:"), ("$rank", "$attempt"),
+)  # fmt: skip
+
+PARTS = {"reached": "in lines that a start executes or an engine reads", "other": "in all other lines"}
+
+Sites = Iterator[list[str]]  # the lines of the file with one of them changed
+
+
+def drop_flag(lines: Sequence[str]) -> Sites:
+    """A line that is one option, or one option of a line."""
+    for at, line in enumerate(lines):
+        if re.fullmatch(r"\s*(-{1,2}[a-z][\w-]*.*|#SBATCH .*)", line):
+            yield [*lines[:at], *lines[at + 1 :]]
+        elif "[[" in line or _comment(line):
+            continue  # `-n` of a test is no flag
+        elif found := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line):
+            yield [*lines[:at], line[: found.start()] + line[found.end() :], *lines[at + 1 :]]
+
+
+def swap_scope(lines: Sequence[str]) -> Sites:
+    """A name of another scope."""
+    for at, line in enumerate(lines):
+        for one, other in SCOPES:
+            if not _comment(line) and re.search(rf"{re.escape(one)}(?!\w)", line):
+                yield [*lines[:at], re.sub(rf"{re.escape(one)}(?!\w)", other, line, count=1), *lines[at + 1 :]]
+
+
+def change_number(lines: Sequence[str]) -> Sites:
+    """A number that stands alone, or behind = or a colon: one more."""
+    for at, line in enumerate(lines):
+        found = re.search(r"(?<=[=:@ ])\"?\d+\b(?![.\w])", line)
+        if found and not _comment(line):
+            number = re.sub(r"\d+", lambda m: str(int(m[0]) + 1), found[0])
+            yield [*lines[:at], line[: found.start()] + number + line[found.end() :], *lines[at + 1 :]]
+
+
+def unquote(lines: Sequence[str]) -> Sites:
+    """The first pair of quotes of a line."""
+    for at, line in enumerate(lines):
+        found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
+        if found and not _comment(line):
+            inner = found[1] if found[1] is not None else found[2]
+            yield [*lines[:at], line[: found.start()] + inner + line[found.end() :], *lines[at + 1 :]]
+
+
+def reorder(lines: Sequence[str]) -> Sites:
+    """Two neighbours that are not alike."""
+    for at in range(len(lines) - 1):
+        one, other = lines[at : at + 2]
+        if one.strip() and other.strip() and one != other and not _comment(one) and not _comment(other):
+            yield [*lines[:at], other, one, *lines[at + 2 :]]
+
+
+def rename(lines: Sequence[str]) -> Sites:
+    """A variable where it is set, or a key."""
+    for at, line in enumerate(lines):
+        found = re.match(r"(\s*(?:- )?(?:export |local )?\"?[A-Za-z_][\w.-]*?)(\"?(?:=|: |:$).*)", line)
+        if found and not _comment(line):
+            yield [*lines[:at], f"{found[1]}x{found[2]}", *lines[at + 1 :]]
+
+
+OPERATORS: Mapping[str, Callable[[Sequence[str]], Sites]] = {
+    f.__name__: f for f in (drop_flag, swap_scope, change_number, unquote, reorder, rename)
+}
+
+
+def _comment(line: str) -> bool:
+    return line.lstrip().startswith("#") and not line.startswith("#SBATCH")
+
+
+@cache
+def cases() -> tuple[Path, ...]:
+    """In an order that says nothing, so that the first trials stand for all."""
+    found = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep(path))
+    random.Random("cases").shuffle(found)
+    return tuple(found)
+
+
+@cache
+def files_of(case: Path) -> dict[str, str]:
+    made = compile_job(read_case(case)).artifacts
+    return {artifact.path: artifact.text for artifact in made if not artifact.path.startswith("lib/")}
+
+
+def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
+    """What notices first that a file is wrong; "" when nothing does."""
+    if path.endswith((".sh", ".sbatch")):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(files[path], encoding="utf-8")
+        if _fails(["bash", "-n", str(file)]):
+            return "bash"
+    elif path.endswith(".yaml") and _refused(files[path], path):
+        return "schema"
+    try:
+        if check(files).differences:
+            return "equivalence"
+    except (ValueError, KeyError, yaml.YAMLError):
+        return "equivalence"
+    if path.endswith((".sh", ".sbatch")) and _fails(
+        ["shellcheck", "--severity=style", f"--exclude={MEANT}", str(file)]
+    ):
+        return "shellcheck"
+    return ""
+
+
+def _fails(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def _refused(text: str, path: str) -> bool:
+    from jobc.tests.podrunner.schema import invalid, problem
+
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document]
+    except yaml.YAMLError:
+        return True
+    if path == "task.sky.yaml":
+        return any(problems(document) for document in documents)
+    if path in ("job.yaml", "pod.yaml"):
+        return any(problem(document, KUBERNETES) or invalid(document) for document in documents)
+    return False
+
+
+def reached(files: Mapping[str, str], folder: Path) -> set[tuple[str, int]]:
+    """(path, line) of what a start executes or an engine reads; a command of several lines counts as a whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trace = folder / "trace"
+    check(files, trace)
+    said = re.findall(
+        r"^\++([\w.]+):(\d+): ", trace.read_text(errors="replace") if trace.exists() else "", re.MULTILINE
+    )
+    found = {(path, int(line)) for path, line in said}
+    for path in DATA:
+        found |= {(path, n) for n, _ in enumerate(files.get(path, "").split("\n"), 1)}
+    for path in (path for path in files if path.endswith((".sh", ".sbatch"))):
+        lines = files[path].split("\n")
+        for block in _blocks(lines):  # of several lines bash names one
+            if any((path, n) in found for n in block):
+                found |= {(path, n) for n in block}
+        found |= {(path, n) for n, line in enumerate(lines, 1) if line.startswith("#SBATCH")}
+    return found
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[range]:
+    """Numbers of the lines of each array and of each command that goes on behind a backslash."""
+    at = 0
+    while at < len(lines):
+        end = at
+        if re.search(r"=\(( #.*)?$", lines[at]):
+            indent = len(lines[at]) - len(lines[at].lstrip())
+            end = next((n for n in range(at + 1, len(lines)) if lines[n] == f"{' ' * indent})"), at)
+        else:
+            while lines[end].endswith("\\"):
+                end += 1
+        if end > at:
+            yield range(at + 1, end + 2)
+        at = end + 1
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    """Two mutants of each operator: one in a line that is reached, one in another."""
+    case = cases()[number]
+    files, chance = files_of(case), random.Random(number)
+    lines_reached = reached(files, folder)
+    measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
+    for part in PARTS:
+        noticed: dict[str, int] = {}
+        survivors = []
+        for name, operator in OPERATORS.items():
+            sites = [
+                (path, lines)
+                for path in files
+                if "/" not in path and path not in NOT_RUN
+                for lines in operator(files[path].split("\n"))
+                if ((path, _place(files[path].split("\n"), lines)) in lines_reached) == (part == "reached")
+                and not _same_data(path, files[path], "\n".join(lines))
+            ]
+            if not sites:
+                continue
+            path, lines = chance.choice(sites)
+            by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
+            noticed[by or "nothing"] = noticed.get(by or "nothing", 0) + 1
+            if not by:
+                survivors.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
+        measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": survivors}
+    return measured
+
+
+def _same_data(path: str, before: str, after: str) -> bool:
+    """Quotes and the order of keys mean nothing in data."""
+    if not path.endswith((".yaml", ".json")):
+        return False
+    try:
+        return list(yaml.load_all(before, yaml.CSafeLoader)) == list(yaml.load_all(after, yaml.CSafeLoader))
+    except yaml.YAMLError:
+        return False
+
+
+def _place(before: Sequence[str], after: Sequence[str]) -> int:
+    """Number of the first line that differs."""
+    return 1 + next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> str:
+    """The first line that differs, as it was and as it is."""
+    at = _place(before, after) - 1
+    gone = len(after) < len(before)
+    return f"{at + 1} {before[at].strip()[:120]!r} -> {'(gone)' if gone else repr(after[at].strip()[:120])}"
+
+
+def figure(lines: Sequence[Line]) -> str:
+    parts = []
+    for part, words in PARTS.items():
+        counts: dict[str, int] = {}
+        for line in lines:
+            for by, count in line.get(f"{part}_noticed_by", {}).items():
+                counts[by] = counts.get(by, 0) + count
+        total, lost = sum(counts.values()), counts.pop("nothing", 0)
+        by = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+        parts.append(f"{total - lost} of {total} {words} ({100 * (total - lost) / max(total, 1):.0f} %: {by})")
+    return "; ".join(parts)
+
+
+CAMPAIGN = Campaign(
+    name="mutations",
+    claim="A wrong line in an emitted file is noticed without comparing text; how often is the figure.",
+    trial=(
+        "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a number,"
+        " unquote, reorder, rename) where a start executes it or an engine reads it, and once elsewhere. May notice:"
+        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order. The lines"
+        " name each survivor; some of those mean what they meant before, and nobody has sorted them."
+    ),
+    count=len(cases()),
+    run=run,
+    figure=figure,
+)

@@ -1,0 +1,108 @@
+"""`jobc verify`: the inputs of an artifact directory have changed since, and what its digest covers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+
+Call = Callable[..., "tuple[int, str, str]"]
+JOB = "artifacts/job/local"
+PRESET = "# @package _global_\nloop: {steps: 100}\n"
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """words -> (exit status, standard output, standard error), in a project with one preset."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobc/experiment").mkdir(parents=True)
+    Path("jobc/experiment/long.yaml").write_text(PRESET)
+    Path("hosts").write_text("a\nb\n")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(list(words))
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def digest(folder: str) -> str:
+    return str(json.loads(Path(folder, ".jobc/manifest.json").read_text())["digest"])
+
+
+def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
+    call("+experiment=long")
+    status, printed, _ = call("verify", JOB)
+    assert status == 0 and f"digest   {digest(JOB)}\n  inputs   give the same files now\n" in printed
+    Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
+    status, printed, said = call("verify", JOB)
+    assert status == 1 and "[JC5032]" in said and "project:experiment/long.yaml is not what it was" in said
+    assert "train.loop.steps  100 → 900" in printed and "one can resume the other" in printed
+
+
+def test_a_comment_in_a_preset_changes_nothing(call: Call) -> None:
+    call("+experiment=long")
+    Path("jobc/experiment/long.yaml").write_text(f"{PRESET}# a word\n")
+    assert call("verify", JOB)[0] == 0
+
+
+def test_a_file_that_joins_the_inputs_is_found(call: Call) -> None:
+    call("name=job")
+    Path("jobc/config.yaml").write_text("seed: 7\n")
+    status, printed, said = call("verify", JOB)
+    assert status == 1 and "project:config.yaml was not read then" in said and "train.seed  0 → 7" in printed
+
+
+def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
+    call("backend=ssh", "hosts=@hosts", "nodes=2")
+    with open("artifacts/job/ssh/submit.sh", "a") as file:
+        file.write("# mine\n")
+    Path("hosts").write_text("a\nc\n")
+    status, printed, said = call("verify", "artifacts/job/ssh")
+    assert status == 1 and "[JC5007]" in said and "file:hosts is not what it was" in said
+    assert "resources.hosts  a,b → a,c" in printed and "submit.sh" not in printed
+
+
+def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
+    call("+experiment=long")
+    Path("jobc/experiment/long.yaml").write_text(PRESET.replace("steps", "step"))
+    status, _, said = call("verify", JOB)
+    assert status == 1 and "do not compile any more" in said and "did you mean loop.steps?" in said
+
+
+def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:
+    call("--config-dir", "jobc", "+experiment=long")
+    Path("jobc").rename("elsewhere")
+    status, printed, _ = call("verify", JOB)
+    assert status == 0 and "not compared: not here: input:experiment/long.yaml" in printed
+    assert "give the same files now" in call("verify", JOB, "--config-dir", "elsewhere")[1]
+
+
+def test_another_jobc_that_writes_the_same_is_no_drift(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("name=job")
+    monkeypatch.setattr("jobc.__version__", "99.9.9")
+    monkeypatch.setattr("jobc.compiler.driver.__version__", "99.9.9")
+    assert call("verify", JOB)[0] == 0
+
+
+def test_each_point_of_a_sweep_and_a_command_are_compiled_again_as_they_were(call: Call) -> None:
+    call("-m", "name=s", "env.A='a,b',c d", "+experiment=long", "--", "train.py", "$x", "a b")
+    points = sorted(str(path) for path in Path("artifacts").glob("s+*/local"))
+    status, printed, said = call("verify", *points)
+    assert (status, said, len(points)) == (0, "", 2)
+    assert printed.count("give the same files now") == 2
+
+
+def test_the_digest_is_of_the_job_and_not_of_how_it_was_said(call: Call) -> None:
+    call("+experiment=long")
+    first = digest(JOB)
+    call("loop.steps=100")
+    assert digest(JOB) == first
+    call("loop.steps=101")
+    assert digest(JOB) != first

@@ -1,0 +1,231 @@
+"""The equivalence check: every golden is read back as its plan says, and an edit of any fact is noticed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.equivalence.check import Checked, beside, check
+from jobc.compiler.golden import is_sweep, read_case
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+BACKENDS = ("local", "ssh", "pdsh", "accelerate", "slurm", "kubernetes", "skypilot")
+
+JOB = (
+    "name=base", "nodes=2", "gpus=2", "env.A=a 'b' $c", "lifecycle.grace=90s", "lifecycle.max_requeues=2", "time=1h",
+)  # fmt: skip
+HOSTS = ("hosts=node[1-2]", "lifecycle.max_restarts=1", "network.interface=eth0")
+COMMAND = ("train.py", "--lr", "0.1", "--note", "it's $$5")
+OF = {
+    "ssh": (
+        *HOSTS, "backend=ssh", "secrets.T=env:TT", "env=conda", "python.path=own", "gpu_type=H100", "threads=3",
+    ),
+    "docker": (
+        *HOSTS, "backend=ssh", "container=docker", "image=x:1", "shm=1GiB", "storage.data=/data",
+        "mounts=[{kind: host, source: /in, target: /out, read_only: true}]",
+    ),
+    "accelerate": (*HOSTS, "backend=accelerate"),
+    "mpirun": (*HOSTS, "backend=ssh", "launcher=mpirun"),
+    "spawn": (*HOSTS, "backend=pdsh", "launcher=spawn", "code=shared"),
+    "slurm": (
+        *HOSTS, "backend=slurm", "cpus=8", "mem=64GiB", "queue.name=gpu", "queue.account=lab", "queue.after=[12]",
+    ),
+    "kubernetes": (
+        "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "mem=64GiB", "cpus=8", "shm=1GiB", "labels.team=a",
+        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "secrets.T=k8s:name/key",
+        "queue.name=team", "gpu_type=H100", "code=image", "code.root=/app",
+    ),
+    "skypilot": (
+        "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
+    ),
+}  # fmt: skip
+
+
+@cache
+def files_of(job: str) -> dict[str, str]:
+    made = compile_job(Request((*JOB, *OF[job]), COMMAND))
+    return {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
+
+
+def cases(backend: str) -> list[Path]:
+    """Those that compile; the experiments are the same jobs on each backend, so one of them stands for all."""
+    found = [case for case in sorted((GOLDEN / backend).iterdir()) if not (case / "expected.txt").exists()]
+    return [
+        c for c in found if not is_sweep(c) and (not c.name.startswith("experiment_") or c.name[11:] == "qwen_image")
+    ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_golden_is_read_back_as_its_plan_says(backend: str) -> None:
+    assert len(cases(backend)) >= 3
+    for case in cases(backend):
+        made = compile_job(read_case(case))
+        found = check({artifact.path: artifact.text for artifact in made.artifacts})
+        assert not found.differences, f"{case.name}: {found.differences}"
+        assert found.ranks and len(found.compared) > 80, case.name
+        assert all(len(why.split()) >= 3 for why in found.waived.values())
+
+
+@pytest.mark.parametrize("job", OF)
+def test_the_jobs_that_are_edited_below_are_sound(job: str) -> None:
+    assert check(files_of(job)).differences == ()
+
+
+NODE, TASK, ENGINE, CLIENT, SUBMIT = "node.sh", "task.sh", "engine.sh", "client.sh", "submit.sh"
+EDITS = [  # job, file, what stands there, what somebody makes of it, the fact that is named
+    ("ssh", NODE, "nodes=2", "nodes=3", "topology.nodes"),
+    ("ssh", NODE, "procs=2", "procs=1", "topology.procs"),
+    ("ssh", NODE, "gpus=2", "gpus=1", "topology.gpus"),
+    ("ssh", NODE, "  'it'\"'\"'s $$5'", "  it's", "node.sh"),
+    ("ssh", NODE, "  0.1\n", "  0.2\n", "command"),
+    ("ssh", NODE, "  train.py\n", "", "command"),
+    ("ssh", NODE, "export A='a '\"'\"'b'\"'\"' $c'", "export A=\"a 'b' $c\"", "node.sh starts nothing"),
+    ("ssh", NODE, "grace_s=90", "grace_s=60", "lifecycle.grace_s"),
+    ("ssh", NODE, "max_restarts=1", "max_restarts=0", "lifecycle.max_restarts"),
+    ("ssh", NODE, "rendezvous_timeout_s=300", "rendezvous_timeout_s=30", "rendezvous.timeout_s"),
+    ("ssh", NODE, "interface=eth0", "interface=eth1", "network.interface"),
+    ("ssh", NODE, "threads_per_rank=3", "threads_per_rank=1", "threads_per_rank"),
+    ("ssh", NODE, "secret_env T TT", "secret_env T OTHER", "secrets.T"),
+    ("ssh", NODE, "conda activate own\n", "true\n", "setup"),
+    ("ssh", NODE, "code_root=.", "code_root=src", "code.root"),
+    ("ssh", NODE, "launcher=torchrun", "launcher=spawn", "launcher"),
+    ("ssh", NODE, '      --node-rank="$JOBC_NODE_RANK"\n', "", "--node-rank"),
+    ("ssh", NODE, '"${doubled[@]:1}"', '"${rank[@]:1}"', "command"),
+    ("ssh", NODE, "      --no-python\n", "", "--no-python"),
+    ("ssh", NODE, '"$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}"',
+     '29500 300 -- "${launch[@]}"', "waits for"),
+    ("ssh", TASK, "JOBC_NODE_RANK=$rank", "JOBC_NODE_RANK=0", None),
+    ("ssh", TASK, "rank=$((rank - 1))", "rank=$rank", "world_size"),
+    ("ssh", TASK, "export JOBC_TIME_LIMIT_S=3600", "export JOBC_TIME_LIMIT_S=600", "lifecycle.time_limit_s"),
+    ("ssh", TASK, "export JOBC_HEAD_PORT=0", "export JOBC_HEAD_PORT=$RANDOM", "rendezvous"),
+    ("ssh", TASK, "export JOBC_HEAD_ADDR=", "export JOBC_HEAD=", "node 0 is node1"),
+    ("ssh", NODE, '      --rdzv-conf="timeout=$rendezvous_timeout_s"\n', "", "--rdzv-conf"),
+    ("ssh", NODE, "export JOBC_TRAIN_JSON=", "export JOBC_TRAIN=", "JOBC_TRAIN_JSON"),
+    ("ssh", TASK, "export JOBC_NODE_LIST\n", "", "JOBC_NODE_LIST"),
+    ("ssh", "hosts.txt", "node2\n", "node3\n", "resources.hosts"),
+    ("ssh", ENGINE, 'tail -n +2 -- "$hosts" >"$part"', 'tail -n +3 -- "$hosts" >"$part"', "submit.sh starts"),
+    ("ssh", SUBMIT, "this_job base runs", "this_job base other", "run.root"),
+    ("ssh", "train.json", '"seed": 0', '"seed": 1', "train.seed"),
+    ("docker", NODE, "image=x:1", "image=x:2", "container.image"),
+    ("docker", NODE, "  /in /out ro", "  /in /out rw", "mounts"),
+    ("docker", NODE, "shm_bytes=1073741824", "shm_bytes=1024", "resources.shm_bytes"),
+    ("docker", NODE, "export JOBC_DATA_DIR=/data", "export JOBC_DATA_DIR=/date", "JOBC_DATA_DIR"),
+    ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: 2", "topology.world_size"),
+    ("accelerate", NODE, '      --machine_rank "$JOBC_NODE_RANK"\n', "", "--machine-rank"),
+    ("mpirun", NODE, '-np "$((nodes * procs))"', '-np "$nodes"', "mpirun starts"),
+    ("spawn", NODE, "export JOBC_PROCS=$procs", "export JOBC_PROCS=1", "topology.world_size"),
+    ("spawn", CLIENT, "command+=' %h'", "command+=' node1'", "JOBC_NODE_RANK|node|resources.hosts|world_size"),
+    ("spawn", NODE, "code_kind=shared", "code_kind=snapshot", "code.kind"),
+    ("slurm", "job.sbatch", "#SBATCH --nodes=2", "#SBATCH --nodes=3", "srun starts"),
+    ("slurm", "job.sbatch", "#SBATCH --gpus-per-node=2", "#SBATCH --gpus-per-node=1", "topology.gpus"),
+    ("slurm", "job.sbatch", "#SBATCH --time=0-01:00:00", "#SBATCH --time=01:00", "lifecycle.time_limit_s"),
+    ("slurm", "job.sbatch", "#SBATCH --mem=64G", "#SBATCH --mem=64", "resources.mem_bytes"),
+    ("slurm", "job.sbatch", "#SBATCH --mem=64G\n", "", "resources.mem_bytes"),
+    ("slurm", "job.sbatch", "#SBATCH --cpus-per-task=8", "#SBATCH --cpus-per-task=4", "cpus-per-task"),
+    ("slurm", "job.sbatch", "USR2@100", "USR2@30", "lifecycle.grace_s"),
+    ("slurm", "job.sbatch", "max_requeues=2", "max_requeues=9", "lifecycle.max_requeues"),
+    ("slurm", "job.sbatch", "#SBATCH --requeue", "#SBATCH --no-requeue", "lifecycle.max_requeues"),
+    ("slurm", "job.sbatch", "#SBATCH --partition=gpu\n", "", "queue.name"),
+    ("slurm", "job.sbatch", "--account=lab", "--account=lob", "queue.account"),
+    ("slurm", "job.sbatch", "afterok:12", "afterok:21", "queue.after"),
+    ("slurm", "job.sbatch", "--nodelist=node1,node2", "--nodelist=node1,node3", "resources.hosts"),
+    ("slurm", "job.sbatch", "  --kill-on-bad-exit=0 \\\n", "", "--kill-on-bad-exit"),
+    ("slurm", "job.sbatch", '"$artifact/task.sh" "$run"', '"$artifact/task.sh" /other', "run.root"),
+    ("slurm", TASK, "JOBC_NODE_RANK=$SLURM_NODEID", "JOBC_NODE_RANK=$SLURM_PROCID", None),
+    ("slurm", TASK, 'node.sh" "$SLURM_NODEID"', 'node.sh" "$SLURM_LOCALID"', "world_size"),
+    ("kubernetes", "job.yaml", "completions: 2", "completions: 3", "parallelism"),
+    ("kubernetes", "job.yaml", "backoffLimit: 4", "backoffLimit: 1", "lifecycle.max_requeues"),
+    ("kubernetes", "job.yaml", "terminationGracePeriodSeconds: 100",
+     "terminationGracePeriodSeconds: 30", "lifecycle.grace_s"),
+    ("kubernetes", "job.yaml", "image: \"x:1\"", "image: \"x:2\"", "container.image"),
+    ("kubernetes", "job.yaml", "          limits:\n            memory: \"64Gi",
+     "          limits:\n            memory: \"63Gi", "resources.mem_bytes"),
+    ("kubernetes", "job.yaml", "sizeLimit: \"1Gi", "sizeLimit: \"1Mi", "resources.shm_bytes"),
+    ("kubernetes", "job.yaml", "claimName: shared", "claimName: other", "mounts"),
+    ("kubernetes", "job.yaml", "key: key", "key: kez", "secrets.T"),
+    ("kubernetes", "job.yaml", "queue-name: team", "queue-name: teen", "queue.name"),
+    ("kubernetes", "job.yaml", "gpu.product: H100", "gpu.product: A100", "resources.gpu_type"),
+    ("kubernetes", "job.yaml", "value: \"3600\"", "value: \"0\"", "lifecycle.time_limit_s"),
+    ("kubernetes", "job.yaml", "value: \"/s/runs\"", "value: \"/runs\"", "run.root"),
+    ("kubernetes", "job.yaml", "        - 75\n", "", "podFailurePolicy"),
+    ("kubernetes", "kustomization.yaml", "  - \"node.sh=node.sh\"\n", "", "kustomization.yaml"),
+    ("kubernetes", TASK, '"$JOBC_JOB_UID" 2 1800', '"$JOBC_JOB_UID" 5 1800', "lifecycle.max_requeues"),
+    ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: 4", "topology.nodes|gives this job"),
+    ("skypilot", "task.sky.yaml", "H100:2", "H100:1", "topology.gpus|gives this job"),
+    ("skypilot", "task.sky.yaml", "cpus: \"8+\"", "cpus: \"4+\"", "resources.cpus"),
+    ("skypilot", "task.sky.yaml", "memory: \"64+\"", "memory: \"32+\"", "resources.mem_bytes"),
+    ("skypilot", "task.sky.yaml", "team: a", "team: b", "labels.team"),
+    ("skypilot", TASK, "JOBC_NODE_RANK=$SKYPILOT_NODE_RANK", "JOBC_NODE_RANK=0", "node|world_size"),
+    ("skypilot", TASK, "JOBC_TIME_LIMIT_S=3600", "JOBC_TIME_LIMIT_S=36", "lifecycle.time_limit_s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "before", "after", "fact"), EDITS, ids=[f"{e[0]}-{e[1]}-{i}" for i, e in enumerate(EDITS)]
+)
+def test_an_edit_of_one_fact_is_noticed(job: str, path: str, before: str, after: str, fact: str | None) -> None:
+    files = files_of(job)
+    assert before in files[path], f"{path} has no {before!r}:\n{files[path]}"
+    found = check({**files, path: files[path].replace(before, after, 1)})
+    if fact is None:  # no job differs by it: node.sh takes the number from its first word
+        assert not found.differences
+    else:
+        assert any(re.search(fact, text) for text in found.differences), found.differences
+
+
+def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:
+    files = files_of("slurm")
+    edited = files["job.sbatch"].replace("#SBATCH --open-mode=append\n", "# mine\n#SBATCH --open-mode=append\n\n")
+    lines = files["node.sh"].replace("nodes=2\nprocs=2\n", "procs=2 # of a node\nnodes=2\n")
+    assert edited != files["job.sbatch"] and lines != files["node.sh"]
+    assert check({**files, "job.sbatch": edited, "node.sh": lines}).differences == ()
+
+
+@pytest.fixture(scope="module")
+def one_job_everywhere() -> dict[str, Checked]:
+    found = {}
+    for backend in ("local", "ssh", "pdsh", "accelerate", "slurm", "kubernetes", "skypilot"):
+        words = ["name=one", "nodes=2", "gpus=1", f"backend={backend}", "env.A=1", "gpu_type=H100", "code=none"]
+        if backend in ("ssh", "pdsh", "accelerate", "slurm"):
+            words.append("hosts=node[1-2]")
+        if backend == "kubernetes":
+            words += ["image=x:1", "mounts=[{kind: claim, source: s, target: /runs, read_only: false}]"]
+            words += ["storage.root=/runs/all"]
+        if backend == "skypilot":
+            words.append("storage.run=node")
+        made = compile_job(Request(tuple(words), COMMAND))
+        found[backend] = check({artifact.path: artifact.text for artifact in made.artifacts})
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_ranks_get_the_same_from_every_backend(one_job_everywhere: dict[str, Checked], backend: str) -> None:
+    first, other = one_job_everywhere["local"], one_job_everywhere[backend]
+    assert first.differences == other.differences == ()
+    assert {rank.rank: rank.argv[1:] for rank in other.ranks} == {0: COMMAND, 1: COMMAND}
+    assert beside(first, other) == []
+
+
+def test_the_command_names_the_file_the_fact_and_the_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    main(["-m", "name=x", "nodes=2", "hosts=node[1-2]", "backend=ssh,slurm"])
+    capsys.readouterr()
+    places = ["artifacts/x/ssh", "artifacts/x/slurm"]
+    assert main(["verify", "--equivalence", *places]) == 0
+    printed = capsys.readouterr().out
+    assert "artifacts/x/slurm: 2 ranks read back" in printed and "each engine numbers its jobs" in printed
+    script = tmp_path / places[0] / "node.sh"
+    script.write_text(script.read_text().replace("grace_s=60", "grace_s=5"))
+    assert main(["verify", "--equivalence", *places]) == 1
+    said = capsys.readouterr().err
+    assert "error[JC5033]: artifacts/x/ssh: lifecycle.grace_s: node.sh (start 0) has 5, the plan 60" in said
+    assert "error[JC5034]: rank 0: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said

@@ -1,0 +1,111 @@
+"""`jobc why` for a key or a variable: the whole chain down to the lines, and from a key to all that depends on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+
+JOB = ("name=x", "nodes=2", "gpus=4", "hosts=a,b,c", "backend=ssh", "model.width=${model.context}", "env.MINE=1")
+FOLDER = "artifacts/x/ssh"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "jobc/experiment").mkdir(parents=True)
+    (folder / "jobc/experiment/long.yaml").write_text("# @package _global_\nloop:\n  steps: 900\n")
+    return folder
+
+
+@pytest.fixture
+def ask(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "none"))
+    if not (project / FOLDER).exists():
+        assert main([*JOB, "+experiment=long"]) == 0
+        capsys.readouterr()
+    return Ask(capsys)
+
+
+class Ask:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        assert main(["why", *words]) == status
+        captured = self.capsys.readouterr()
+        return captured.err if status else captured.out
+
+
+def test_a_key_leads_from_the_override_that_chose_its_file_to_the_lines(ask: Ask) -> None:
+    said = ask(FOLDER, "loop.steps")
+    assert "spec     loop.steps = 900\n           project:experiment/long.yaml:3:10\n" in said
+    assert "read for experiment=long, chosen command line: +experiment=long\n" in said
+    assert "plan     train.loop.steps = 900\n" in said
+    assert '  "steps": 900' in said and f"{FOLDER}/spec.yaml:" in said
+
+
+def test_an_interpolation_leads_on_to_the_key_that_it_names(ask: Ask) -> None:
+    said = ask(FOLDER, "model.width")
+    chain = "written as ${model.context}\n  spec     model.context = 64\n           jobc:conf/model/gpt_tiny.yaml:"
+    assert chain in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("topology.procs", "= 4", "one per GPU"),
+        ("train.batch.global", "= 128", "times ranks"),
+        ("resources.hosts", '= "a,b"', "The first of `hosts`"),
+    ],
+)
+def test_a_plan_key_says_by_which_rule_it_was_made(ask: Ask, key: str, value: str, rule: str) -> None:
+    said = ask(FOLDER, key)
+    assert f"plan     {key} {value}\n" in said and rule in said
+    assert "spec     nodes = 2\n" in said or key == "topology.procs"
+
+
+def test_a_key_shows_every_line_that_depends_on_it_and_every_file_that_is_there_for_it(ask: Ask) -> None:
+    said = ask(FOLDER, "nodes")
+    lines = [f"{FOLDER}/hosts.txt:1  a\n", '  "world_size": 8,\n', "  nodes=2\n"]
+    assert all(line in said for line in lines), said
+    assert "  submit.sh\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("OMP_NUM_THREADS", ("set  ", "through  artifacts/x/ssh/node.sh:", "spec     threads = null")),
+        ("NCCL_SOCKET_IFNAME", ("on node  artifacts/x/ssh/lib/jobc_trainer/rt/network.py:",)),
+        ("MINE", ("set      artifacts/x/ssh/node.sh:", "command line: env.MINE=1")),
+        ("LOCAL_RANK", ("rank     5 of 8 is process 1 of 4 on node 1: LOCAL_RANK=1", "set by launcher")),
+    ],
+)  # fmt: skip
+def test_a_variable_of_a_rank_leads_to_the_line_that_sets_it(ask: Ask, name: str, found: tuple[str, ...]) -> None:
+    said = ask(FOLDER, name, "--rank", "5")
+    assert all(words in said for words in found), said
+
+
+def test_without_a_directory_the_overrides_are_asked(ask: Ask, project: Path) -> None:
+    said = ask("nodes=3", "name=y", "topology.nodes")
+    assert "plan     topology.nodes = 3\n" in said and "command line: nodes=3\n" in said
+    assert not (project / "artifacts/y").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        ((FOLDER, "lop.steps"), "JC5030", "did you mean loop.steps?"),
+        ((FOLDER, "WORLD_SIZ"), "JC5030", "did you mean WORLD_SIZE?"),
+        ((FOLDER, "RANK", "--rank", "8"), "JC5031", "--rank 7"),
+        ((FOLDER, "RANK", "--rank", "x"), "JC1110", "--rank 3"),
+        ((FOLDER, "nodes=2", "nodes"), "JC1110", f"jobc why {FOLDER} loop.steps"),
+        ((FOLDER,), "JC1110", f"jobc why {FOLDER}/submit.sh:1"),
+    ],
+)
+def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str, ...], code: str, hint: str) -> None:
+    said = ask(*words, status=1)
+    assert f"[{code}]" in said and hint in said
