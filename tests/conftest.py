@@ -1,4 +1,4 @@
-"""One rule for the whole suite: in CI a skipped test is a failure, for nobody knows whether it works."""
+"""Two rules for the whole suite: groups come first; in CI a skipped test fails, for nobody knows whether it works."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import os
 import pytest
 
 pytest_plugins = ["jobc.compiler.testing", "jobc.tests.testbed.fixtures"]  # --update-golden; cluster, make_cluster
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups of pytest-xdist first: each is one worker's, and may be long."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,6 +1,7 @@
 """Slurm: one batch job that starts node.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm) and the verbs
+Emits  job.sbatch, task.sh (one node), engine.sh (what status.sh, stop.sh and the others ask Slurm), queue.sh (for the
+       submit host), in_job.sh (for job.sbatch), pyxis.sh where that is the container, and the verbs
 Launch ./submit.sh, or sbatch job.sbatch
 Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
 """
@@ -54,6 +55,9 @@ class SlurmBackend:
         "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
         "task.sh": "what srun starts on each node; it becomes `node.sh`",
         "engine.sh": "how the scripts ask Slurm, and tell it",
+        "queue.sh": "how the job gets into the queue",
+        "in_job.sh": "what the job does about its own end",
+        "pyxis.sh": "what its container sees",
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
@@ -63,8 +67,10 @@ class SlurmBackend:
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout, more_option)}
-        for script in ("job.sbatch", "task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **spelt)
+        sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
+        for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
+            artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
+            yield render.chosen(artifact, lambda v: v.plan.container.kind) if script == "pyxis.sh" else artifact
 
     def check_sweep(self, points: Sequence[Point]) -> Iterator[Diagnostic]:
         yield from sweep.check(points)

@@ -1,7 +1,7 @@
 """A sweep as one job array: each element becomes the job.sbatch of its point.
 
 In   the compiled points, in the order of the sweep
-Out  array.sbatch, points (line N+1 = the artifact of element N), verbs, engine.sh, sweep.sh
+Out  array.sbatch, points (line N+1 = the artifact of element N), verbs, engine.sh, queue.sh, sweep.sh
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def emit(points: Sequence[Point], render: Render) -> Iterator[Artifact]:
     lines, last = directives(points[0]), len(points) - 1
     yield render.template("array.sbatch.j2", "array.sbatch", executable=True, directives=lines, last=last)
     yield render.table("points", [point.place for point in points], "point")
-    yield render.template("engine.sh.j2", "engine.sh", sweep=True)
+    for script in ("engine.sh", "queue.sh"):
+        yield render.template(f"{script}.j2", script, sweep=True)
     yield render.template("clean.sh.j2", "clean.sh", executable=True, sweep=True)
     for script in ("submit.sh", "status.sh", "logs.sh", "stop.sh", "sweep.sh", "README.md"):
         executable = script not in ("sweep.sh", "README.md")

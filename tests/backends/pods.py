@@ -28,12 +28,14 @@ PLAIN = (
     "backend.preflight=false",  # one test has it; it costs seconds
 )
 PROGRAM = """
-import os, signal, sys, time
+import os, pathlib, signal, sys, time
 rank, attempt = os.environ["RANK"], int(os.environ["JOBC_ATTEMPT"])
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print("up", attempt, flush=True)
 if rank == "3" and attempt in map(int, sys.argv[3:]):
-    time.sleep(1)
+    logs = pathlib.Path(os.environ["JOBC_RUN_DIR"], "logs")
+    while sum(f"up {attempt}" in log.read_text() for log in logs.glob("rank_*.log")) < 4:
+        time.sleep(0.1)
     sys.exit(int(sys.argv[1]))
 time.sleep(float(sys.argv[2]))
 """

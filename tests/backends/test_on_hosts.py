@@ -108,6 +108,8 @@ def test_a_host_that_does_not_answer_leaves_nothing_started(cluster: Cluster, tm
         job = make(cluster, tmp_path / way, way, *words, command=("program.py", "-", "300"))
         code, said = job("submit.sh")
         assert code != 0 and "node9" in said and "not all of the 3 nodes could be started" in said, said
+        code, said = job("smoke.sh")
+        assert code == 1 and "node9" in said and "not all of the 3 hosts answer" in said, said
         wait_for(lambda: not cluster.processes("program.py|supervise.py|head_port.py"), "an end of all")
 
 
@@ -129,6 +131,25 @@ def test_a_node_that_cannot_start_is_named_and_no_other_waits(
     assert job("status.sh")[1].splitlines()[1] == f"  reason: node {lacking}: python not found: /tmp/python"
     started = "program.py|supervise.py|head_port.py|torch.distributed.run"
     wait_for(lambda: not cluster.processes(started), "an end of all", 20)
+
+
+def test_slurm_names_the_nodes_that_do_not_see_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    job = make(
+        cluster,
+        tmp_path / "project",
+        "slurm",
+        "nodes=2",
+        "queue.nodelist=node[1-2]",
+        command=("program.py", "-", "300"),
+    )
+    runs = tmp_path / "project" / "runs"
+    runs.mkdir()
+    cluster.nodes[1].run(["mount", "-t", "tmpfs", "none", str(runs)], check=True)
+    try:
+        code, said = submit(job, "slurm")
+    finally:
+        cluster.nodes[1].run(["umount", str(runs)], check=True)
+    assert code == 65 and f"node 1 failed first: node2 cannot read {job.run}/artifact/0: storage.root" in said, said
 
 
 def test_slurm_says_why_a_job_waits_and_what_it_would_refuse(cluster: Cluster, tmp_path: Path) -> None:

@@ -43,7 +43,11 @@ def test_a_sweep_is_one_array_with_a_run_for_each_point(cluster: Cluster, tmp_pa
 
 def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(cluster: Cluster, tmp_path: Path) -> None:
     words = ("launcher=spawn", "env.TOKEN=a,b")
-    job = sweep(cluster, tmp_path / "job", *words, command=("bash", "-c", "echo token $TOKEN; [[ $TOKEN == a ]]"))
+    # both have printed, or the one that fails first ends the other before
+    both = 'until (($(cat "$JOBC_RUN_DIR"/logs/rank_0?.log | grep -c ^token) == 2)); do sleep 0.1; done'
+    job = sweep(
+        cluster, tmp_path / "job", *words, command=("bash", "-c", f"echo token $TOKEN; {both}; [[ $TOKEN == a ]]")
+    )
     sweeps = [made(job) for _ in range(3)]
     code, said = job("logs.sh", "--run", sweeps[0])
     assert code == 0 and said.index("==> point 0, ") < said.index("| token a\n") < said.index("==> point 1, "), said

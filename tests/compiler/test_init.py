@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -153,6 +154,7 @@ def dialogue(tmp_path: Path, keys: bytes) -> tuple[int, str]:
     """Exit status and screen of `jobc init` on a terminal where somebody types."""
     pid, ours = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a shell has put into the background
         os.chdir(tmp_path)
         environment = {"PATH": "/nonexistent", "HOME": str(tmp_path), "PYTHONPATH": _path(), "TERM": "dumb"}
         os.execve(sys.executable, [*JOBC, "init"], environment)

@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
+GROUPED = """import os, pytest
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("n", range(6))
+def test_on(n): print("worker", os.environ["PYTEST_XDIST_WORKER"])
+"""
 SKIPPING = "import pytest\ndef test_runs(): pass\n@pytest.mark.skip(reason='no engine')\ndef test_skips(): pass\n"
 
 
@@ -27,3 +32,26 @@ def test_a_skipped_test_fails_in_ci_only(tmp_path: Path, processes: str, ci: str
     assert result.returncode == status, result.stdout + result.stderr
     assert "no engine" in result.stdout
     assert "1 passed, 1 skipped" in result.stdout.splitlines()[-1]
+
+
+def test_a_group_is_one_workers(tmp_path: Path) -> None:
+    """Which pytest 9.2 broke without a word: shared runs were made by every worker anew."""
+    (tmp_path / "test_some.py").write_text(GROUPED)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rP",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        ".",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    workers = [line for line in said.splitlines() if line.startswith("worker ")]
+    assert len(workers) == 6 and len(set(workers)) == 1

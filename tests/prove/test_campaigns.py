@@ -8,8 +8,6 @@ import pytest
 
 from jobc.prove import compile_cost, double_sigterm, exit_codes, kill_and_resume, learns, same_seed, text
 
-pytestmark = pytest.mark.xdist_group("trainer")  # one worker: these need the cores, and are about time
-
 
 @pytest.mark.parametrize("trial", range(2))
 def test_double_sigterm(trial: int, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ TRIALS = [
 
 @pytest.mark.slow
 @pytest.mark.engine
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.usefixtures("testbed")
 @pytest.mark.parametrize(
     ("campaign", "trial"), [pytest.param(c, n, id=f"{c.__name__.split('.')[-1]}-{n}") for c, n in TRIALS]
@@ -29,7 +28,6 @@ def test_a_trial_holds(campaign: ModuleType, trial: int, tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.engine
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.usefixtures("testbed")
 def test_every_way_ends_with_the_same_weights(tmp_path: Path) -> None:
     (tmp_path / "trial").mkdir()

@@ -11,7 +11,6 @@ import pytest
 from jobc.prove import bad_disks, damaged_save, killed_save, same_run, stop_moments
 
 pytestmark = [
-    pytest.mark.xdist_group("trainer"),
     pytest.mark.engine,
     pytest.mark.skipif(shutil.which("strace") is None, reason="not installed: strace"),
 ]

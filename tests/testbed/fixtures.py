@@ -15,14 +15,6 @@ from .settings import Shape
 MakeCluster = Callable[..., Cluster]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the cluster run on one worker of xdist."""
-    for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("cluster"))
-
-
 @pytest.fixture(scope="session")
 def testbed() -> None:
     """Skips what asks for it where there can be no cluster."""

@@ -30,7 +30,7 @@ from jobc.trainer.training import build, refuse_too_few
 
 from .conftest import Run
 
-pytestmark = pytest.mark.xdist_group("trainer")
+pytestmark = pytest.mark.xdist_group("bring_your_own")
 
 Tree = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
 from jobc.trainer.training import build
 
-pytestmark = pytest.mark.xdist_group("trainer")
+pytestmark = pytest.mark.xdist_group("training")
 Tree = Callable[..., dict[str, Any]]
 
 

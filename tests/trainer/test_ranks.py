@@ -29,7 +29,7 @@ from jobc.trainer.rt.exit_codes import (
 
 from .conftest import Run, clean_environment
 
-pytestmark = pytest.mark.xdist_group("trainer")  # one worker: the runs are shared, and each needs the cores
+pytestmark = pytest.mark.xdist_group("ranks")  # one worker: the runs are shared
 
 Tree = Callable[..., dict[str, Any]]
 NewRun = Callable[[], Run]

@@ -26,7 +26,7 @@ from jobc.trainer.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
 from jobc.trainer.training import build
 
-pytestmark = pytest.mark.xdist_group("trainer")
+pytestmark = pytest.mark.xdist_group("training")
 
 Tree = Callable[..., dict[str, Any]]
 

@@ -19,7 +19,7 @@ from jobc.trainer.parallel.blocks import prepare
 from .conftest import Run
 from .ways import COMPILED, FSDP, STEPS, WAYS, ZEROS
 
-pytestmark = pytest.mark.xdist_group("trainer")
+pytestmark = pytest.mark.xdist_group("ways")
 
 Tree = Callable[..., dict[str, Any]]
 NewRun = Callable[[], Run]

@@ -155,20 +155,16 @@ job_reason() {
   fi
 }
 
-# keep_evidence RUN: the end of the log of the first pod that failed, or of its init containers when no rank has begun.
-# Kubernetes deletes those that still ran.
+# keep_evidence RUN: the end of the log of the first pod that failed, of one that ended for another's sake (69, 75) only when
+# there is no other; of its init containers when no rank has begun. Kubernetes deletes those that still ran.
 keep_evidence() {
-  local index name phase _ said=$1/logs/first_failure.txt
+  local index name said=$1/logs/first_failure.txt
   if [[ -s $said ]]; then return; fi
-  while IFS='|' read -r index name phase _; do
-    if [[ $phase == Failed ]]; then
-      {
-        echo "node $index, pod $name:"
-        k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
-      } >"$said" 2>/dev/null || true
-      return
-    fi
-  done < <(pods '')
+  IFS='|' read -r _ index name _ < <(pods '' | awk -F '|' '$3 == "Failed" { print ($5 ~ /^(69|75)$/) "|" $0 }' | sort -s -n) || return 0
+  {
+    echo "node $index, pod $name:"
+    k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
+  } >"$said" 2>/dev/null || true
 }
 
 describe_live() {

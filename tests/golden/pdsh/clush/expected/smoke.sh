@@ -14,6 +14,8 @@ case ${1:-} in
   *) bad_option "$1" ;;
 esac
 
+# the nodes would wait for one that cannot be reached
+on_hosts "$hosts" true >&2 || die 1 "not all of the $nodes hosts answer" 'preflight.sh checks each host'
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the hosts see it
 send_run
