@@ -3,7 +3,8 @@
 accelerate.yaml  ACCELERATE: top level and sections. accelerate refuses unknown keys at the top alone
 deepspeed.json   DEEPSPEED: DeepSpeed refuses unknown keys of zero_optimization alone
 Source accelerate 1.15.0, commands/launch.py and commands/config/config_args.py; DeepSpeed 0.19.8, runtime/config.py,
-       runtime/constants.py, runtime/zero/config.py, runtime/zero/offload_config.py, and its JSON reference
+       runtime/constants.py, runtime/zero/config.py, runtime/zero/offload_config.py, comm/config.py, monitor/config.py,
+       runtime/activation_checkpointing/config.py, runtime/swap_tensor/constants.py, and its JSON reference
        (deepspeed.ai/docs/config-json)
 """
 
@@ -120,8 +121,7 @@ ZERO: Known = {
     "leaf_module": SECTION,
 }  # fmt: skip
 _SECTIONS = (
-    "optimizer", "scheduler", "activation_checkpointing", "comms_logger", "tensorboard", "wandb", "csv_monitor",
-    "comet", "autotuning", "hybrid_engine", "pipeline", "data_efficiency", "curriculum_learning", "checkpoint", "aio",
+    "optimizer", "scheduler", "autotuning", "pipeline", "data_efficiency", "curriculum_learning", "checkpoint",
     "datastates_ckpt", "weight_quantization", "compression_training", "compile", "timers", "tensor_parallel",
     "expert_parallel", "eigenvalue", "progressive_layer_drop", "sparse_attention", "amp", "nebula", "quantize_training",
 )  # fmt: skip
@@ -144,6 +144,28 @@ DEEPSPEED: Known = {
         "enabled": SWITCH, "recompute_fwd_factor": NUMBER, "profile_step": COUNT_OR_0, "module_depth": Value(
             "a whole number of at least -1", lambda value: type(value) is int and value >= -1, "-1"),
         "top_modules": COUNT, "detailed": SWITCH, "output_file": TEXT,
+    },
+    "activation_checkpointing": {
+        "partition_activations": SWITCH, "number_checkpoints": COUNT, "contiguous_memory_optimization": SWITCH,
+        "synchronize_checkpoint_boundary": SWITCH, "profile": SWITCH, "cpu_checkpointing": SWITCH,
+    },
+    "aio": {
+        "block_size": COUNT, "queue_depth": COUNT, "intra_op_parallelism": COUNT, "single_submit": SWITCH,
+        "overlap_events": SWITCH, "use_gds": SWITCH,
+    },
+    "comms_logger": {
+        "enabled": SWITCH, "prof_all": SWITCH, "prof_ops": LIST, "verbose": SWITCH, "debug": SWITCH,
+    },
+    "tensorboard": {"enabled": SWITCH, "output_path": TEXT, "job_name": TEXT},
+    "csv_monitor": {"enabled": SWITCH, "output_path": TEXT, "job_name": TEXT},
+    "wandb": {"enabled": SWITCH, "group": TEXT, "team": TEXT, "project": TEXT},
+    "comet": {  # and no api_key: it is a secret, which Comet reads of COMET_API_KEY
+        "enabled": SWITCH, "samples_log_interval": COUNT, "project": TEXT, "workspace": TEXT, "experiment_name": TEXT,
+        "experiment_key": TEXT, "online": SWITCH, "mode": _words("get", "create", "get_or_create"),
+    },
+    "hybrid_engine": {
+        "enabled": SWITCH, "max_out_tokens": COUNT, "inference_tp_size": COUNT, "release_inference_cache": SWITCH,
+        "pin_parameters": SWITCH, "tp_gather_partition_size": COUNT, "enable_cuda_graph": SWITCH,
     },
     "steps_per_print": COUNT,
     "vocabulary_size": COUNT,

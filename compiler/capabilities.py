@@ -1,6 +1,6 @@
 """Nothing is dropped in silence: what a plan asks for, less what a backend honours.
 
-A must that is left is an error with the alternatives; a wish that is left is named (an error with --strict).
+A must that is left is an error with the alternatives; a wish that is left is a note.
 Also here: the generic scope check of runtime variables.
 """
 
@@ -91,7 +91,7 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 
 
 def check_honours(
-    missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]], strict: bool
+    missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]]
 ) -> Iterator[Diagnostic]:
     """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
     for each in missing:
@@ -114,7 +114,7 @@ def check_honours(
                 f"{lack}; the job is the same without",
                 hint,
                 key=each.key,
-                severity=Severity.ERROR if strict else Severity.NOTE,
+                severity=Severity.NOTE,
             )
 
 

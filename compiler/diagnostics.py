@@ -1,14 +1,17 @@
 """Every message a user may see: code, severity, place, because, hint.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
-Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC3xxx lowering, JC4xxx backend, JC5xxx writing
-and artifacts, JC9xxx our bug. Plugins use their own letters.
+Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
+backend, JC5xxx writing and artifacts, JC9xxx our bug. Plugins use their own letters.
+
+An error means that the artifact would be wrong, so nothing suppresses it, unless it is a judgment. A warning is about
+a job that probably fails or wastes its GPUs, a note about what was left out; both may be allowed (levels.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from .text import Origin
@@ -30,6 +33,9 @@ class Diagnostic:
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the word of the command line is not repeated
+    judgment: an error by the look of a value, which somebody may know better and allow
+    points:  of a sweep, those that it hits, as typed; () without a sweep
+    allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
     """
 
     code: str
@@ -40,6 +46,9 @@ class Diagnostic:
     key: str = ""
     severity: Severity = Severity.ERROR
     private: bool = False
+    judgment: bool = False
+    points: tuple[str, ...] = ()
+    allowed: str = ""
 
     def sort_key(self) -> tuple[str, int, int, str, str, str]:
         place = self.origin or Origin("", "")
@@ -55,7 +64,16 @@ class CompileError(Exception):
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    return any(d.severity is Severity.ERROR for d in diagnostics)
+    return any(d.severity is Severity.ERROR and not d.allowed for d in diagnostics)
+
+
+def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Each once, sorted by place, with all the points of a sweep that it hits."""
+    points: dict[Diagnostic, dict[str, None]] = {}
+    for d in diagnostics:
+        points.setdefault(replace(d, points=()), {}).update(dict.fromkeys(d.points))
+    found = [replace(d, points=tuple(hit)) for d, hit in points.items()]
+    return sorted(found, key=Diagnostic.sort_key)
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -83,13 +101,13 @@ _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
 def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
-    """The terminal form, sorted by place, one blank line between two."""
+    """The terminal form, sorted by place, one blank line between two, without those that are allowed."""
 
     def paint(text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if colour else text
 
     blocks = []
-    for d in sorted(diagnostics, key=Diagnostic.sort_key):
+    for d in merged(d for d in diagnostics if not d.allowed):
         head = paint(f"{d.severity.value}[{d.code}]", f"1;{_COLOURS[d.severity]}")
         lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
         key = f"   ({_one_line(d.key)})" if d.key else ""
@@ -101,6 +119,8 @@ def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
             lines.append(f"  = because: {_one_line(d.because)}")
         if d.hint:
             lines.append(f"  = hint: {_one_line(d.hint)}")
+        if d.points:
+            lines.append(f"  = points: {_one_line(', '.join(d.points))}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

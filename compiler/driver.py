@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, check, directory, neutral, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, policy, rules, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import spec_keys
-from .diagnostics import CompileError, Diagnostic, Severity, has_errors
+from .diagnostics import CompileError, Diagnostic, merged
 from .host_file import too_few_slots
+from .levels import Levels, read_allowances
 from .lower import lower, procs
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
@@ -37,8 +38,6 @@ from .text import COMMAND_LINE, Origin
 from .typed import Typed, blamed, origins, typed
 from .unread import unread
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class Request:
@@ -47,7 +46,7 @@ class Request:
     words:       overrides as typed
     command:     the words after ` -- `, None when there is no ` -- `
     config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
-    strict:      a wish that is left out is an error
+    strict:      a warning or note that nobody allows is an error
     """
 
     words: tuple[str, ...]
@@ -82,27 +81,34 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a job comes to, before any backend. rules: plan key -> words; origin_of: where a key was written."""
+    """What a job comes to, before any backend. made_by: plan key -> rule; origin_of: where a key was written;
+    levels: what is allowed.
+    """
 
     spec: JobSpec
     plan: LaunchPlan
     table: Mapping[str, tuple[str, ...]]
-    rules: Mapping[str, str]
+    made_by: Mapping[str, str]
     typed: Typed
     composed: Composed
     diagnostics: tuple[Diagnostic, ...]
     origin_of: Callable[[str], Origin | None]
+    levels: Levels
+
+
+T = TypeVar("T", Compiled, Planned)
 
 
 def compile_job(request: Request) -> Compiled:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
     with hydra_ready(search_path(request)) as loader:
-        return _compile(request, read_overrides(request.words, open_keys(request.words)), loader)
+        compiled = _compile(request, read_overrides(request.words, open_keys(request.words)), loader)
+    return _with_unused([compiled])[0]
 
 
 def compile_sweep(request: Request) -> list[Compiled]:
     """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points."""
-    return _every_point(request, _compile, aside=("backend", "name"))
+    return _with_unused(_every_point(request, _compile, aside=("backend", "name")))
 
 
 def plan_sweep(request: Request) -> list[Planned]:
@@ -111,23 +117,46 @@ def plan_sweep(request: Request) -> list[Planned]:
 
 
 def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] = ()) -> list[T]:
-    """aside: keys that the label of a point does not name. Raises with the errors of all points."""
+    """Raises with the errors of all points. Every diagnostic says which point it hits. aside: see _points"""
     made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
-        points = read_sweep(request.words, open_keys(request.words), loader)
-        varied = {i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)}
-        for point in points:
-            label = "+".join(_label(point[i]) for i in sorted(varied) if point[i].key not in aside)
-            overrides = [*point, *([set_key("point", label)] if label else [])]
-            words = (o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        for overrides, words, where in _points(request, loader, aside):
             try:
-                made.append(make(replace(request, words=tuple(words)), overrides, loader))
+                one = make(replace(request, words=words), overrides, loader)
+                made.append(replace(one, diagnostics=tuple(_at_point(one.diagnostics, where))))
             except CompileError as error:
-                refused += error.diagnostics
+                refused += _at_point(error.diagnostics, where)
     if refused:
-        raise CompileError(dict.fromkeys(refused))
+        raise CompileError(merged(refused))
     return made
+
+
+def _points(
+    request: Request, loader: Any, aside: Sequence[str]
+) -> Iterator[tuple[list[Override], tuple[str, ...], str]]:
+    """The overrides of each point, its label among them; the words that give this point alone; and what of them people
+    see: `backend=slurm nodes=8`.
+
+    aside: keys that the label does not name
+    """
+    points = read_sweep(request.words, open_keys(request.words), loader)
+    varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
+    for point in points:
+        label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
+        overrides = [*point, *([set_key("point", label)] if label else [])]
+        words = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        yield overrides, words, " ".join(_shown(point[i]) for i in varied)
+
+
+def _at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+    return [replace(d, points=(where,)) if where else d for d in found]
+
+
+def _with_unused(made: list[Compiled]) -> list[Compiled]:
+    """The same, the first with a note for every comment in the files read of which no point had any use."""
+    idle = Levels(read_allowances(read_inputs())).unused(d for one in made for d in one.diagnostics)
+    return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
 def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
@@ -168,13 +197,13 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
     checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
-    if request.strict:
-        checked = [replace(d, severity=Severity.ERROR) for d in checked]
-    notes = _stop_on(_placed(checked, origin_of))
-    plan, table, rules = lower(spec)
-    training = check.check_training(plan, partial(blamed, composed, read.values))
-    notes += _stop_on(_placed(list(training), origin_of))
-    return Planned(spec, plan, table, rules, read, composed, tuple(notes), origin_of)
+    levels = Levels(read_allowances(read_inputs()), request.strict)
+    notes = levels.settle(_placed(checked, origin_of))
+    plan, table, made_by = lower(spec)
+    found = [*check.check_training(plan, partial(blamed, composed, read.values))]
+    found += [*rules.check(spec, plan), *policy.check(spec, plan)]
+    notes += levels.settle(_placed(found, origin_of))
+    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
@@ -183,20 +212,20 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     chosen, backend, _, options, values, host_files = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
-        *(unread(composed, spec.command, table, values, request.strict, read_keys(plan)) if spec.command else ()),
+        *(unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else ()),
         *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         *capabilities.check_scopes(plan, backend),
-        *capabilities.check_honours(missing, backend, _able(backend), request.strict),
+        *capabilities.check_honours(missing, backend, _able(backend)),
     ]
     with _of_plugin(chosen, "check"):
         own = list(backend.check(plan, options))
-    found += [replace(d, severity=Severity.ERROR) for d in own] if request.strict else own
-    diagnostics = [*planned.diagnostics, *_stop_on(_placed(found, planned.origin_of))]
+    settled = planned.levels.settle(_placed([*found, *own], planned.origin_of))
+    diagnostics = [*planned.diagnostics, *settled]
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, tuple(files), render)
-    source_map = sourcemap.build(files, table, values, planned.rules, composed.options())
+    source_map = sourcemap.build(files, table, values, planned.made_by, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
@@ -243,7 +272,7 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
     if found:
         spec = first.source_map.spec
         placed = _placed(found, lambda key: spec[key].origin if key in spec else None)
-        return SweepFolder((), tuple(_stop_on(placed)), place)
+        return SweepFolder((), tuple(Levels().settle(placed)), place)
     with _of_plugin(chosen, "emit a sweep"):
         files = list(backend.emit_sweep(points, _render(chosen, first.plan, first.options, first.spec)))
     of_first = first.source_map
@@ -313,18 +342,19 @@ def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) ->
     return origin
 
 
-def _stop_on(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    if has_errors(diagnostics):
-        raise CompileError([d for d in diagnostics if d.severity is Severity.ERROR])
-    return diagnostics
-
-
 def known_keys() -> list[str]:
     return [*spec_keys(JobSpec), "backend"]
 
 
 def _input_digests() -> dict[str, str]:
     return {place: hashlib.sha256(text.encode()).hexdigest() for place, text in read_inputs().items()}
+
+
+def _shown(override: Override) -> str:
+    """`nodes=8`, for people."""
+    key, _, value = override.canonical.partition("=")
+    quoted = value[:1] == value[-1:] == "'"
+    return f"{key}={value[1:-1] if quoted else value}"
 
 
 def _label(override: Override) -> str:

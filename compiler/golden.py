@@ -2,7 +2,8 @@
 
 A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files that lie beside artifacts/ when the case runs.
+CASE/expected.txt with its diagnostics; CASE/project/… for files that lie beside artifacts/ when the case runs;
+CASE/files.txt, one path a line, when the case is about these files alone.
 testing.py runs them.
 """
 
@@ -56,10 +57,18 @@ def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, A
     }
 
 
+def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
+    if not (case / "files.txt").exists():
+        return files
+    wanted = (case / "files.txt").read_text(encoding="utf-8").split()
+    assert files.keys() >= set(wanted), f"{case}/files.txt names what is not emitted"
+    return {path: files[path] for path in wanted}
+
+
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
     """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
     try:
-        files = golden_files(_compiled(case), neutral)
+        files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
         if any(found.code.startswith("JC9") for found in error.diagnostics):  # a bug is no result that one may accept

@@ -18,18 +18,29 @@ _NAME = re.compile(
     r"|(^|_)(HF|HUB|GH|GITHUB|GITLAB|GIT|AUTH|ACCESS|SESSION|BEARER|API|WANDB|NGC)_TOKEN$"
 )
 _VALUE = re.compile(
+    r"[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@|"  # a URL with a password
     r"(hf_|gh[opsu]_|github_pat_|glpat-|nvapi-|sk-|xox[bp]-|AKIA|ASIA)[A-Za-z0-9_-]{12,}|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
+
+
+def looks_like_token(text: str) -> bool:
+    """Whether it begins as tokens of known issuers do."""
+    return bool(_VALUE.match(text))
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """A variable that holds a password or a token, by its name or by what its value begins with."""
+    return bool(value and (_NAME.search(name) or looks_like_token(value)))
 
 
 def env_holds_no_secret(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4515"""
     for name, value in spec.env.items():
-        if name not in spec.secrets and value and (_NAME.search(name) or _VALUE.match(value)):
+        if name not in spec.secrets and looks_secret(name, value):
             because = "node.sh and spec.yaml would hold it in clear, for all who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
-            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True)
+            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)
 
 
 def repository_holds_no_password(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -1,6 +1,7 @@
 """Finds backends: the folders of jobc.backends, then the entry points of other packages. Nobody lists them.
 
 Finding costs no import; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
+Policies of sites (policy.py) are found in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .diagnostics import CompileError, Diagnostic, nearest
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-ENTRY_POINTS = "jobc.backends"
+ENTRY_POINTS, POLICIES = "jobc.backends", "jobc.policies"
 PACKAGE = Path(__file__).parent.parent  # the folder of jobc itself
 
 
@@ -85,7 +86,7 @@ def find_plugins() -> dict[str, Plugin]:
     found = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
-    for entry in _entry_points():
+    for entry in _entry_points(ENTRY_POINTS):
         plugin = _from_entry_point(entry)
         if plugin.name in found and found[plugin.name].folder != plugin.folder:
             plugin = replace(found[plugin.name], load_module=_clash(found[plugin.name], plugin, entry.value))
@@ -103,28 +104,38 @@ def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
     return load_module
 
 
+@cache
+def find_policies() -> tuple[Plugin, ...]:
+    """Every policy that is installed, sorted by name."""
+    return tuple(map(_from_entry_point, _entry_points(POLICIES)))
+
+
 def code_pages() -> dict[str, Path]:
-    """Diagnostic code -> its page: jobc's own in compiler/codes/, a backend's in its folder's codes/."""
-    folders = [PACKAGE / "compiler" / "codes", *(plugin.folder / "codes" for plugin in find_plugins().values())]
+    """Diagnostic code -> its page: jobc's own in compiler/codes/, a backend's or policy's in its folder's codes/."""
+    brought = (plugin.folder / "codes" for plugin in (*find_plugins().values(), *find_policies()))
+    folders = [PACKAGE / "compiler" / "codes", *brought]
     pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
     return dict(sorted(pages.items()))
 
 
-def _entry_points() -> list[EntryPoint]:
+def _entry_points(group: str) -> list[EntryPoint]:
     """Sorted by name. importlib.metadata costs a tenth of a compile: it is asked only when a package may have some."""
-    if not any(_may_have_plugins(Path(folder)) for folder in dict.fromkeys(sys.path)):
+    if not any(group in _groups(folder) for folder in dict.fromkeys(sys.path)):
         return []
     from importlib.metadata import entry_points
 
-    return sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value))
+    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
 
 
-def _may_have_plugins(folder: Path) -> bool:
-    """Whether the metadata of some distribution in a folder of sys.path names our group; a zip file may always."""
+@cache
+def _groups(path: str) -> frozenset[str]:
+    """Which of our groups some distribution in a folder of sys.path names; a zip file may name all."""
+    folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
-        return True
-    texts = [p for kind in ("dist-info", "egg-info") for p in folder.glob(f"*.{kind}/entry_points.txt")]
-    return any(ENTRY_POINTS.encode() in text.read_bytes() for text in texts)
+        return frozenset(groups)
+    files = (p for kind in ("dist-info", "egg-info") for p in folder.glob(f"*.{kind}/entry_points.txt"))
+    texts = [file.read_bytes() for file in files]
+    return frozenset(group for group in groups if any(group.encode() in text for text in texts))
 
 
 def plugin(name: str) -> Plugin:

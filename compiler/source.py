@@ -19,7 +19,7 @@ from omegaconf.grammar_parser import parse as parse_interpolation
 from .diagnostics import CompileError, Diagnostic
 from .text import Origin, Text
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
@@ -151,7 +151,7 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """
     try:
         _refuse_deep(text, Origin(root, path))
-        node = yaml.compose(text, Loader=_Loader)
+        node = yaml.compose(text, Loader=Loader)
         reader = _Reader(root, path)
         empty = isinstance(node, yaml.ScalarNode) and not node.value
         tree = {} if node is None or empty else reader.document(node)
@@ -176,7 +176,7 @@ _DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 3
 def _refuse_deep(text: str, origin: Origin) -> None:
     """CompileError JC1002 for a document of more than 100 levels; the events of a parser are no recursion."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader) if len(text) > 2 * _DEEPEST else ():
+    for event in yaml.parse(text, Loader=Loader) if len(text) > 2 * _DEEPEST else ():
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             mark = event.start_mark

@@ -22,10 +22,9 @@ def unread(
     command: Sequence[str],
     table: KeyTable,
     values: Mapping[str, SpecValue],
-    strict: bool,
     read: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
-    """Keys that were set and groups that were chosen, of which only train.json is made. An error with `strict`.
+    """Keys that were set and groups that were chosen, of which only train.json is made.
 
     read: keys and sections that reach the program by another file
     """
@@ -45,8 +44,7 @@ def unread(
     is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
     because = f"{go} to train.json, which only the trainer that comes with jobc reads"
-    severity = Severity.ERROR if strict else Severity.NOTE
-    yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], severity)
+    yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 
 def _read_by_trainer_alone(table: KeyTable) -> set[str]:

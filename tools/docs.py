@@ -1,4 +1,4 @@
-"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement; from conf, code, comments.
+"""`make docs`: the generated pages of docs/: keys, environment, codes, scripts, placement, pains.
 
 usage: python tools/docs.py [--check]
   --check  write nothing; exit status 1 and the names of stale pages when there are some
@@ -17,6 +17,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
+
+import pains  # noqa: E402  # beside this file
 
 from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type  # noqa: E402
 from jobc.compiler.diagnostics import CompileError  # noqa: E402
@@ -37,6 +39,7 @@ def main(arguments: list[str]) -> int:
         "codes.md": codes_page(),
         "scripts.md": scripts_page(),
         "placement.md": placement_page(),
+        "pains.md": pains.page(ROOT),
     }
     stale = [name for name, text in pages.items() if not _is(ROOT / "docs" / name, text)]
     if arguments == ["--check"]:
@@ -234,6 +237,8 @@ FAMILIES = {
     "JC11": "Overrides, groups, the command line",
     "JC12": "Types",
     "JC20": "Contradictions",
+    "JC21": "What the figures of a job say",
+    "JC30": "What would fail where it runs; what is allowed; policies of a site",
     "JC40": "Backends as such",
     "JC41": "What a backend cannot do",
     "JC50": "Artifact directories",

@@ -1,4 +1,4 @@
-"""backends/kubernetes/fields.json: what fields a pod template, a Job and a Service have, in few words.
+"""backends/_shared/kubernetes_fields.json: what fields a pod template, a Job and a Service have, in few words.
 
 Usage  python tools/kubernetes_fields.py
 In     the strict schemas of kubernetes-validate (extra `dev`), VERSION; words of text fields, which they lack: ENUMS
@@ -13,21 +13,32 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "1.37.0"
-FILE = Path(__file__).parents[1] / "backends" / "kubernetes" / "fields.json"
+FILE = Path(__file__).parents[1] / "backends" / "_shared" / "kubernetes_fields.json"
 ROOTS = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.batch.v1.JobSpec", "io.k8s.api.core.v1.ServiceSpec")
 PULL, MESSAGE = "Always|IfNotPresent|Never", "File|FallbackToLogsOnError"
 OPERATOR = "In|NotIn|Exists|DoesNotExist"
 ENUMS = {  # Kubernetes API reference 1.37
     ("AppArmorProfile", "type"): "RuntimeDefault|Unconfined|Localhost",
     ("Container", "imagePullPolicy"): PULL,
+    ("Container", "restartPolicy"): "Always|OnFailure|Never",
     ("Container", "terminationMessagePolicy"): MESSAGE,
     ("ContainerPort", "protocol"): "TCP|UDP|SCTP",
     ("HostPathVolumeSource", "type"): "|DirectoryOrCreate|Directory|FileOrCreate|File|Socket|CharDevice|BlockDevice",
     ("LabelSelectorRequirement", "operator"): OPERATOR,
     ("NodeSelectorRequirement", "operator"): f"{OPERATOR}|Gt|Lt",
+    ("HTTPGetAction", "scheme"): "HTTP|HTTPS",
+    ("PodOS", "name"): "linux|windows",
+    ("PodSecurityContext", "fsGroupChangePolicy"): "Always|OnRootMismatch",
+    ("PodSecurityContext", "supplementalGroupsPolicy"): "Merge|Strict",
     ("PodSpec", "dnsPolicy"): "ClusterFirst|ClusterFirstWithHostNet|Default|None",
     ("PodSpec", "preemptionPolicy"): "Never|PreemptLowerPriority",
     ("SeccompProfile", "type"): "RuntimeDefault|Unconfined|Localhost",
+    ("SecurityContext", "procMount"): "Default|Unmasked",
+    ("ServicePort", "protocol"): "TCP|UDP|SCTP",
+    ("ServiceSpec", "externalTrafficPolicy"): "Cluster|Local",
+    ("ServiceSpec", "internalTrafficPolicy"): "Cluster|Local",
+    ("ServiceSpec", "ipFamilyPolicy"): "SingleStack|PreferDualStack|RequireDualStack",
+    ("ServiceSpec", "sessionAffinity"): "ClientIP|None",
     ("ServiceSpec", "type"): "ClusterIP|NodePort|LoadBalancer|ExternalName",
     ("Toleration", "effect"): "NoSchedule|PreferNoSchedule|NoExecute",
     ("Toleration", "operator"): "Exists|Equal|Lt|Gt",

@@ -1,1 +1,1 @@
-"""What the backends that start nodes over the network have in common: see hosts.py."""
+"""What several backends have in common: hosts.py for nodes reached over the network, kubernetes_*.py for pods."""

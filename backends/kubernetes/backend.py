@@ -80,6 +80,7 @@ class KubernetesBackend:
             "run_root": pod.run_root,
             "kind": objects.KIND[options.flavor],
             "companions": objects.COMPANIONS[options.flavor],
+            "preflight": pod.has_preflight(plan, options),
             "hosts": host_list(name, options.flavor, plan.topology.nodes),
         }
         for script in ("task.sh", "engine.sh", *VERBS):

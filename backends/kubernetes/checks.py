@@ -14,8 +14,9 @@ from pathlib import PurePosixPath
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
+from .._shared.kubernetes_forms import DNS_NAME
 from . import extra, tcpx
-from .names import DNS_NAME, LONGEST, asked, longest_pod, object_name
+from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
 from .pod import ARTIFACT, FILES, RDMA_PROFILES, is_resource
 from .texts import texts

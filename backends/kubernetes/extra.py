@@ -12,7 +12,10 @@ from typing import Any
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
-from . import fields
+from ...compiler.private import looks_secret
+from .._shared import kubernetes_fields as fields
+from .._shared import kubernetes_forms as forms
+from . import tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -24,7 +27,6 @@ KINDS = {
     "pytorchjob": (),
 }
 
-TEXTS = ("annotations", "labels", "matchLabels", "nodeSelector", "env")  # keys of mappings of text, or a list of them
 _JOB = {
     "completionMode": "nodes",
     "completions": "nodes",
@@ -60,23 +62,9 @@ _VARIABLES = (
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Documents by their kind (or `Pod`), each with its part of `backend.extra`."""
     asked = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
-    return {kind: _texts(tree) for kind, tree in merge_extra(documents, asked).items()} if asked else documents
-
-
-def _texts(tree: Any, inside: str = "") -> Any:
-    """The tree with text where the API takes nothing else, so that an annotation `1` or an env value `on` is no number.
-
-    inside: the key above; a leaf may be a function of the views
-    """
-    if callable(tree):
-        return lambda views: _texts(tree(views), inside)
-    if isinstance(tree, Mapping):
-        return {key: _texts(value, "text" if inside in TEXTS else key) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [_texts(item, inside) for item in tree]
-    if inside == "text" and isinstance(tree, (bool, int, float)):
-        return str(tree).lower()
-    return tree
+    if not asked:
+        return documents
+    return {kind: fields.fitted(kind, tree) for kind, tree in merge_extra(documents, asked).items()}
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -92,10 +80,46 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
             hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
-    yield from fields.check(options.extra, TEXTS)
+    misfits = [*fields.check(options.extra)]
+    yield from misfits
+    if not misfits:
+        yield from pod_fits(plan, options)
+        yield from holds_no_secret(options)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )
+
+
+def _pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
+    """What is added to the spec of the pods, its lists as lists; nothing where it is none."""
+    pod = options.extra.get(POD)
+    spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4550: a container without an image, a volume without a source, a mount of no volume."""
+    volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
+    if plan.network.profile == "tcpx":
+        volumes += [volume["name"] for volume in tcpx.volumes()]
+    for at, why in forms.unmatched(_pod_spec(options), ("node",), volumes):
+        key = ".".join((KEY, POD, "spec", *at))
+        because = "the API server would refuse the job when it is sent"
+        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)
+
+
+def holds_no_secret(options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4515"""
+    spec = _pod_spec(options)
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            for entry in container.get("env") or ():
+                name, value = entry.get("name", ""), entry.get("value")
+                if isinstance(value, str) and looks_secret(name, value):
+                    title = f"{KEY} has a variable {name} that looks like a secret"
+                    because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
+                    hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
+                    yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
 def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
@@ -125,9 +149,11 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own({f"JOBC_{name}": "nodes" for name in _VARIABLES.split()}, *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
-    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    if options.preflight:
+        own({"preflight": "backend.preflight"}, POD, "spec", "initContainers")  # of pod.init_containers
     if plan.network.profile == "tcpx":
-        own({"initContainers": "network"}, POD, "spec")
+        own({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
+    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
     volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
     own(volumes, POD, "spec", "volumes")
     own(volumes, *container, "volumeMounts")

@@ -17,8 +17,6 @@ from ...compiler.plan import LaunchPlan
 
 LONGEST = 63
 PAYLOAD_SUFFIX = "-preflight"  # the longest of those that preflight.sh, smoke.sh and shell.sh append
-DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 
 
 def object_name(plan: LaunchPlan, options: Any) -> str:

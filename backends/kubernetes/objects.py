@@ -13,7 +13,7 @@ from ...compiler.render import Omit
 from ...trainer.rt import exit_codes
 from . import extra
 from .options import KubernetesOptions
-from .pod import CONTAINER, JOB_LABEL, _given, labels, pod_template
+from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, _given, has_preflight, labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
 KUEUE = "kueue.x-k8s.io/queue-name"
@@ -75,16 +75,18 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         "parallelism": lambda v: v.plan.topology.nodes,
         "backoffLimit": (lambda v: v.plan.lifecycle.max_requeues * v.plan.topology.nodes) if alone else 0,
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {"rules": failure_rules()},
+        "podFailurePolicy": {"rules": failure_rules(plan, options)},
         "template": pod_template(plan, options, name),
     }
 
 
-def failure_rules() -> list[dict[str, Any]]:
+def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
-    final = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
-    return [{"action": "Ignore", "onPodConditions": [disrupted]}, {"action": "FailJob", "onExitCodes": final}]
+    containers = (CONTAINER, *((PREFLIGHT,) if has_preflight(plan, options) else ()))
+    final = [{"containerName": name, "operator": "NotIn", "values": AGAIN} for name in containers]
+    rules = [{"action": "FailJob", "onExitCodes": codes} for codes in final]
+    return [{"action": "Ignore", "onPodConditions": [disrupted]}, *rules]
 
 
 def job_set(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from ...compiler.values import CountOrZero, Duration, Path
 @dataclass(frozen=True)
 class KubernetesOptions:
     """flavor: which kind of object starts the pods; context, namespace: where, as kubectl knows them; records: folder
-    of the submitting machine. start_timeout, deadline: seconds. The rest is of the pod, in Kubernetes' own words.
+    of the submitting machine. start_timeout, deadline: seconds. preflight: an init container in each pod. The rest is
+    of the pod, in Kubernetes' own words.
 
     extra: what is merged last into the documents of job.yaml (extra.py).
     pytorchjob is known only to be refused with its reason (JC4509).
@@ -23,6 +24,7 @@ class KubernetesOptions:
     namespace: str | None
     records: Path
     start_timeout: Duration
+    preflight: bool
     deadline: Duration | None
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None
     image_pull_secrets: tuple[str, ...]

@@ -19,6 +19,7 @@ from .options import KubernetesOptions
 Leaf = Callable[[Any], Any]
 
 CONTAINER = "node"
+PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
 FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
 JOB_LABEL = "jobc/job"
 RDMA_PROFILES = ("infiniband", "roce", "efa")
@@ -62,7 +63,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         "affinity": affinity(plan, options, name) or Omit,
         "topologySpreadConstraints": _given(lambda v: spread(v.options.topology_spread, name)),
         "securityContext": _given(security_context),
-        "initContainers": [tcpx.daemon()] if plan.network.profile == "tcpx" else Omit,
+        "initContainers": init_containers(plan, options, name) or Omit,
         "containers": [container(plan, options, name)],
         "volumes": volumes(plan, name),
     }
@@ -109,6 +110,39 @@ def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[s
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
         ],
     }
+
+
+def init_containers(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
+    found = [preflight(plan, options, name)] if has_preflight(plan, options) else []
+    return [*found, *([tcpx.daemon()] if plan.network.profile == "tcpx" else ())]
+
+
+def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
+    """One pod alone has nobody whose name and ports could be missing."""
+    return options.preflight and plan.topology.nodes > 1
+
+
+def preflight(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+    """It waits for nobody but node 0's name, so that a pod which is started again may pass it alone. It has no devices:
+    whether those are there, and fit, is told by preflight.sh and by the ranks.
+    """
+    own = container(plan, options, name)
+    secrets = {*plan.secrets}
+    return {
+        "name": PREFLIGHT,
+        **{key: own[key] for key in ("image", "imagePullPolicy", "workingDir")},
+        "command": [*own["command"], "init"],
+        "env": [entry for entry in own["env"] if entry["name"] not in secrets],
+        # A pod gets what its containers want together, or one init container alone if that is more: so, nothing more.
+        "resources": {"requests": _given(lambda v: _plain(requests(v))), "limits": _given(lambda v: _plain(limits(v)))},
+        "terminationMessagePolicy": own["terminationMessagePolicy"],
+        "volumeMounts": own["volumeMounts"],
+    }
+
+
+def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
+    """CPU and memory of it."""
+    return {name: size for name, size in (resources or {}).items() if name in ("cpu", "memory")} or None
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:

@@ -11,13 +11,10 @@ from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
-from .names import DNS_NAME
+from .._shared.kubernetes_forms import DNS_LABEL, DNS_NAME, IMAGE, LABEL_KEY, LABEL_VALUE
 from .options import KubernetesOptions
 from .pod import JOB_LABEL
 
-LABEL_KEY = rf"({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
-LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
-IMAGE = r"[a-z0-9]+([._:/-]+[a-z0-9]+)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -31,6 +28,11 @@ def texts(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             yield _refused(f"backend.{name}", key, "it is a node label, such as topology.kubernetes.io/zone")
     yield from _labels(plan, options)
     yield from _taints(options)
+    if options.namespace is not None and not re.fullmatch(DNS_LABEL, options.namespace):
+        yield _refused("backend.namespace", options.namespace, "it is a-z, 0-9 and dash")
+    workdir = plan.container.workdir
+    if workdir is not None and not workdir.startswith("/"):
+        yield _refused("container.workdir", workdir, "a pod's is an absolute path")
     image = plan.container.image
     if image is not None and not re.fullmatch(IMAGE, image):
         yield _refused("image", image, "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters")
@@ -41,7 +43,6 @@ def names_of_objects(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[t
     single = {
         "queue.name": plan.queue.name,
         "queue.priority": plan.queue.priority,
-        "backend.namespace": options.namespace,
         "backend.service_account": options.service_account,
         "backend.runtime_class": options.runtime_class,
     }

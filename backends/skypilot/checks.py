@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
+from .._shared import kubernetes_fields
+from .._shared.kubernetes_forms import IMAGE, LABEL_KEY, LABEL_VALUE
 from . import schema, task
 from .config import PODS, cloud
-from .known import CONFIG_KEYS, GPUS, MOST_GPUS, OWNED, SBATCH_TIME
+from .known import CONFIG_KEYS, GPUS, MOST_GPUS, OWNED, SBATCH_TIME, TIERS
 from .options import SkypilotOptions
 
 HAS_SITE_GPUS = ("slurm", "kubernetes", "ssh")  # whose GPUs have the names that the site gave them
@@ -39,8 +42,9 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     yield from not_there(plan, options)
     yield from queue(plan, options)
     yield from config(options)
-    yield from image(plan)
-    yield from names(options)
+    yield from pods(options)
+    yield from image(plan, options)
+    yield from names(plan, options)
 
 
 def infra(options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -228,6 +232,20 @@ def config(options: SkypilotOptions) -> Iterator[Diagnostic]:
                 )
                 hint = f"{key}.{near[0]}" if near else f"leave out {key}"
                 yield Diagnostic("JC4715", f"SkyPilot would drop {key}.{name}", because, hint, key=f"{key}.{name}")
+    yield from _sbatch_options(options)
+
+
+def pods(options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4540, JC4550: a pod_config with fields or words that Kubernetes has not."""
+    for section in PODS:
+        inner = options.config.get(section)
+        if isinstance(inner, Mapping) and "pod_config" in inner:
+            for found in kubernetes_fields.check_pod(inner["pod_config"], ("backend", "config", section, "pod_config")):
+                because = "SkyPilot hands it on unread, and Kubernetes drops it or refuses the pods"
+                yield replace(found, because=because)
+
+
+def _sbatch_options(options: SkypilotOptions) -> Iterator[Diagnostic]:
     slurm = options.config.get("slurm")
     given = slurm.get("sbatch_options") if isinstance(slurm, Mapping) else None
     for name, value in (given or {}).items() if isinstance(given or {}, Mapping) else ():
@@ -244,17 +262,39 @@ def _sbatch_option(name: str, value: Any) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4716", f"{key}: {value!r} is no time", because, f'{key}="12:00:00"', key=key)
 
 
-def image(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4717"""
-    if plan.container.image is not None and plan.container.image.startswith("docker:"):
+def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4717; JC4711 where it takes a plugin."""
+    if plan.container.image is None:
+        return
+    if cloud(plan, options) == "slurm":
+        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
+        hint = "`srun --help | grep container-image` there tells; else image=null container=none env=venv"
+        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+    if plan.container.image.startswith("docker:"):
         because = "jobc says docker: itself, and SkyPilot would look for it twice"
         yield Diagnostic(
             "JC4717", "docker: stands before the image", because, f"image={plan.container.image[7:]}", key="image"
         )
+    elif not re.fullmatch(IMAGE, plan.container.image):
+        because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
+        hint = "image=pytorch/pytorch:2.9.0"
+        yield Diagnostic("JC4717", f"{plan.container.image!r} is no image", because, hint, key="image")
 
 
-def names(options: SkypilotOptions) -> Iterator[Diagnostic]:
+def names(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717"""
+    for port in options.ports:
+        first, dash, last = port.partition("-")
+        numbers = [int(text) for text in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", text)]
+        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
+            because = "it is PORT or FIRST-LAST, from 1 to 65535"
+            hint = "backend.ports=[6006, 8000-8010]"
+            yield Diagnostic("JC4717", f"{port!r} is no port", because, hint, key="backend.ports")
+    for name, text in plan.labels.items() if cloud(plan, options) in PODS else ():
+        if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, text):
+            because = "Kubernetes takes at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
+            hint = f"labels.{name}={re.sub(r'[^A-Za-z0-9]+', '-', text)[:63].strip('-')}"
+            yield Diagnostic("JC4717", f"labels.{name}={text!r} is no label", because, hint, key=f"labels.{name}")
     if options.cluster is not None and not re.fullmatch(LAUNCH_NAME, options.cluster):
         because = "a letter, then letters, digits and -_. but none of these last"
         hint = f"backend.cluster={task.cluster_name(options.cluster)}"
@@ -263,6 +303,13 @@ def names(options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 def whole(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4718: SkyPilot's own schema, on the task as it will be written."""
+    resources = options.extra.get("resources")
+    resources = resources if isinstance(resources, Mapping) else {}
+    for name, words in TIERS.items():
+        if resources.get(name) not in (None, *words):
+            title, key = f"SkyPilot would refuse resources.{name}", f"backend.extra.resources.{name}"
+            hint = f"leave it out, and set backend.{name}={words[0]}"
+            yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)
     for at, why in schema.problems(task.plain(task.document(plan, options), plan, options)):
         place = ".".join(map(str, at))
         in_extra = _has(options.extra, at)

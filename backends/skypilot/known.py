@@ -46,3 +46,9 @@ OWNED: Mapping[str, str] = {
     "partition": "queue.name", "p": "queue.name",
 }  # fmt: skip
 SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --time
+
+# Words of resources that SkyPilot's schema takes as any text, and refuses when it reads them.
+TIERS: Mapping[str, tuple[str, ...]] = {
+    "disk_tier": ("low", "medium", "high", "ultra", "best"),
+    "network_tier": ("standard", "best"),
+}

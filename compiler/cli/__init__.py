@@ -19,12 +19,14 @@ OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
     words = list(sys.argv[1:] if argv is None else argv)
+    arguments = None
     try:
-        status = _dispatch(parse(words))
+        arguments = parse(words)
+        status = _dispatch(arguments)
         sys.stdout.flush()  # here, where a reader that left is no error
         return status
     except CompileError as error:
-        report(error.diagnostics)
+        report(error.diagnostics, arguments)
         return DIAGNOSTICS
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -34,22 +36,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = f"cannot use {error.filename}" if error.filename else "the operating system refuses"
         hint = "check its permissions" if error.filename else "is the current folder still there?"
-        report([Diagnostic("JC1001", place, error.strerror or str(error), hint)])
+        report([Diagnostic("JC1001", place, error.strerror or str(error), hint)], arguments)
         return DIAGNOSTICS
     except Exception as error:
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"
         hint = "set JOBC_DEBUG=1 for the traceback, and please report it with the command line"
-        report([Diagnostic("JC9001", "jobc itself failed", because, hint)])
+        report([Diagnostic("JC9001", "jobc itself failed", because, hint)], arguments)
         return OUR_BUG
 
 
-def report(diagnostics: Sequence[Diagnostic]) -> None:
-    """Diagnostics go to stderr, in colour on a terminal that has not asked for none (no-color.org)."""
-    if diagnostics:
-        colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        print(format_text(diagnostics, colour), file=sys.stderr)
+def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
+    """Diagnostics go to stderr, in colour on a terminal that has not asked for none (no-color.org).
+
+    With a --format for machines they go to stdout, as one document, also when there are none.
+    """
+    if arguments is not None and arguments.for_machines:
+        from .output import FORMATS
+
+        print(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)), end="")
+    elif shown := format_text(diagnostics, sys.stderr.isatty() and not os.environ.get("NO_COLOR")):
+        print(shown, file=sys.stderr)
 
 
 def _dispatch(arguments: Arguments) -> int:

@@ -40,6 +40,13 @@ COMMANDS = {
 }
 _TAKE_VALUES = ("--config-dir", "-cd", "--config-name", "-cn", "--out", "--cfg", "-c", "-p", "--format", "--plot")
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+_OF_DIAGNOSTICS, _OF_FIGURES = ("text", "json", "sarif", "github"), ("table", "json", "csv")
+FORMATS = {  # command -> what it can print, the default first
+    "compile": _OF_DIAGNOSTICS,
+    "check": _OF_DIAGNOSTICS,
+    "plan": _OF_FIGURES,
+    "diff": _OF_FIGURES,
+}
 SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
     **dict.fromkeys((*SCRIPTS, "watch"), "DIR [OPTION …]"),
@@ -76,6 +83,11 @@ class Arguments:
     plot: Path | None = None
     help: bool = False
     version: bool = False
+
+    @property
+    def for_machines(self) -> bool:
+        """Whether diagnostics are printed as one document on stdout."""
+        return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
@@ -123,8 +135,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise
     if options["detach"] and command != "run":
         raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
-    if options["format"] and command not in ("plan", "diff"):
-        raise _no_effect("--format", "only jobc plan and jobc diff print what has one", "jobc plan --format …")
+    if options["format"] not in (None, *FORMATS.get(command, ())):
+        raise _no_format(command, options["format"])
     if options["plot"] and command != "plan":
         raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
@@ -149,6 +161,15 @@ def _refuse_own_program(command: str, words: Sequence[str]) -> None:
 
 def _no_effect(option: str, because: str, hint: str) -> CompileError:
     return CompileError([Diagnostic("JC1110", f"{option} has no effect here", because, hint)])
+
+
+def _no_format(command: str, name: str) -> CompileError:
+    known = FORMATS.get(command, ())
+    if not known:
+        because = "only what jobc compiles, checks, plans or compares has one"
+        return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
+    title, because = f"jobc {command} has no format {name}", f"it has {', '.join(known)}"
+    return CompileError([Diagnostic("JC1110", title, because, f"--format {known[0]}")])
 
 
 def option_names() -> list[str]:
@@ -254,9 +275,13 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         help="where artifact directories go (default: artifacts); relative paths of the job begin beside that folder",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
-    add("--strict", action="store_true", help="a wish that the backend cannot honour is an error")
+    add("--strict", action="store_true", help="a warning or note that no `# jobc: allow` allows is an error")
     add("--detach", action="store_true", help="with run: return at once")
-    add("--format", choices=("table", "json", "csv"), help="with plan and diff: how it is printed (default: table)")
+    add(
+        "--format",
+        choices=tuple(dict.fromkeys(name for known in FORMATS.values() for name in known)),
+        help="how it is printed: diagnostics as text, json, sarif or github; plan and diff as table, json or csv",
+    )
     add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="this text")
     add("--version", action="store_true", help="print the version")

@@ -55,10 +55,14 @@ def compile_command(arguments: Arguments) -> int:
     compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
     sweeps = sweep_folders(compiled)
-    report(_found(compiled, sweeps, arguments.out))
+    found = _found(compiled, sweeps, arguments.out)
+    if not arguments.for_machines:  # before an error of writing; a document is one, with either
+        report(found)
     folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
     written = [(one, write_job(one, arguments.out, arguments.force)) for one in folders]
-    if arguments.multirun:  # when all is written, for the reader of a pipe may leave
+    if arguments.for_machines:
+        report(found, arguments)
+    elif arguments.multirun:  # when all is written, for the reader of a pipe may leave
         print("\n".join(table(written)))
     else:
         ((one, target),) = written
@@ -83,9 +87,8 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
 
 
 def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
-    """Every diagnostic once."""
     found = [d for one in compiled for d in (*one.diagnostics, *beside(one, out))]
-    return list(dict.fromkeys([*found, *(d for sweep in sweeps for d in sweep.diagnostics)]))
+    return [*found, *(d for sweep in sweeps for d in sweep.diagnostics)]
 
 
 def check_command(arguments: Arguments) -> int:
@@ -95,8 +98,8 @@ def check_command(arguments: Arguments) -> int:
         found = _found(compiled, sweep_folders(compiled), arguments.out)
     except CompileError as error:
         found = list(error.diagnostics)
-    report(found)
-    if not has_errors(found):
+    report(found, arguments)
+    if not has_errors(found) and not arguments.for_machines:
         print("no errors")
     return DIAGNOSTICS if has_errors(found) else OK
 

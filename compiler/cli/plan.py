@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
-from ..driver import Planned, plan_sweep
+from ..diagnostics import CompileError, Diagnostic, has_errors
+from ..driver import plan_sweep
 from ..estimate.figures import figures
 from ..estimate.layout import FORMATS
 from ..estimate.limits import warnings
@@ -19,7 +19,7 @@ from .compiling import request
 
 
 def plan_command(arguments: Arguments) -> int:
-    """Print the figures of every point; commas make several with or without -m. With --strict a warning is an error."""
+    """Print the figures of every point; commas make several with or without -m. --strict makes warnings errors."""
     if arguments.plot and arguments.plot.suffix not in ENDINGS:
         because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
         hint = f"--plot {arguments.plot.with_suffix('.png')}"
@@ -31,8 +31,9 @@ def plan_command(arguments: Arguments) -> int:
         run = runs.get(one.spec.estimate.run or "")
         size = figures(one.spec.point or one.spec.name, one.spec, one.plan, run.step_s if run else None)
         sizes.append(size)
-        found += [*one.diagnostics, *(_placed(d, one, arguments.strict) for d in warnings(size, one.spec))]
-    report(list(dict.fromkeys(found)))
+        of_size = [replace(d, origin=one.origin_of(d.key)) for d in warnings(size, one.spec)]
+        found += [*one.diagnostics, *one.levels.judge(of_size)]
+    report(found)
     print(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
         _draw(lambda file: plot(sizes, file), arguments.plot)
@@ -49,11 +50,6 @@ def _measured(path: str) -> Measured:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
         raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {path}", because, hint)])
     return found
-
-
-def _placed(diagnostic: Diagnostic, planned: Planned, strict: bool) -> Diagnostic:
-    severity = Severity.ERROR if strict else diagnostic.severity
-    return replace(diagnostic, origin=planned.origin_of(diagnostic.key), severity=severity)
 
 
 def _draw(draw: Callable[[Path], None], file: Path) -> None:

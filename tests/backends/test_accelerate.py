@@ -208,11 +208,11 @@ def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> 
 def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them() -> None:
     slurm = ("backend=slurm", "nodes=2", "gpus=8")
     both = ("launcher=accelerate", "parallel=deepspeed")
-    words = ("accelerate.extra.enable_cpu_affinity=true", "accelerate.deepspeed_extra.aio.thread_count=2")
+    words = ("accelerate.extra.enable_cpu_affinity=true", "accelerate.deepspeed_extra.aio.queue_depth=2")
     job = compile_job(Request((*slurm, *both, *words), ("train.py",)))
     texts = {file.path: file.text for file in job.artifacts}
     assert yaml.safe_load(texts["accelerate.yaml"])["enable_cpu_affinity"] is True
-    assert json.loads(texts["deepspeed.json"])["aio"] == {"thread_count": 2}
+    assert json.loads(texts["deepspeed.json"])["aio"] == {"queue_depth": 2}
     lines = texts["accelerate.yaml"].splitlines()
     keys, _ = job.source_map.files["accelerate.yaml"][lines.index("enable_cpu_affinity: true")]
     assert job.source_map.spec_keys(keys) == ("accelerate.extra.enable_cpu_affinity",)
@@ -224,7 +224,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
         ("JC4600", "accelerate.extra.num_machines"),
         ("JC4603", "accelerate.extra.fp8_config.margin"),
         ("JC4604", "accelerate.extra.num_machines"),
-        ("JC4604", "accelerate.deepspeed_extra.aio.thread_count"),
+        ("JC4604", "accelerate.deepspeed_extra.aio.queue_depth"),
     }
     volume = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
     pods = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", volume, "launcher=accelerate")
@@ -270,7 +270,12 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
         ("backend.deepspeed_extra.zero_optimization.stage3_prefetch_bucket_size=-1", "JC4603"),
         ("backend.deepspeed_extra.zero_optimization.stage3_prefech_bucket_size=1", "JC4602"),
         ("backend.deepspeed_extra.gradient_cliping=1", "JC4602"),
-        ("backend.deepspeed_extra.aio.anything=1", ""),
+        ("backend.deepspeed_extra.aio.queue_depth=16", ""),
+        ("backend.deepspeed_extra.aio.thread_count=2", "JC4602"),
+        ("backend.deepspeed_extra.activation_checkpointing.partition_activation=true", "JC4602"),
+        ("backend.deepspeed_extra.comms_logger.enabled=yes", "JC4603"),
+        ("backend.deepspeed_extra.comet.api_key=abc", "JC4602"),
+        ("backend.deepspeed_extra.checkpoint.load_universal=true", ""),
     ],
 )
 def test_keys_types_and_ranges_of_extras(word: str, code: str) -> None:

@@ -160,8 +160,26 @@ def test_fields_of_every_shape_are_taken() -> None:
         "Pod.spec.tolerations=[{key: a, operator: Exists}]", "Pod.spec.schedulerName=null",
         "Pod.spec.containers.node.resources.limits.ephemeral-storage=5Gi", "Job.spec.manualSelector=true",
         "Pod.spec.containers.side={image: x, ports: [{containerPort: 80, protocol: TCP}]}",
+        "Pod.spec.volumes.v={emptyDir: {medium: HugePages-2Mi, sizeLimit: 1.5Gi}}", "Pod.spec.volumes.w=null",
+        "Pod.spec.initContainers.a={image: 'reg.example.org:5000/a/b__c:v1', volumeMounts: {shm: {mountPath: /x}}}",
+        "Pod.spec.containers.node.resources.limits={hugepages-2Mi: 1Gi, example.com/nic: 2}",
     ):  # fmt: skip
         compile_files(f"backend.extra.{word}")
+
+
+def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
+    words = (
+        "Pod.spec.initContainers.fetch={image: x, command: [sleep, 1], env: {A: {value: true}}}",
+        "Pod.spec.containers.side={image: x, ports: {web: {containerPort: 80}}}",
+        "Pod.spec.initContainers.none=null",
+    )
+    files = compile_files(*(f"backend.extra.{word}" for word in words), "backend.extra.Job.metadata.labels.team=1")
+    _, job = yaml.safe_load_all(files["job.yaml"])
+    spec, env = job["spec"]["template"]["spec"], [{"name": "A", "value": "true"}]
+    assert spec["initContainers"] == [{"name": "fetch", "image": "x", "command": ["sleep", "1"], "env": env}]
+    assert spec["containers"][1] == {"name": "side", "image": "x", "ports": [{"name": "web", "containerPort": 80}]}
+    assert job["metadata"]["labels"]["team"] == "1"
+    assert strictly(job, "1.36.0") == ""
 
 
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
@@ -205,8 +223,9 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4540", ("backend.extra.Pod.spec.dnsPolicy=clusterfirst",)),
         ("JC4540", ("backend.extra.Pod.spec.containers.node.imagePullPolicy=always",)),
         ("JC4540", ("backend.extra.Pod.spec.priority=high",)),
-        ("JC4540", ("backend.extra.Pod.spec.schedulerName=7",)),
+        ("JC4540", ("backend.extra.Pod.spec.schedulerName=1.50",)),
         ("JC4540", ("backend.extra.Pod.spec.tolerations=x",)),
+        ("JC4540", ("backend.extra.Pod.spec.tolerations={a: {key: b}}",)),
         ("JC4540", ("backend.extra.Pod.spec.tolerations=[{key: a, effect: NoSched}]",)),
         ("JC4540", ("backend.extra.Pod.metadata=x",)),
         ("JC4540", ("backend.extra.Job.spec.activeDeadlineSecond=5",)),
@@ -219,6 +238,34 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
             ),
         ),
         ("JC1202", ("backend.gpu_resource=nvidia.com/gpus",)),
+        ("JC4504", ("image=docker://x",)),
+        ("JC4504", ("backend.namespace=a.b",)),
+        ("JC4504", ("container.workdir=here",)),
+        ("JC4515", ("env.DB='postgres://me:pw@db/x'",)),
+        ("JC4515", ("backend.extra.Pod.spec.containers.node.env.AWS_SECRET_ACCESS_KEY.value=abc",)),
+        *(
+            (code, (f"backend.extra.{word}",))
+            for code, word in (
+                ("JC4540", "Pod.spec.containers.node.env=[x]"),
+                ("JC4540", "Pod.spec.initContainers.a={image: x, restartPolicy: always}"),
+                ("JC4540", "Pod.spec.securityContext.fsGroupChangePolicy=Sometimes"),
+                ("JC4540", "Service.spec.sessionAffinity=ip"),
+                ("JC4550", "Pod.spec.initContainers.a={command: [x]}"),
+                ("JC4550", "Pod.spec.initContainers.My_C={image: x}"),
+                ("JC4550", "Pod.spec.containers.side={image: Upper/x}"),
+                ("JC4550", "Pod.spec.containers.node.resources.limits={nvidia.com/gpus: 8}"),
+                ("JC4550", "Pod.spec.containers.node.resources.limits={gpu: 1}"),
+                ("JC4550", "Pod.spec.containers.node.resources.limits={ephemeral-storage: 64GB}"),
+                ("JC4550", "Pod.spec.containers.node.volumeMounts.nov={mountPath: /x}"),
+                ("JC4550", "Pod.spec.volumes.v={}"),
+                ("JC4550", "Pod.spec.volumes.v={emptyDir: {medium: memory}}"),
+                ("JC4550", "Pod.spec.nodeSelector.pool='a b'"),
+                ("JC4550", "Pod.spec.priorityClassName=High"),
+                ("JC4550", "Job.metadata.labels.team='a b'"),
+                ("JC4550", "Job.spec.ttlSecondsAfterFinished=-1"),
+                ("JC4550", "Service.spec.ports=[{port: 99999}]"),
+            )
+        ),
     ],
 )
 def test_what_a_cluster_would_refuse_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:

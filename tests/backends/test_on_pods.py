@@ -5,14 +5,11 @@ The scripts call a real kubectl; submit.sh runs on this machine, which sees the 
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,28 +17,13 @@ import pytest
 
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.testing import BackendSuite
+from jobc.tests.backends.pods import BASE, Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
-from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
 
-MOUNT = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
-BASE = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", MOUNT, "code=shared", "code.root=/shared")
-
 FLAVORS = ("jobset", "trainjob")
-PROGRAM = """
-import os, pathlib, signal, sys, time
-rank, attempt = os.environ["RANK"], int(os.environ["JOBC_ATTEMPT"])
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-print("up", attempt, flush=True)
-if rank == "3" and attempt in map(int, sys.argv[3:]):
-    logs = pathlib.Path(os.environ["JOBC_RUN_DIR"], "logs")
-    while sum(f"up {attempt}" in log.read_text() for log in logs.glob("rank_*.log")) < 4:
-        time.sleep(0.1)
-    sys.exit(int(sys.argv[1]))
-time.sleep(float(sys.argv[2]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,70 +49,11 @@ class TestKubernetes(BackendSuite):
         return {"PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
 
 
-@dataclass
-class Job:
-    """An artifact, its scripts, and the storage that only its pods see."""
-
-    runner: PodRunner
-    storage: Path
-    artifact: Path
-
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
-        command = [str(self.artifact / script), *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        return done.returncode, done.stdout + done.stderr
-
-    @property
-    def name(self) -> str:
-        """Of its object."""
-        found = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
-        assert found is not None
-        return found[1]
-
-    @property
-    def run(self) -> Path:
-        """On the storage."""
-        (run,) = self.storage.glob("runs/*/*")
-        return run
-
-    def wait_until_up(self, ranks: int, attempt: int) -> None:
-        def are_up() -> bool:
-            logs = self.storage.glob("runs/*/*/logs/rank_*.log")
-            return sum(f"up {attempt}\n" in log.read_text() for log in logs) == ranks
-
-        wait_for(are_up, f"{ranks} ranks of attempt {attempt}")
-
-    def pods(self, phase: str = "") -> list[str]:
-        """Their names."""
-        label = "jobc/job"
-        found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == self.name]
-        return [pod["metadata"]["name"] for pod in found]
-
-
 @pytest.fixture
-def make(runner: PodRunner, tmp_path: Path) -> Iterator[object]:
-    storage = tmp_path / "storage"
-    storage.mkdir()
-    runner.claims["shared"] = storage
-    (storage / "program.py").write_text(PROGRAM)
-    made: list[Job] = []
-
-    def make(*words: str, program: str = "") -> Job:
-        command = ("program.py", *program.split()) if program else None
-        plain = ("nodes=2", "procs=2", "launcher=spawn", "lifecycle.grace=5s", "name=job")
-        compiled = compile_job(Request((*BASE, *plain, *words), command))
-        made.append(Job(runner, storage, write_job(compiled, tmp_path / "project" / "artifacts", force=True)))
-        return made[-1]
-
-    yield make
-    for job in made:  # so that the next test has free nodes
-        path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(runner.kubeconfig)}
-        command = [KUBECTL, "delete", "trainjobs,jobsets,jobs", "--all", "--cascade=foreground"]
-        subprocess.run(command, env=environment, capture_output=True, check=True)
-        wait_for(lambda job=job: not job.pods(), "no pods")
+def make(runner: PodRunner, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    rack = Rack(runner, tmp_path)
+    yield rack.make
+    rack.clear()
 
 
 @pytest.mark.slow
@@ -152,7 +75,7 @@ def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -
 def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make) -> None:  # type: ignore[no-untyped-def]
     sums = []
     for flavor in ("job", *FLAVORS):
-        train = ("task=digits", "loop.epochs=null", "loop.steps=2", "code=image")
+        train = ("task=digits", "loop.epochs=null", "loop.steps=2", "code=image", "procs=1")
         job = make(*train, f"backend.flavor={flavor}", f"name={flavor}")
         code, said = job("submit.sh", "--wait")
         assert code == 0, said
@@ -221,11 +144,45 @@ def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) ->
     assert "is not in /shared/repository" in other("logs.sh", "--follow", "--node", "0")[1]
 
 
+# A sidecar, and an init container that ends as it is told: items of extra by their names, for the pods bring none.
+SIDE = """
+said=/shared/said_$JOB_COMPLETION_INDEX
+trap 'echo end of side >>$said; exit 1' TERM
+echo side >>$said
+sleep 90 & wait
+"""
+FETCH = "echo fetched | tee -a /shared/said_$JOB_COMPLETION_INDEX; exit $1"
+ITEM = (
+    "backend.extra.Pod.spec.initContainers.{}="
+    "{{image: x, command: [bash, /shared/{}], {}volumeMounts: {{mount-0: {{mountPath: /shared}}}}}}"
+)
+
+
+def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    storage = tmp_path / "storage"
+    (storage / "side.sh").write_text(SIDE)
+    (storage / "fetch.sh").write_text(FETCH)
+    side = ITEM.format("side", "side.sh", "restartPolicy: Always, ")
+    job = make(side, ITEM.format("fetch", "fetch.sh, 0", ""), program="0 1")
+    code, said = job("submit.sh", "--wait")
+    assert code == 0, said
+    for node in range(2):
+        assert (job.storage / f"said_{node}").read_text().splitlines() == ["side", "fetched", "end of side"]
+    job = make(side, ITEM.format("fetch", "fetch.sh, 7", ""), "name=other", "lifecycle.max_requeues=0", program="0 1")
+    code, said = job("submit.sh", "--wait")
+    assert code == 1, said
+    said = job("status.sh")[1]
+    assert "reason: node" in said and said.count("init container fetch ended with 7") >= 2, said
+    (record,) = job.artifact.parents[2].glob("runs/other/*/logs/first_failure.txt")
+    assert "/fetch] fetched" in record.read_text()
+
+
 def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) -> None:  # type: ignore[no-untyped-def]
     job = make(program="65 60 0")
     code, said = job("submit.sh", "--wait")
     assert code == 65, said
-    assert not job.pods("Running") and job.pods("Failed"), "a pod that still ran is deleted, the one that failed stays"
+    left = job.pods()  # node 0 may have ended by itself before Kubernetes deleted it
+    assert left == job.pods("Failed") and any(f"{job.name}-1-" in pod for pod in left), "the one that failed stays"
     said = job("status.sh")[1]
     assert "failed (exit 65" in said and "rank 3 failed first" in said, said
     assert "up 0" in job("logs.sh", "--rank", "0")[1], "the storage has what a deleted pod said"
@@ -344,6 +301,31 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None: 
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
 
 
+def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make) -> None:  # type: ignore[no-untyped-def]
+    on = ("backend.preflight=true", "lifecycle.max_requeues=0")
+    good = make(*on, program="0 0")
+    code, said = good("submit.sh", "--wait")
+    assert code == 0, said
+    for pod in good.runner.pods("Succeeded"):
+        assert "ready: 1 node" in good.runner.log(pod, "preflight")
+
+    bad = make(*on, "storage.data=/shared/nowhere", "name=bad", program="0 0")
+    code, said = bad("submit.sh", "--wait")
+    assert code == 1, said
+    said = bad("status.sh")[1]
+    assert "reason: node" in said and "data folder /shared/nowhere: No such file or directory" in said, said
+    made = bad.runner.store.get("jobs", bad.name)
+    assert "Container preflight" in made["status"]["conditions"][0]["message"], "no retries"
+    assert not list(bad.storage.glob("runs/bad/*/logs/*"))
+
+    lost = make(*on, "backend.start_timeout=3s", "name=lost", program="0 0")
+    text = (lost.artifact / "job.yaml").read_text()  # edited by hand, so that the Service knows no pod
+    (lost.artifact / "job.yaml").write_text(text.replace("  selector:\n", "  selector:\n    a: b\n", 1))
+    assert lost("submit.sh")[0] == 0
+    wait_for(lambda: "failed (exit 71" in lost("status.sh")[1], "the end")
+    assert "the name of node 0 is not found" in lost("status.sh")[1]
+
+
 def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
     job = make(program="0 0")
     for _ in range(2):
@@ -366,49 +348,3 @@ def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignor
     code, said = job("shell.sh", "--node", "1", *ask)
     assert code == 3 and "node 1 in /shared" in said, said
     assert job("stop.sh", "--now")[0] == 0
-
-
-@pytest.fixture
-def bucket(runner: PodRunner, cluster: Cluster) -> Iterator[S3Server]:
-    """On the login host, where the pods reach it; its keys are a Secret."""
-    login, nothing = cluster.login, subprocess.DEVNULL
-    with S3Server(
-        cluster.shape.address("login"),
-        lambda command, env: login.popen(command, env=env, stdout=nothing, stderr=nothing),
-        lambda command, env: login.run(command, env=env, check=True).stdout,
-    ) as server:
-        environment = {**os.environ, "KUBECONFIG": str(runner.kubeconfig)}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "store"}, "stringData": server.environment}
-        create = [KUBECTL, "create", "--filename=-"]
-        subprocess.run(create, input=json.dumps(secret), env=environment, check=True, capture_output=True, text=True)
-        yield server
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(500)
-def test_a_run_in_a_bucket_is_killed_resumed_and_ends_with_the_same_weights(make, bucket, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    train = ("task=digits", "loop.epochs=null", "loop.steps=1500", "checkpoint.every_steps=150", "threads=1")
-    keys = [f"secrets.{name}=k8s:store/{name}" for name in bucket.environment]
-    job = make(*bucket.overrides, *keys, *train, "code=image", "procs=1", f"storage.scratch={tmp_path}/scratch")
-    assert job("submit.sh", "--run-id", "first")[0] == 0
-    wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
-    status = job("status.sh")[1]
-    assert "live" in status and '"loss"' in status, "the metrics of the pod that runs"
-    for pod in job.runner.pods("Running"):
-        process = job.runner.process(pod)
-        assert process is not None
-        os.kill(process.pid, signal.SIGKILL)
-    wait_for(lambda: "failed" in job("status.sh")[1], "the end of both pods")
-    assert "final/weights.pt" not in " ".join(bucket.listed())
-    code, said = job("submit.sh", "--wait", "--replace", "--resume", "first")
-    assert code == 0, said + job("logs.sh")[1]
-    _, log = job("logs.sh", "--rank", "0")
-    assert "attempt 0, rank 0" in log, log
-    assert "brought checkpoints/step_" in job("logs.sh", "--follow", "--node", "0")[1]
-    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
-    script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
-    done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
-    found = re.findall(r"sha256 (\w{64})", log)
-    assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)
-    assert "first/final/weights.pt" in " ".join(bucket.listed())
-    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()

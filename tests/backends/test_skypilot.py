@@ -107,6 +107,12 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
         ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
         ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
+        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
+        ("JC4717", (*PLAIN, "backend.infra=aws", "backend.ports=[80-]")),
+        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "labels.team='audio team'")),
+        ("JC4540", (*PLAIN, "backend.config={kubernetes: {pod_config: {spec: {hostIpc: true}}}}")),
+        ("JC4550", (*PLAIN, "backend.config={ssh: {pod_config: {spec: {nodeSelector: {pool: 'a b'}}}}}")),
+        ("JC4718", (*PLAIN, "backend.extra={resources: {disk_tier: ultrahigh}}")),
         ("JC4718", (*PLAIN, "backend.extra={resources: {lokal_disk: x}}")),
         ("JC4718", (*PLAIN, "backend.config={docker: {run_options: 7}}")),
         ("JC4600", (*PLAIN, "backend.extra={num_nodes: 9}")),
@@ -119,6 +125,18 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
 )
 def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
     assert code in refused(*words)
+
+
+def test_what_looks_like_those_mistakes_is_taken() -> None:
+    for words in (
+        ("backend.infra=aws", "backend.ports=[80, 8000-8010]", "labels.team='audio team'"),
+        ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
+        ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
+        ("backend.extra={resources: {disk_tier: ultra}}",),
+    ):
+        assert refused(*PLAIN, *words) == []
+    on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
+    assert "JC4711" in refused(*on_slurm, severity=Severity.NOTE) and refused(*on_slurm) == []
 
 
 def test_a_site_may_call_its_gpus_as_it_likes() -> None:

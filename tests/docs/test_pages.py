@@ -61,7 +61,6 @@ def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_pat
         "HOME": str(home),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join([str(site), str(checkout / ".dev")]),
-        "PYTHONDONTWRITEBYTECODE": "1",
         # pip installs for this page alone, from folders alone
         "PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_QUIET": "2",
         "PIP_NO_BUILD_ISOLATION": "0", "PIP_UPGRADE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -5,44 +5,20 @@ acme/ is that package, with its own tests. It is installed here into a folder of
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jobc.tests.plugin.installed import Installed, install
+
 ACME = Path(__file__).parent / "acme"
-JOBC = "from jobc.compiler.cli import main; raise SystemExit(main())"
-
-
-class Installed:
-    """A folder on PYTHONPATH that holds the package, and where its sources lie."""
-
-    def __init__(self, site: Path, source: Path) -> None:
-        self.site, self.source = site, source
-
-    def python(self, *words: str, folder: Path, site: Path | None = None) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join(filter(None, [str(site or self.site), os.environ.get("PYTHONPATH")]))
-        outer = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-        environment = {**outer, "PYTHONPATH": path, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, *words]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-    def jobc(self, *words: str, folder: Path, site: Path | None = None) -> tuple[int, str]:
-        done = self.python("-c", JOBC, *words, folder=folder, site=site)
-        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    folder = tmp_path_factory.mktemp("acme")
-    source = shutil.copytree(ACME, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-build-isolation", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", str(folder / "site"), str(source)], check=True)
-    return Installed(folder / "site", source)
+    return install(ACME, tmp_path_factory.mktemp("acme"))
 
 
 def test_its_own_tests_and_the_conformance_suite_pass(acme: Installed, request: pytest.FixtureRequest) -> None:

@@ -7,9 +7,10 @@ Pods are processes in namespaces of their own (PID, mounts, host name) on the ho
 with the host's network as the pod's. What is modelled was observed on Kubernetes v1.36.2, and each case is a test in
 test_podrunner.py: identity and names of an Indexed Job, headless Services with and without not-ready addresses,
 `$(VAR)`, fieldRef, ConfigMap and emptyDir volumes, /dev/shm, PID 1 and SIGTERM, grace, exit codes, podFailurePolicy,
-backoffLimit, replacement of pods, deadlines, deletion, eviction, Pending pods; strict decoding of what is sent.
+backoffLimit, replacement of pods, deadlines, deletion, eviction, Pending pods, init containers; strict decoding of what
+is sent. Sidecars and second containers are as the manual says.
 
-Not modelled: images and pulling them (a pod sees its host's files), init containers and second containers, probes,
+Not modelled: images and pulling them (a pod sees its host's files), probes, a Memory volume that two containers share,
 CPU and memory limits and the OOM killer, users and capabilities, network policies, real DNS with its caches, several
 pods on a node, priorities and preemption, taints, affinities and topology spread (any free node will do), Kueue,
 quotas, admission, NonIndexed Jobs, backoffLimitPerIndex, successPolicy, suspend, OnFailure. JobSet and TrainJob as

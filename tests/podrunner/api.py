@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         if part == "log":
             return self._log(name, query)
         if part == "exec":
-            return serve_exec(self, self._process(name), query)
+            return serve_exec(self, self._process(name, query), query)
         with self.runner.store.changed:
             if method == "POST":
                 return self._send(201, self._create(namespace, plural, body, "dryRun" in query))
@@ -195,9 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.05)
         self._chunk(b"")
 
-    def _process(self, name: str) -> Any:
+    def _process(self, name: str, query: Query) -> Any:
         with self.runner.store.changed:
-            running = self.runner.process(self._item("pods", name))
+            running = self.runner.process(self._item("pods", name), query.get("container", [""])[0])
         if running is None:
             raise Refusal(500, "InternalError", "unable to upgrade connection: container not found")
         return running
@@ -205,9 +205,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _log(self, name: str, query: Query) -> None:
         with self.runner.store.changed:
             pod = self._item("pods", name)
-            file = self.runner.log_file(pod)
+            container = query.get("container", [pod["spec"]["containers"][0]["name"]])[0]
+            file = self.runner.log_file(pod, container)
         if file is None:
-            message = f'container "node" in pod "{name}" is waiting to start: ContainerCreating'
+            message = f'container "{container}" in pod "{name}" is waiting to start: PodInitializing'
             raise Refusal(400, "BadRequest", message)
         self._start_stream("text/plain")
         lines = int(query.get("tailLines", ["-1"])[0])
@@ -218,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             while True:
                 if text:
                     self._chunk(text)
-                ended = self.runner.process(pod) is None
+                ended = self.runner.process(pod, container) is None
                 text = log.read()
                 if not text and (ended or "follow" not in query):
                     break

@@ -103,17 +103,19 @@ class JobController:
 
     def _policy(self, pod: Object) -> tuple[str, str]:
         """(action, why) of the first rule that fits; Count when none does."""
-        (ended,) = pod["status"].get("containerStatuses") or [{}]
-        code = ended.get("state", {}).get("terminated", {}).get("exitCode")
+        kinds = ("containerStatuses", "initContainerStatuses")
+        found = [each for kind in kinds for each in pod["status"].get(kind, ())]
+        codes_of = {each["name"]: each["state"].get("terminated", {}).get("exitCode") for each in found}
         for number, rule in enumerate(self.job["spec"].get("podFailurePolicy", {}).get("rules", ())):
             if any(has(pod, wanted["type"]) for wanted in rule.get("onPodConditions", ())):
                 return rule["action"], f"Pod has condition matching {rule['action']} rule at index {number}"
-            codes = rule.get("onExitCodes")
-            if codes and code and (code in codes["values"]) == (codes["operator"] == "In"):
-                name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-                container = ended["name"]
-                said = f"Container {container} for pod {name} failed with exit code {code} matching {rule['action']}"
-                return rule["action"], f"{said} rule at index {number}"
+            codes = rule.get("onExitCodes", {})
+            for container, code in codes_of.items():
+                is_meant = codes.get("containerName") in (None, container)
+                if codes and is_meant and code and (code in codes["values"]) == (codes["operator"] == "In"):
+                    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                    said = f"Container {container} for pod {name} failed with exit code {code}"
+                    return rule["action"], f"{said} matching {rule['action']} rule at index {number}"
         return "Count", ""
 
     def _fail(self, reason: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""`kubectl exec`: a command in a pod over a WebSocket, protocol v5.channel.k8s.io.
+"""`kubectl exec`: a command in a container over a WebSocket, protocol v5.channel.k8s.io.
 
 Each binary message begins with its channel: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 closes a channel.
 Source: RFC 6455; Kubernetes "Remote command" (k8s.io/apimachinery/pkg/util/remotecommand).
@@ -15,13 +15,13 @@ import threading
 from http.server import BaseHTTPRequestHandler
 from typing import IO, Any
 
-from .kubelet import Running
+from .container import Container
 
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 
 
-def serve_exec(handler: BaseHTTPRequestHandler, pod: Running, query: dict[str, list[str]]) -> None:
+def serve_exec(handler: BaseHTTPRequestHandler, container: Container, query: dict[str, list[str]]) -> None:
     key = handler.headers["Sec-WebSocket-Key"] + GUID
     handler.send_response(101)
     handler.send_header("Upgrade", "websocket")
@@ -31,7 +31,7 @@ def serve_exec(handler: BaseHTTPRequestHandler, pod: Running, query: dict[str, l
     handler.end_headers()
     handler.close_connection = True
     pipe = subprocess.PIPE
-    with pod.execute(query["command"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with container.execute(query["command"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
         lock = threading.Lock()
         copies = [
             threading.Thread(target=_copy, args=(handler, lock, channel, stream), daemon=True)

@@ -3,7 +3,8 @@
 #
 #     unshare --fork --pid --mount --uts pod.sh FOLDER
 #
-# In FOLDER: hostname, hosts, mounts (KIND SOURCE TARGET OPTIONS, tabs between), command and environment (NUL-terminated).
+# In FOLDER: hostname, mounts (KIND SOURCE TARGET OPTIONS, tabs between), command and environment (NUL-terminated);
+# above it hosts, which the containers of a pod share.
 # Sees the host's own files below a root of its own, so that mounts find a place there.
 set -euo pipefail
 folder=$1 root=/mnt
@@ -21,7 +22,7 @@ for entry in /*; do
 done
 mkdir $root/proc
 mount -t proc proc $root/proc
-mount --bind "$folder/hosts" $root/etc/hosts
+mount --bind "$folder/../hosts" $root/etc/hosts
 mount -t tmpfs -o size=64m,mode=1777 tmpfs $root/dev/shm
 while IFS=$'\t' read -r kind source target options; do
     mkdir -p "$root$target"

@@ -12,12 +12,14 @@ from types import TracebackType
 
 from jobc.tests.testbed import Cluster, Host
 
-from . import kubelet
 from .api import ApiServer
+from .container import Container
 from .controller import JobController, condition, delete_pod
 from .environment import NotYet
 from .jobset import look_at_job_set, look_at_train_job
+from .kubelet import Running
 from .store import Object, Store
+from .volumes import Volumes
 
 DNS_S = 0.3  # from a pod's start until its name is there
 NAMESPACE = "testbed"
@@ -35,8 +37,8 @@ class PodRunner:
         self._folder = cluster.shared / f"pods-{time.monotonic_ns()}"
         self._folder.mkdir()
         self._controllers: dict[str, JobController] = {}
-        self._running: dict[str, kubelet.Running] = {}  # by pod uid
-        self._logs: dict[str, Path] = {}
+        self._running: dict[str, Running] = {}  # by pod uid
+        self._folders: dict[str, Path] = {}  # by pod uid; that of a pod which has ended stays
         self._closing = threading.Event()
         self.server = ApiServer(self)
         self.kubeconfig = self._folder / "kubeconfig"
@@ -52,7 +54,7 @@ class PodRunner:
         self._thread.join()
         for running in self._running.values():
             running.signal(9)
-            running.process.wait()
+            running.wait()
         self.server.close()
 
     # ---- what tests do
@@ -68,17 +70,22 @@ class PodRunner:
         with self.store.changed:
             return [pod for pod in self.store.all("pods") if not phase or pod["status"]["phase"] == phase]
 
-    def log(self, pod: Object) -> str:
-        file = self._logs.get(pod["metadata"]["uid"])
+    def log(self, pod: Object, container: str = "") -> str:
+        file = self.log_file(pod, container)
         return file.read_text(errors="replace") if file else ""
 
-    # ---- what the server asks
+    # ---- what the server asks; container: its name, else the first one
 
-    def log_file(self, pod: Object) -> Path | None:
-        return self._logs.get(pod["metadata"]["uid"])
+    def log_file(self, pod: Object, container: str = "") -> Path | None:
+        folder = self._folders.get(pod["metadata"]["uid"])
+        file = folder / (container or pod["spec"]["containers"][0]["name"]) / "log" if folder else None
+        return file if file and file.exists() else None
 
-    def process(self, pod: Object) -> kubelet.Running | None:
-        return self._running.get(pod["metadata"]["uid"])
+    def process(self, pod: Object, container: str = "") -> Container | None:
+        """None when it does not run."""
+        running = self._running.get(pod["metadata"]["uid"])
+        found = running.container(container) if running else None
+        return found if found and found.runs() else None
 
     @property
     def is_closing(self) -> bool:
@@ -116,14 +123,11 @@ class PodRunner:
             running = self._running.get(pod["metadata"]["uid"])
             deleted = "deletionTimestamp" in pod["metadata"]
             if running:
-                if pod["status"]["phase"] == "Pending" and running.is_up():
-                    self._is_up(pod)
                 if deleted:
-                    running.terminate(
-                        pod["metadata"].get("grace", pod["spec"].get("terminationGracePeriodSeconds", 30))
-                    )
-                if (code := running.exit_code()) is not None:
-                    self._ended(pod, code)
+                    grace_s = pod["spec"].get("terminationGracePeriodSeconds", 30)
+                    running.terminate(pod["metadata"].get("grace", grace_s))
+                running.look()
+                self._report(pod, running)
             elif pod["status"]["phase"] == "Pending" and not deleted:
                 self._start(pod)
             elif deleted and pod["status"]["phase"] == "Pending":
@@ -133,7 +137,7 @@ class PodRunner:
 
     def _start(self, pod: Object) -> None:
         taken = {running.host.hostname for running in self._running.values()}
-        gpus = int(_limits(pod).get("nvidia.com/gpu", 0))
+        gpus = _gpus(pod)
         free = [h for h in self._hosts if h.is_on and h.hostname not in taken and h.gpus >= gpus]
         if not free:
             why = "Insufficient nvidia.com/gpu" if gpus else "Insufficient cpu"
@@ -143,35 +147,28 @@ class PodRunner:
             return
         pod["status"] = {"phase": "Pending", "podIP": free[0].address}
         pod["spec"]["nodeName"] = free[0].hostname
-        name = pod["spec"]["containers"][0]["name"]
-        volumes = kubelet.Volumes(
+        volumes = Volumes(
             self.claims, self.exports, _by_name(self.store.all("configmaps")), _by_name(self.store.all("secrets"))
         )
         folder = self._folder / pod["metadata"]["uid"]
         try:
-            running = kubelet.start(pod, free[0], folder, volumes)
+            running = Running(pod, free[0], folder, volumes)
         except NotYet as missing:
             waiting = {"reason": "CreateContainerConfigError", "message": str(missing)}
+            name = pod["spec"]["containers"][0]["name"]
             pod["status"]["containerStatuses"] = [{"name": name, "state": {"waiting": waiting}}]
             _remove(folder)
             return
         self._running[pod["metadata"]["uid"]] = running
-        self._logs[pod["metadata"]["uid"]] = running.log
+        self._folders[pod["metadata"]["uid"]] = folder
 
-    def _is_up(self, pod: Object) -> None:
-        name = pod["spec"]["containers"][0]["name"]
-        pod["status"] |= {"phase": "Running", "containerStatuses": [{"name": name, "state": {"running": {}}}]}
-        self.store.touch(pod)
-
-    def _ended(self, pod: Object, code: int) -> None:
-        running = self._running.pop(pod["metadata"]["uid"])
-        text = running.log.read_text(errors="replace") if code else ""
-        reason = "StartError" if code == 128 else "Error" if code else "Completed"
-        state = {"exitCode": code, "reason": reason, "message": "\n".join(text.splitlines()[-80:])[-2048:]}
-        name = pod["spec"]["containers"][0]["name"]
-        pod["status"]["phase"] = "Failed" if code else "Succeeded"
-        pod["status"]["containerStatuses"] = [{"name": name, "state": {"terminated": state}}]
-        self.store.touch(pod)
+    def _report(self, pod: Object, running: Running) -> None:
+        now_is = {"phase": running.phase(), **running.statuses()}
+        if {key: pod["status"].get(key) for key in now_is} != now_is:
+            pod["status"] |= now_is
+            self.store.touch(pod)
+        if now_is["phase"] in ("Succeeded", "Failed"):
+            del self._running[pod["metadata"]["uid"]]
 
     def _write_names(self) -> None:
         """/etc/hosts of each pod: itself, and what the cluster's DNS would say of headless Services."""
@@ -183,8 +180,8 @@ class PodRunner:
                 running = self._running.get(pod["metadata"]["uid"])
                 if running is None or time.monotonic() - running.started < DNS_S:
                     continue
-                ending = "deletionTimestamp" in pod["metadata"]
-                if ending and not service["spec"].get("publishNotReadyAddresses"):
+                is_ready = pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+                if not is_ready and not service["spec"].get("publishNotReadyAddresses"):
                     continue
                 hostname = pod["spec"].get("hostname")
                 hosts = [f"{hostname}.{svc}"] if hostname and pod["spec"].get("subdomain") == svc else []
@@ -206,9 +203,15 @@ def _names(address: str, short: Iterable[str]) -> str:
     return f"{address}\t" + " ".join(name + end for name in short for end in ends) + "\n"
 
 
-def _limits(pod: Object) -> dict[str, str]:
-    found: dict[str, str] = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
-    return found
+def _gpus(pod: Object) -> int:
+    """What the pod needs at once: its containers and sidecars together, or one init container alone."""
+
+    def of(container: Object) -> int:
+        return int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+
+    init, main = pod["spec"].get("initContainers", ()), pod["spec"]["containers"]
+    stay = [each for each in init if each.get("restartPolicy") == "Always"]
+    return max(sum(map(of, (*main, *stay))), *map(of, init), 0)
 
 
 def _by_name(items: Iterable[Object]) -> dict[str, Object]:

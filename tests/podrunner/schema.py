@@ -83,7 +83,7 @@ def invalid(item: Object) -> str:
         if codes.get("operator") == "In" and 0 in codes["values"]:
             return "must not be 0 for the In operator"
     volumes = {volume["name"] for volume in pod.get("volumes", ())}
-    for container in pod["containers"]:
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
         for i, mount in enumerate(container.get("volumeMounts", ())):
             if mount["name"] not in volumes:
                 return f'volumeMounts[{i}].name: Not found: "{mount["name"]}"'

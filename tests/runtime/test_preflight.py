@@ -12,7 +12,7 @@ import pytest
 from jobc.trainer.rt import gpus, meeting
 from jobc.trainer.rt.code_digest import code_digest
 from jobc.trainer.rt.gpus import Gpu
-from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_memlock, record
+from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
 
 RT = Path(meeting.__file__).parent
 MIB = 2**20
@@ -204,3 +204,8 @@ def test_the_digest_of_code_knows_contents_names_and_modes_but_no_rubbish(tmp_pa
         digests.add(code_digest(tmp_path))
     os.symlink("/nowhere", tmp_path / "dangling")
     assert len({*digests, code_digest(tmp_path)}) == 5
+
+
+def test_a_node_0_that_refuses_is_there_and_one_without_a_name_is_not() -> None:
+    assert check_head("127.0.0.1").good
+    assert "does not resolve" in check_head("node-0.invalid").text

@@ -28,12 +28,14 @@ if not __package__:  # started by path: find the sibling modules, whatever PYTHO
 
 from . import gpus, head_port, interfaces, meeting, network
 from .code_digest import code_digest
+from .reach import REFUSED, why_unreachable
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
 PROBE_BYTES = 2**20  # written and read back where runs will be
 MOST_PROCS_PER_CORE = 4  # more is a mistake: they only wait for each other
 LEAST_MEMLOCK_MIB = 1024  # RDMA pins the buffers of every connection
+HEAD_S = 5.0  # for node 0 to answer
 MOST_CLOCK_S = 2.0  # logs of several nodes are read side by side
 SAME_ENVIRONMENT = "make the environments equal: one folder on shared storage, or the same lock file on each node"
 ASK_TORCH = """
@@ -111,6 +113,8 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
     folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
     if asked.apart:
         yield check_port(asked.port if rank == 0 else 0)
+        if rank:
+            yield check_head(head)
         yield from check_network(asked, head, rank)
         yield from own_checks(asked)
         return
@@ -177,6 +181,15 @@ def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
                 else f"not reached from node 0: {seen.from_head}", hint)  # fmt: skip
     if seen.clock_s is not None:
         yield check_clock(*seen.clock_s)
+
+
+def check_head(head: str) -> Check:
+    """Is node 0 there, as far as can be seen before anything listens on it: a refusal is an answer."""
+    why = why_unreachable(head, 1, HEAD_S)
+    if why in (None, REFUSED):
+        return Check(True, "to_head", f"node 0, {head}, answers")
+    hint = "does a firewall or a NetworkPolicy keep the nodes from each other? open TCP between them, on all ports"
+    return Check(False, "to_head", f"node 0, {head}, does not answer: {why}", hint)
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:

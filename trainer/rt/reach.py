@@ -22,6 +22,7 @@ from . import exit_codes
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 CONNECT_TIMEOUT_S = 5.0
 SILENT_S = 10.0  # a wait shorter than this is normal and not worth a line
+REFUSED = "connection refused"
 
 
 def main(argv: list[str]) -> int:
@@ -63,7 +64,7 @@ def why_unreachable(host: str, port: int, timeout_s: float) -> str | None:
     except socket.gaierror:
         return f"the name {host} does not resolve"
     except ConnectionRefusedError:
-        return "connection refused"
+        return REFUSED
     except TimeoutError:
         return f"no reply within {timeout_s:.0f} s"
     except OSError as error:

@@ -32,12 +32,23 @@ source "$artifact/lib/jobc_trainer/rt/run.sh"
 
 job_name=mounted
 nodes=1
-export JOBC_NODE_LIST=mounted-4edc6f72-0
+export JOBC_NODE_LIST=mounted-fa35b584-0
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
 if [[ -n $JOBC_FORK_OF ]]; then JOBC_FORK_OF=$JOBC_RUN_ROOT/$job_name/$JOBC_FORK_OF; fi
 project=$image_folder
+
+# wait_for_name NAME SECONDS: of node 0; it appears in the cluster's DNS some tenths of a second after its pod.
+wait_for_name() {
+  local until=$((SECONDS + $2)) next=$((SECONDS + 10))
+  lost=("the name of node 0 is not found: $1" 'has node 0 a pod that runs? is the Service there, and the cluster DNS well?')
+  while type -P getent >/dev/null && ! getent hosts "$1" >/dev/null; do
+    if ((SECONDS >= until)); then return 1; fi
+    if ((SECONDS >= next)); then echo "jobc: waiting for the name of node 0: $1" && next=$((SECONDS + 10)); fi
+    sleep 1
+  done
+}
 
 # ---- a shell
 
@@ -55,11 +66,7 @@ fi
 # ---- this node's attempt
 
 join_run "$JOBC_NODE_RANK" "$nodes" "$JOBC_JOB_UID" 3 1800
-for ((tries = 60; tries > 0; tries--)); do # a name appears in the cluster's DNS some tenths of a second after its pod
-  if ! type -P getent >/dev/null || getent hosts "$JOBC_HEAD_ADDR" >/dev/null; then break; fi
-  sleep 1
-done
-((tries > 0)) || fail 71 "the name of node 0 is not found: $JOBC_HEAD_ADDR" 'is the Service there, and the cluster DNS well?'
+wait_for_name "$JOBC_HEAD_ADDR" 60 || fail 71 "${lost[@]}"
 init_from=$(key "$run/state/run" init_from)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 

@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=placed-job-b9b0880f # of the job.batch, its ConfigMap and its Service
+object=placed-job-95d52cc3 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2
@@ -98,10 +98,12 @@ has_ended() {
   grep -qE $'^(Complete|Completed|Failed)\t' <<<"$conditions"
 }
 
-# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR of each, bars between, newest last.
+# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT of each, bars between, newest last. EXIT, WAITS_FOR: of the container
+# of the ranks; INIT: the init containers that failed.
 pods() {
+  local own='.status.containerStatuses[?(@.name=="node")].state' init='.status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]'
   k get pods --selector="jobc/job=$object$1" --sort-by=.metadata.creationTimestamp \
-    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{.status.containerStatuses[*].state.terminated.exitCode}|{.status.containerStatuses[*].state.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}{"\n"}{end}'
+    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}{"\n"}{end}'
 }
 
 # running_pods SUFFIX [INDEX]: their names.
@@ -141,21 +143,28 @@ job_code() {
 }
 
 job_reason() {
-  local said=$1/logs/first_failure.txt
+  local init named said=$1/logs/first_failure.txt
+  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" { print "node " $1 ": " $7; exit }')
   if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
     grep '^jobc: ' "$said" | grep -E 'failed first|exit ' | head -n 1 | cut -c 7-
+  elif [[ -n $init ]]; then
+    named=$(grep -m 1 -oE 'FAIL +.*|error: .*' "$said" 2>/dev/null) || named=''
+    echo "$init${named:+: $named}"
   else
     grep -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | head -n 1 | tr '\t' ' '
   fi
 }
 
-# keep_evidence RUN: the end of the log of the first pod that failed, of one that ended for another's sake (69, 75) only when
-# there is no other. Kubernetes deletes those that still ran.
+# keep_evidence RUN: the end of the log of the first pod that failed, or of its init containers when no rank has begun; of one
+# that ended for another's sake (69, 75) only when there is no other. Kubernetes deletes those that still ran.
 keep_evidence() {
   local index name said=$1/logs/first_failure.txt
   if [[ -s $said ]]; then return; fi
   IFS='|' read -r _ index name _ < <(pods '' | awk -F '|' '$3 == "Failed" { print ($5 ~ /^(69|75)$/) "|" $0 }' | sort -s -n) || return 0
-  { echo "node $index, pod $name:" && k logs "$name" --tail=200 || k get pod "$name" --output=jsonpath='{.status}'; } >"$said" 2>/dev/null || true
+  {
+    echo "node $index, pod $name:"
+    k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
+  } >"$said" 2>/dev/null || true
 }
 
 describe_live() {
@@ -186,14 +195,15 @@ describe_nodes() {
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
   pod=$(running_pods '' 0 | tail -n 1)
   if [[ -n $pod ]]; then
-    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | sed -n '$s/^/  /p' || true
+    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
   fi
 }
 
 # describe_pod LINE: one of pods().
 describe_pod() {
-  local index name phase host code waits
-  IFS='|' read -r index name phase host code waits <<<"$1"
+  local index name phase host code waits init
+  IFS='|' read -r index name phase host code waits init <<<"$1"
+  if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
   printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # task.sh: one pod of job two: finds its attempt of the run on the shared storage, then becomes node.sh.
-# usage: task.sh [train|smoke|preflight|shell] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
+# usage: task.sh [train|smoke|preflight|shell|init] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
 #   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
@@ -32,12 +32,46 @@ source "$artifact/lib/jobc_trainer/rt/run.sh"
 
 job_name=two
 nodes=2
-export JOBC_NODE_LIST='two-14d2a636-[0-1]'
+export JOBC_NODE_LIST='two-4ceead61-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
 if [[ -n $JOBC_FORK_OF ]]; then JOBC_FORK_OF=$JOBC_RUN_ROOT/$job_name/$JOBC_FORK_OF; fi
 project=$image_folder
+
+# wait_for_name NAME SECONDS: of node 0; it appears in the cluster's DNS some tenths of a second after its pod.
+wait_for_name() {
+  local until=$((SECONDS + $2)) next=$((SECONDS + 10))
+  lost=("the name of node 0 is not found: $1" 'has node 0 a pod that runs? is the Service there, and the cluster DNS well?')
+  while type -P getent >/dev/null && ! getent hosts "$1" >/dev/null; do
+    if ((SECONDS >= until)); then return 1; fi
+    if ((SECONDS >= next)); then echo "jobc: waiting for the name of node 0: $1" && next=$((SECONDS + 10)); fi
+    sleep 1
+  done
+}
+
+# ---- the init container: does this pod see node 0, and can it write where the runs are? It waits for no pod but that of node 0.
+
+if [[ $payload == init ]]; then
+  if [[ $JOBC_PAYLOAD != train ]]; then exit; fi # preflight.sh and smoke.sh find out more
+  wait_for_name "$JOBC_HEAD_ADDR" 1800 || die 71 "${lost[@]}"
+  if ! type -P python3 >/dev/null; then
+    echo 'jobc: not checked, for the image has no python3 on its PATH'
+    exit
+  fi
+  source "$artifact/lib/jobc_trainer/rt/table.sh"
+  export JOBC_NODES=$nodes
+  checks=(
+    python3 -B "$artifact/lib/jobc_trainer/rt/preflight.py" --apart
+    --procs=2
+    --gpus=0 # an init container has none
+    --port="$JOBC_HEAD_PORT"
+    --run-root="$JOBC_RUN_ROOT"
+    --interface=''
+  )
+  "${checks[@]}" 2>&1 | sed "s/^/$HOSTNAME: /" | table "$HOSTNAME"
+  exit
+fi
 
 # ---- a shell
 
@@ -55,11 +89,7 @@ fi
 # ---- this node's attempt
 
 join_run "$JOBC_NODE_RANK" "$nodes" "$JOBC_JOB_UID" 3 1800
-for ((tries = 60; tries > 0; tries--)); do # a name appears in the cluster's DNS some tenths of a second after its pod
-  if ! type -P getent >/dev/null || getent hosts "$JOBC_HEAD_ADDR" >/dev/null; then break; fi
-  sleep 1
-done
-((tries > 0)) || fail 71 "the name of node 0 is not found: $JOBC_HEAD_ADDR" 'is the Service there, and the cluster DNS well?'
+wait_for_name "$JOBC_HEAD_ADDR" 60 || fail 71 "${lost[@]}"
 init_from=$(key "$run/state/run" init_from)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 

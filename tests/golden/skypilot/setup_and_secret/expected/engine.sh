@@ -172,7 +172,7 @@ where_it_is() {
 describe_nodes() {
   local file state code sky_says=''
   if observe "$1" && [[ $sky_says == RUNNING && -z $managed ]]; then
-    on_node "$(key "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | sed -n '$s/^/  /p' || true
+    on_node "$(key "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
   fi
   say_cost
 }

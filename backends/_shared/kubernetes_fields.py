@@ -1,0 +1,170 @@
+"""JC4540, with kubernetes_forms.py JC4550: what the API server would refuse of what a user adds to pods and their like.
+
+In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
+     tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
+Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
+     the tree as the API has it
+Not known here: the fields of JobSet and TrainJob themselves, which only the cluster knows; pods and Jobs in them are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...compiler.diagnostics import Diagnostic, nearest
+from ...compiler.render import Omit
+from . import kubernetes_forms as forms
+
+At = tuple[str, ...]
+
+_REPLICATED = ("replicatedJobs", "node", "template", "spec")
+ROOTS: Mapping[At, str] = {
+    ("Pod",): "PodTemplateSpec",
+    ("Job", "metadata"): "ObjectMeta",
+    ("Job", "spec"): "JobSpec",
+    ("Service", "metadata"): "ObjectMeta",
+    ("JobSet", "metadata"): "ObjectMeta",
+    ("TrainingRuntime", "metadata"): "ObjectMeta",
+    ("TrainJob", "metadata"): "ObjectMeta",
+    ("Service", "spec"): "ServiceSpec",
+    ("JobSet", "spec", *_REPLICATED): "JobSpec",
+    ("TrainingRuntime", "spec", "template", "spec", *_REPLICATED): "JobSpec",
+}
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str, bool, int),  # fitted() makes text of them; 1.10 has become 1.1 already
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_REFUSED = "the API server decodes strictly, and would refuse the job when it is sent"
+
+
+def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    for root, definition in ROOTS.items():
+        tree: Any = extra
+        for name in root:
+            tree = tree.get(name) if isinstance(tree, Mapping) else None
+        if tree is not None:
+            yield from _check(tree, definition, ("backend", "extra", *root))
+
+
+def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
+    """Of a pod, whose fields somebody else hands on. at: path of its key"""
+    yield from _check(tree, "PodTemplateSpec", at)
+
+
+@cache
+def fields() -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("kubernetes_fields.json").read_text(encoding="utf-8"))
+    return read
+
+
+def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
+    definition = shape if isinstance(shape, str) else ""
+    if isinstance(shape, str) and shape in fields():
+        shape = {"*": None, **known} if isinstance(known := fields()[shape], dict) else known
+    if value is None or shape == "any":  # null takes away what is there
+        return
+    if isinstance(shape, list):
+        yield from _items(value, shape[0], at)
+    elif isinstance(shape, dict):
+        yield from _mapping(value, shape, at, definition)
+    elif "|" in shape:
+        if value not in shape.split("|"):
+            near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
+            yield _refused(at, f"{value!r} is none of {', '.join(filter(None, shape.split('|')))}", f"={near}")
+    elif shape in TYPES and not _is_a(value, shape):
+        is_number = shape == "string" and isinstance(value, float)
+        instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
+        yield _refused(at, f"{value!r} is no {shape}", instead)
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    return isinstance(value, TYPES[kind]) and (kind in ("boolean", "string") or not isinstance(value, bool))
+
+
+def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
+    """A list; or its items by their names."""
+    if isinstance(value, Mapping) and _is_named(shape):
+        for name, inner in value.items():
+            yield from _formed(shape, "name", name, at)
+            yield from _check(inner, shape, (*at, name))
+    elif isinstance(value, tuple):
+        for i, inner in enumerate(value):
+            yield from _check(inner, shape, (*at, str(i)))
+    else:
+        yield _refused(at, "it is a list", "=[…]")
+
+
+def _is_named(shape: Any) -> bool:
+    known = fields().get(shape) if isinstance(shape, str) else None
+    return isinstance(known, dict) and "name" in known
+
+
+def fitted(kind: str, tree: Any) -> Any:
+    """The tree of a kind as the API has it: items by their names, `{A: {value: 1}}`, as a list, `1` as text.
+
+    A leaf may be a function of the views.
+    """
+    for root, definition in ROOTS.items():
+        if root[0] == kind:
+            tree = _fitted(tree, root[1:], definition)
+    return tree
+
+
+def _fitted(tree: Any, path: At, shape: Any) -> Any:
+    if callable(tree):
+        return lambda views: _fitted(tree(views), path, shape)
+    if path:
+        below = isinstance(tree, Mapping) and path[0] in tree
+        return {**tree, path[0]: _fitted(tree[path[0]], path[1:], shape)} if below else tree
+    if isinstance(shape, str) and shape in fields():
+        shape = fields()[shape]
+    if isinstance(shape, list):
+        if isinstance(tree, Mapping):
+            tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
+        return [_fitted(item, (), shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
+    if isinstance(shape, dict) and isinstance(tree, Mapping):
+        return {key: _fitted(value, (), shape.get(key, shape.get("*"))) for key, value in tree.items()}
+    return str(tree).lower() if shape == "string" and isinstance(tree, (bool, int)) else tree
+
+
+def _named(name: str, item: Any) -> Any:
+    return (lambda views: {"name": name, **item(views)}) if callable(item) else {"name": name, **item}
+
+
+def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
+    """JC4550"""
+    if why := forms.problem(definition, field, value):
+        key = ".".join(at)
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"another {key}", key=key)
+
+
+def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
+    if not isinstance(value, Mapping):
+        yield _refused(at, "it is a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        return
+    for name, inner in value.items():
+        expected = shape.get(name, shape["*"]) if "*" in shape else None
+        if expected is None:
+            near = nearest(name, [known for known in shape if known != "*"])
+            because = f"{at[-1]} has no field {name}"
+            path = ".".join(at)
+            hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
+            key = f"{path}.{name}"
+            yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
+        else:
+            found = [*_check(inner, expected, (*at, name))]
+            yield from found or _formed(definition, name, inner, (*at, name))
+
+
+def _refused(at: At, why: str, hint: str) -> Diagnostic:
+    key = ".".join(at)
+    instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"leave out {key}"
+    if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
+        instead = f"{at[-1]}: {hint[1:]}"
+    return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

@@ -1,0 +1,116 @@
+"""JC4550: what a user adds to a pod has the right fields, and the API server would refuse it all the same.
+
+In   a definition of kubernetes_fields.json, a field of it, and what is there; containers and volumes that are added
+Out  why Kubernetes would not take it, in words
+Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+LABEL_KEY = rf"({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+QUANTITY = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
+_PART = r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST = r"(localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:))(:[0-9]+)?"
+IMAGE = rf"({_HOST}/)?{_PART}(/{_PART})*(:[\w][\w.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?"  # distribution/reference
+STANDARD = r"cpu|memory|ephemeral-storage|hugepages-\S+"  # resources without a domain
+
+Form = Callable[[Any], str]  # of a value: why not, or ""
+
+
+def _text(pattern: str, words: str) -> Form:
+    return lambda value: "" if re.fullmatch(pattern, str(value)) else f"{str(value)!r} is no {words}"
+
+
+def _number(least: int, most: int) -> Form:
+    return lambda value: "" if not _is_number(value) or least <= value <= most else f"{value} is not {least} to {most}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _labels(value: Any) -> str:
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    whys = (_text(LABEL_KEY, "key of a label")(key) or _text(LABEL_VALUE, "value of a label")(v) for key, v in pairs)
+    return next((why for why in whys if why), "")
+
+
+def _resources(value: Any) -> str:
+    for name, amount in value.items() if isinstance(value, Mapping) else ():
+        if "/" not in name and not re.fullmatch(STANDARD, name):
+            return f"{name!r} is no resource: a device plugin's has a domain, such as nvidia.com/gpu"
+        if name in ("nvidia.com/gpus", "amd.com/gpus"):
+            return f"no node has {name!r}, and the pods would be Pending for ever: {name[:-1]}"
+        if why := _QUANTITY(amount):
+            return why
+    return ""
+
+
+_LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 of a-z, 0-9 and dash")
+_NAME = _text(DNS_NAME, "name of a-z, 0-9, dash and dot")
+_QUANTITY = _text(QUANTITY, "quantity such as 64Gi or 500m")
+_PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2**31 - 1)
+FORMS: Mapping[tuple[str, str], Form] = {
+    ("Container", "name"): _LABEL,
+    ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"),
+    ("Volume", "name"): _LABEL,
+    ("ObjectMeta", "labels"): _labels,
+    ("LabelSelector", "matchLabels"): _labels,
+    ("PodSpec", "nodeSelector"): _labels,
+    ("Toleration", "key"): _text(LABEL_KEY, "key of a taint"),
+    ("Toleration", "value"): _text(LABEL_VALUE, "value of a taint"),
+    ("PodSpec", "priorityClassName"): _NAME,
+    ("PodSpec", "runtimeClassName"): _NAME,
+    ("PodSpec", "serviceAccountName"): _NAME,
+    ("PodSpec", "schedulerName"): _NAME,
+    ("PodSpec", "nodeName"): _NAME,
+    ("PodSpec", "activeDeadlineSeconds"): _FROM_1,
+    ("JobSpec", "activeDeadlineSeconds"): _FROM_0,
+    ("JobSpec", "ttlSecondsAfterFinished"): _FROM_0,
+    ("LocalObjectReference", "name"): _NAME,
+    ("SecretKeySelector", "name"): _NAME,
+    ("ConfigMapKeySelector", "name"): _NAME,
+    ("PersistentVolumeClaimVolumeSource", "claimName"): _NAME,
+    ("EmptyDirVolumeSource", "sizeLimit"): _QUANTITY,
+    ("EmptyDirVolumeSource", "medium"): _text(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),
+    ("ResourceRequirements", "limits"): _resources,
+    ("ResourceRequirements", "requests"): _resources,
+    ("ContainerPort", "containerPort"): _PORT,
+    ("ContainerPort", "hostPort"): _PORT,
+    ("ServicePort", "port"): _PORT,
+    ("EnvVar", "name"): _text(r"[ -<>-~]+", "name of a variable, printable and without ="),
+    ("VolumeMount", "mountPath"): _text(r"[^:]+", "path without a colon"),
+}
+
+
+def problem(definition: str, field: str, value: Any) -> str:
+    """Why Kubernetes would refuse it, or ""."""
+    form = FORMS.get((definition, field))
+    return form(value) if form is not None and value is not None else ""
+
+
+Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and why
+
+
+def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
+    """What does not fit together in a pod spec whose lists are lists. containers, volumes: that are there already"""
+    added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
+    for volume in added:
+        if len(volume) < 2:
+            yield ("volumes", volume["name"]), "a volume has a source, such as emptyDir: {}"
+    known = {*volumes, *(volume["name"] for volume in added)}
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            at = (kind, container.get("name", ""))
+            if container.get("name") not in containers and not container.get("image"):
+                yield at, "a container has an image"
+            for mount in container.get("volumeMounts") or ():
+                if mount.get("name") not in known:
+                    yield (*at, "volumeMounts"), f"there is no volume {mount.get('name')!r}"

@@ -1,0 +1,137 @@
+"""Diagnostics for machines: `--format json`, `sarif` and `github`; the text for people is in diagnostics.py.
+
+In   diagnostics, and the folders that the roots of their places stand for
+Out  one document, sorted by place, the same for the same input; those that are allowed are in it, marked
+
+Source SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ... import __version__
+from ..diagnostics import Diagnostic, Severity, merged
+from ..registry import code_pages
+from ..text import COMMAND_LINE, Origin
+
+Folders = Mapping[str, Path]  # root of an origin -> its folder
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def file_of(origin: Origin | None, folders: Folders) -> str:
+    """The file as seen from here, or absolute when it is not below; "" for the command line and what jobc brings."""
+    if origin is None or origin.root == COMMAND_LINE:
+        return ""
+    if origin.root == "file":  # hosts=@FILE, as it was typed
+        return origin.path
+    if origin.root not in folders:
+        return ""
+    path = folders[origin.root] / origin.path
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """{"version": 1, "diagnostics": [{code, severity, title, because, hint, key, place, points, allowed}, …]}"""
+    return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merged(found)]})
+
+
+def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+    plain: dict[str, Any] = {"code": d.code, "severity": d.severity.value, "title": d.title}
+    plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
+    if d.origin:
+        here = {"root": d.origin.root, "path": d.origin.path, "file": file_of(d.origin, folders)}
+        plain["place"] = {**here, "line": d.origin.line, "column": d.origin.column}
+    return {**plain, "points": list(d.points), "allowed": d.allowed}
+
+
+def as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """One run of a SARIF 2.1.0 log; an allowed diagnostic is a suppressed result."""
+    diagnostics, pages = merged(found), code_pages()
+    codes = sorted({d.code for d in diagnostics})
+    driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
+    results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return _dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(code: str, page: Path | None) -> dict[str, Any]:
+    if page is None:
+        return {"id": code}
+    text = page.read_text(encoding="utf-8")
+    title, about = text.split("\n\n", 2)[:2]
+    named = {"id": code, "shortDescription": {"text": title.partition(": ")[2]}}
+    return {**named, "help": {"text": about, "markdown": text}}
+
+
+def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
+    result: dict[str, Any] = {"ruleId": d.code, "ruleIndex": rule, "level": d.severity.value}
+    result["message"] = {"text": _message(d)}
+    if location := _location(d, folders):
+        result["locations"] = [location]
+    if d.allowed:
+        result["suppressions"] = [{"kind": "inSource", "justification": d.allowed}]
+    if d.points:
+        result["properties"] = {"points": list(d.points)}
+    return result
+
+
+def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+    """A place in a file; the key, or the words of the command line, where there is no file."""
+    place = d.origin
+    location: dict[str, Any] = {}
+    if place and place.root != COMMAND_LINE:
+        file = file_of(place, folders)
+        uri = quote(file) if file else f"{place.root}:{quote(place.path)}"
+        there: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
+        if place.line:
+            there["region"] = {"startLine": place.line, "startColumn": place.column}
+        location["physicalLocation"] = there
+    if name := d.key or (place.path if place else ""):
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "parameter"}]
+    return location
+
+
+def as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """A workflow command for each; GitHub shows it at the line of the file."""
+    return "".join(f"{_annotation(d, folders)}\n" for d in merged(found) if not d.allowed)
+
+
+def _annotation(d: Diagnostic, folders: Folders) -> str:
+    level = "notice" if d.severity is Severity.NOTE else d.severity.value
+    named: dict[str, object] = {}
+    if file := file_of(d.origin, folders):
+        named["file"] = file
+    if file and d.origin and d.origin.line:
+        named |= {"line": d.origin.line, "col": d.origin.column}
+    named["title"] = d.code
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in named.items())
+    place = f"{d.origin}: " if d.origin and not file else ""
+    return f"::{level} {properties}::{_escaped(place + _message(d))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
+
+
+def _message(d: Diagnostic) -> str:
+    lines = [d.title]
+    lines += [f"{name}: {said}" for name, said in (("because", d.because), ("hint", d.hint)) if said]
+    return "\n".join([*lines, *([f"points: {', '.join(d.points)}"] if d.points else [])])
+
+
+def _dumped(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {
+    "json": as_json,
+    "sarif": as_sarif,
+    "github": as_github,
+}

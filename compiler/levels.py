@@ -1,0 +1,135 @@
+"""From what the rules find to what is reported: `# jobc: allow CODE because …` in a user's YAML, and --strict.
+
+In   the text of the files that a compile read, and the findings of a stage, with their places
+Out  the findings, those that somebody allows marked with the reason; CompileError when an error is left
+
+A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file. A warning
+and a note can be allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from .diagnostics import CompileError, Diagnostic, Severity
+from .text import Origin
+
+OF_SIZES = ("JC2120", "JC2121", "JC2122", "JC2123")  # which jobc plan alone looks for (estimate/limits.py)
+_COMMENT = re.compile(r"#\s*jobc:\s*allow\b(.*)")
+_FORM = re.compile(r"\s+([A-Z]+\d+)\s+because\s+(\S.*)")
+_EMPTY = re.compile(r"\s*(#.*)?$")
+_EXAMPLE = "# jobc: allow JC4102 because the queue has a limit of its own"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """One comment. line: of the value that it is about; origin: its own place."""
+
+    code: str
+    because: str
+    line: int
+    origin: Origin
+
+    def covers(self, found: Diagnostic) -> bool:
+        place = found.origin
+        here = place and (place.root, place.path, place.line) == (self.origin.root, self.origin.path, self.line)
+        return bool(here) and found.code == self.code
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What becomes of a finding. strict: a warning or note that nobody allows is an error."""
+
+    allowances: tuple[Allowance, ...] = ()
+    strict: bool = False
+
+    def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """The findings as they are reported."""
+        return [judged for each in found for judged in self._judge(each)]
+
+    def settle(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """The same, when none is an error; else CompileError with those that are."""
+        judged = self.judge(found)
+        if errors := [d for d in judged if d.severity is Severity.ERROR and not d.allowed]:
+            raise CompileError(errors)
+        return judged
+
+    def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:
+        allowance = next((each for each in self.allowances if each.covers(found)), None)
+        if allowance and (found.severity is not Severity.ERROR or found.judgment):
+            yield replace(found, allowed=allowance.because)
+            return
+        yield replace(found, severity=Severity.ERROR) if self.strict else found
+        if allowance:
+            title, because = f"{found.code} cannot be allowed", "with it the artifact would be wrong"
+            hint = found.hint or "mend the value, and remove the comment"
+            yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
+
+    def unused(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """JC3081 for each comment that allowed nothing of what a compile finds."""
+        seen = [d for d in found if d.allowed]
+        idle = [a for a in self.allowances if a.code not in OF_SIZES and not any(map(a.covers, seen))]
+        return [
+            _idle(allowance) for allowance in idle
+        ]  # a note with --strict too: another backend may have a use for it
+
+
+def _idle(allowance: Allowance) -> Diagnostic:
+    title = f"nothing here is {allowance.code}"
+    because = f"no rule says it of line {allowance.line}, so the comment may hide the next mistake"
+    return Diagnostic(
+        "JC3081",
+        title,
+        because,
+        "remove the comment, unless another backend needs it",
+        allowance.origin,
+        severity=Severity.NOTE,
+    )
+
+
+def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
+    """The comments of all files, `ROOT:PATH` -> text. CompileError JC3080 for those that cannot be read."""
+    found: list[Allowance] = []
+    refused: list[Diagnostic] = []
+    for place, text in files.items():
+        if not _COMMENT.search(text):
+            continue
+        root, _, path = place.partition(":")
+        lines = text.split("\n")
+        for number, column, said in _comments(text, lines):
+            origin = Origin(root, path, number, column)
+            if form := _FORM.fullmatch(said.rstrip()):
+                found.append(Allowance(form[1], form[2], _value_line(lines, number), origin))
+            else:
+                because = "it needs a code, the word because, and a reason for whoever reads it next"
+                refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
+    if refused:
+        raise CompileError(refused)
+    return tuple(found)
+
+
+def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """(line, column, what follows `allow`) of each; text of a scalar that looks like one is none."""
+    import yaml  # here, because few files hold such a comment
+
+    from .source import Loader
+
+    tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
+    starts = [(t.start_mark.line, t.start_mark.column) for t in tokens]
+    ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
+    for row, line in enumerate(lines):
+        if found := _COMMENT.search(line):
+            at = (row, found.start())
+            before = bisect_right(starts, at)
+            if not before or ends[before - 1] <= at:
+                yield row + 1, found.start() + 1, found[1]
+
+
+def _value_line(lines: list[str], number: int) -> int:
+    """The line that the comment in line `number` is about, both counted from 1."""
+    if not _EMPTY.match(lines[number - 1]):
+        return number
+    return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

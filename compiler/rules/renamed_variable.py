@@ -1,0 +1,47 @@
+"""JC3005: a variable under a name that its reader gave up, so that the setting is lost, or soon will be.
+
+Source PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
+       transformers 5 (reads HF_HOME and HF_HUB_CACHE)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..diagnostics import Diagnostic, Severity
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+
+_RENAMED = {  # old name -> new name, since when
+    **{
+        f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
+        for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
+    },
+    "TRANSFORMERS_CACHE": ("HF_HOME", "transformers 5"),
+}
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    for name in spec.env:
+        if name in _RENAMED and _torch(spec) >= (2, 2):
+            new, since = _RENAMED[name]
+            value = spec.env[name]
+            title, because = f"env.{name} has another name", f"since {since} it is {new}"
+            yield _warning(title, because, f"~env.{name} env.{new}={value}", name)
+    if "PYTORCH_ALLOC_CONF" in spec.env and _torch(spec) < (2, 10):
+        title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
+        because = "in 2.9 and before the allocator is told by PYTORCH_CUDA_ALLOC_CONF, which newer ones read too"
+        value = spec.env["PYTORCH_ALLOC_CONF"]
+        hint = f"~env.PYTORCH_ALLOC_CONF env.PYTORCH_CUDA_ALLOC_CONF={value}"
+        yield _warning(title, because, hint, "PYTORCH_ALLOC_CONF")
+
+
+def _torch(spec: JobSpec) -> tuple[int, int]:
+    """The version at the site; a new one where the site does not say."""
+    found = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
+    return (int(found[1]), int(found[2])) if found else (99, 0)
+
+
+def _warning(title: str, because: str, hint: str, name: str) -> Diagnostic:
+    return Diagnostic("JC3005", title, because, hint, key=f"env.{name}", severity=Severity.WARNING)

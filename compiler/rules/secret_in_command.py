@@ -1,0 +1,41 @@
+"""JC3003: a password or token among the words of the command, or in a label: all users of a node can read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..diagnostics import Diagnostic
+from ..plan import LaunchPlan
+from ..private import looks_like_token
+from ..spec import JobSpec
+
+_FLAG = re.compile(
+    r"--?[\w-]*?(password|passwd|api[-_]?key|secret[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token)(=(.+))?", re.I
+)
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    command = spec.command or ()
+    shown = next((what for i, what in enumerate(map(_what, command, (*command[1:], ""))) if what), "")
+    if shown:
+        because = "`ps` shows the words of a command to all users of the node, and node.sh holds them in clear"
+        hint = "secrets.NAME=env:NAME, and let the program read it from its environment"
+        yield Diagnostic(
+            "JC3003", f"the command holds {shown}", because, hint, key="command", private=True, judgment=True
+        )
+    for name, value in spec.labels.items():
+        if looks_like_token(value):
+            because = "labels are shown to everybody who may list jobs"
+            hint = f"~labels.{name}; a secret is secrets.NAME=env:NAME"
+            title, key = f"labels.{name} looks like a secret", f"labels.{name}"
+            yield Diagnostic("JC3003", title, because, hint, key=key, private=True, judgment=True)
+
+
+def _what(word: str, following: str) -> str:
+    """What a word of the command gives away, in words that do not repeat it."""
+    if found := _FLAG.fullmatch(word):
+        value = found[3] or ("" if found[2] or following.startswith("-") else following)
+        if value and not value.startswith("$"):
+            return f"a value for {word.partition('=')[0]}"
+    return "what looks like a token" if looks_like_token(word.rpartition("=")[2]) else ""

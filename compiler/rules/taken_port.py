@@ -1,0 +1,26 @@
+"""JC3011: a rendezvous port that something else may hold: one that the kernel gives away, or one of X11.
+
+Source ip_local_port_range(7), Linux: 32768 to 60999 by default; X11 listens at 6000 + display
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..diagnostics import Diagnostic, Severity
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+
+_EPHEMERAL, _X11 = range(32768, 61000), range(6000, 6064)
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    port = spec.rendezvous.port
+    if port not in _EPHEMERAL and port not in _X11:
+        return
+    because = "the kernel gives ports of 32768 to 60999 to any outgoing connection, so some starts fail: EADDRINUSE"
+    if port in _X11:
+        because = "X11 forwarding listens at 6000 and above"
+    title = f"port {port} may be taken when the job starts"
+    hint = "rendezvous.port=0, a free one or from the run id; or rendezvous.port=29500"
+    yield Diagnostic("JC3011", title, because, hint, key="rendezvous.port", severity=Severity.WARNING)

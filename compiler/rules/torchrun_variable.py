@@ -1,0 +1,29 @@
+"""JC3007: PET_NNODES and its like in env: torchrun takes from them each option for which node.sh gives no flag.
+
+Source torch/distributed/argparse_util.py of PyTorch 2.13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..diagnostics import Diagnostic
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+
+_KEYS = {
+    "PET_NNODES": "nodes=2",
+    "PET_NPROC_PER_NODE": "procs=2",
+    "PET_MASTER_PORT": "rendezvous.port=29400",
+    "PET_MAX_RESTARTS": "lifecycle.max_restarts=1",
+}
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    for name in spec.env:
+        if name.startswith("PET_"):
+            because = (
+                "torchrun takes options from PET_ variables too, so it would do what neither node.sh nor the plan says"
+            )
+            hint = f"~env.{name}" + (f", and {_KEYS[name]}" if name in _KEYS else "")
+            yield Diagnostic("JC3007", f"env.{name} is an option of torchrun", because, hint, key=f"env.{name}")

@@ -1,0 +1,1 @@
+"""What jobs of the lab must and must not; policy.py says it."""

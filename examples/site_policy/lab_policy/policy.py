@@ -1,0 +1,33 @@
+"""The lab's limits, and one rule of its own (LAB01). Every compile of a job asks it; `jobc check` shows what it says.
+
+In   a job's spec and plan
+Out  diagnostics; a warning may be allowed by `# jobc: allow CODE because …`, an error may not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobc.compiler.diagnostics import Diagnostic, Severity
+from jobc.compiler.plan import LaunchPlan
+from jobc.compiler.policy import Policy
+from jobc.compiler.spec import JobSpec
+
+
+def large_jobs_save_often(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """LAB01"""
+    every = spec.checkpoint.every_steps
+    if plan.uses_trainer and plan.topology.nodes >= 8 and every > 1000:
+        title = f"{plan.topology.nodes} nodes and a checkpoint every {every} steps only"
+        because = "of eight nodes one fails in a week, and all the steps since the last checkpoint are lost"
+        hint, key = "checkpoint.every_steps=500", "checkpoint.every_steps"
+        yield Diagnostic("LAB01", title, because, hint, key=key, severity=Severity.WARNING)
+
+
+POLICY = Policy(
+    "lab",
+    images=("registry.lab.example/*", "pytorch/pytorch:*"),
+    most_time_s=24 * 3600,
+    labels=("team",),
+    rules=(large_jobs_save_often,),
+)

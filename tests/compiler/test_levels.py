@@ -1,0 +1,109 @@
+"""Who knows better than a rule says so where the value stands: `# jobc: allow CODE because …`, and --strict."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler.cli import main
+
+WISH = "queue:\n  name: fast  # jobc: allow JC4102 because other backends have it\n"
+
+
+@pytest.fixture(autouse=True)
+def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+
+
+def check(capsys: pytest.CaptureFixture[str], team: str, *words: str) -> tuple[int, list[str]]:
+    """(status, `error[JC2003]` …) of a job with a file of that text."""
+    Path("jobc/experiment").mkdir(parents=True, exist_ok=True)
+    Path("jobc/experiment/team.yaml").write_text(f"# @package _global_\n{team}")
+    status = main(["check", "+experiment=team", *words])
+    return status, re.findall(r"^(\w+\[JC\d+\])", capsys.readouterr().err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        WISH,
+        "queue:\n  # jobc: allow JC4102 because other backends have it\n  name: fast\n",
+        "queue:\n  # jobc: allow JC4102 because other backends have it\n\n  # the quick one\n  name: fast\n",
+    ],
+    ids=["on the line", "on the line above", "further above, only comments between"],
+)
+def test_a_note_that_is_allowed_is_not_shown_and_is_no_error_with_strict(
+    team: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(capsys, team.replace("# jobc: allow JC4102", "# else")) == (0, ["note[JC4102]"])
+    assert check(capsys, team.replace("# jobc: allow JC4102", "# else"), "--strict") == (1, ["error[JC4102]"])
+    assert check(capsys, team) == (0, [])
+    assert check(capsys, team, "--strict") == (0, [])
+
+
+def test_machines_are_told_what_is_allowed_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, WISH)
+    assert main(["check", "+experiment=team", "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert (found["code"], found["allowed"]) == ("JC4102", "other backends have it")
+    assert main(["check", "+experiment=team", "--format", "sarif"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    assert result["suppressions"] == [{"kind": "inSource", "justification": "other backends have it"}]
+    assert main(["check", "+experiment=team", "--format", "github"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "nodes: 1  # jobc: allow JC4102 because it has no effect\n",
+        "nodes: 1\nqueue:\n  name: fast\n  # jobc: allow JC4102 because it stands below the value\n",
+        WISH.replace("JC4102", "JC2003"),
+    ],
+    ids=["nothing is wrong there", "below", "another code"],
+)
+def test_what_allows_nothing_is_a_note(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "note[JC3081]" in check(capsys, team)[1]
+
+
+def test_of_a_sweep_one_point_with_a_use_for_it_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, WISH, "-m", "backend=local,slurm") == (0, [])
+    assert check(capsys, WISH, "backend=slurm") == (0, ["note[JC3081]"])
+    assert check(capsys, WISH, "backend=slurm", "--strict") == (0, ["note[JC3081]"])
+
+
+@pytest.mark.parametrize(
+    "comment", ["allow JC4102", "allow JC4102 because", "allow because I say so", "allow JC4102, it is fine"]
+)
+def test_a_code_and_a_reason_are_required(comment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, f"nodes: 1  # jobc: {comment}\n") == (1, ["error[JC3080]"])
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "name: 'x # jobc: allow me'\n",
+        "env:\n  A: |\n    # jobc: allow me\n",
+        'env:\n  A: "\n    # jobc: allow me\n    "\n',
+    ],
+    ids=["quotes", "a block", "a line of quotes"],
+)
+def test_text_that_looks_like_a_comment_is_text(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "error[JC3080]" not in check(capsys, team)[1]
+
+
+def test_what_would_make_the_artifact_wrong_cannot_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    team = "batch:\n  global: 7  # jobc: allow JC2003 because I like seven\n"
+    assert check(capsys, team, "procs=2") == (1, ["error[JC2003]", "error[JC3082]"])
+
+
+def test_an_error_that_is_a_judgment_can_be(capsys: pytest.CaptureFixture[str]) -> None:
+    team = "env:\n  PUBLIC_API_KEY: anyone\n"
+    assert check(capsys, team) == (1, ["error[JC4515]"])
+    team = "env:\n  # jobc: allow JC4515 because it is printed in the manual\n  PUBLIC_API_KEY: anyone\n"
+    assert check(capsys, team) == (0, [])

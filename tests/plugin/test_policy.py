@@ -1,0 +1,74 @@
+"""What a site allows, by a package that nothing in jobc knows: examples/site_policy, installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobc.tests.plugin.installed import Installed, install
+
+LAB = Path(__file__).parents[2] / "examples" / "site_policy"
+SKY = ("backend=skypilot", "storage.run=node")
+GOOD = (*SKY, "time=12h", "labels.team=vision")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(LAB, tmp_path_factory.mktemp("lab"))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (GOOD, []),
+        (SKY, ["error[JC3092]", "error[JC3091]"]),
+        ((*GOOD, "container=pod", "image=someone/else:1"), ["error[JC3090]"]),
+        ((*GOOD, "container=pod", "image=pytorch/pytorch:2.9.0"), []),
+        ((*GOOD, "time=2d"), ["error[JC3091]"]),
+        ((*GOOD, "nodes=8", "checkpoint.every_steps=5000"), ["warning[LAB01]"]),
+        ((*GOOD, "nodes=8", "checkpoint.every_steps=5000", "--strict"), ["error[LAB01]"]),
+        ((*GOOD, "nodes=4", "checkpoint.every_steps=5000", "--strict"), []),
+    ],
+    ids=[
+        "a good job",
+        "no time, no label",
+        "an image",
+        "an image of the list",
+        "time",
+        "its own rule",
+        "strict",
+        "small",
+    ],
+)
+def test_it_is_asked_by_every_check(words: tuple[str, ...], found: list[str], lab: Installed, tmp_path: Path) -> None:
+    status, printed = lab.jobc("check", *words, folder=tmp_path)
+    assert re.findall(r"^(\w+\[\w+\])", printed, re.MULTILINE) == found, printed
+    assert status == any(each.startswith("error") for each in found)
+
+
+def test_its_own_code_has_a_page_and_its_warning_may_be_allowed(lab: Installed, tmp_path: Path) -> None:
+    status, page = lab.jobc("explain", "LAB01", folder=tmp_path)
+    assert (status, page.split("\n")[0]) == (0, "# LAB01: a large job that seldom saves")
+    (tmp_path / "jobc" / "experiment").mkdir(parents=True)
+    allowed = "# jobc: allow LAB01 because it ends within the hour"
+    (tmp_path / "jobc" / "experiment" / "big.yaml").write_text(
+        f"# @package _global_\ncheckpoint:\n  every_steps: 5000  {allowed}\n"
+    )
+    assert lab.jobc("check", *GOOD, "nodes=8", "+experiment=big", "--strict", folder=tmp_path) == (0, "no errors\n")
+
+
+def test_without_the_package_nothing_is_asked(lab: Installed, tmp_path: Path) -> None:
+    assert lab.jobc("check", *SKY, folder=tmp_path, site=tmp_path) == (0, "no errors\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["import a_package_that_is_missing\n", "POLICY = 7\n", "class POLICY:\n    name = 'x'\n    check = 1\n"]
+)
+def test_a_policy_that_cannot_be_asked_lets_nothing_pass(text: str, lab: Installed, tmp_path: Path) -> None:
+    site = shutil.copytree(lab.site, tmp_path / "site")
+    (site / "lab_policy" / "policy.py").write_text(text)
+    status, printed = lab.jobc("check", *GOOD, folder=tmp_path, site=site)
+    assert status == 1 and "JC3093" in printed and "Traceback" not in printed

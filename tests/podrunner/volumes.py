@@ -1,0 +1,72 @@
+"""The volumes of a pod as folders of its host, and what of them a container sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .environment import NotYet
+from .store import Object
+
+
+@dataclass
+class Volumes:
+    """What a pod's volumes may name. claims, exports: folder behind a claim, or behind SERVER:/PATH"""
+
+    claims: Mapping[str, Path]
+    exports: Mapping[str, Path]
+    config_maps: Mapping[str, Object]
+    secrets: Mapping[str, Object]
+
+    def mounts(self, pod: Object, container: Object, folder: Path) -> list[tuple[str, str, str, str]]:
+        """KIND SOURCE TARGET OPTIONS of each volumeMount. folder: of the pod, for all its containers"""
+        rows = []
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+        for mount in container.get("volumeMounts", ()):
+            volume = volumes[mount["name"]]
+            options = "ro" if mount.get("readOnly") else ""
+            if "configMap" in volume:
+                options = "ro"
+                name = volume["configMap"]["name"]
+                if name not in self.config_maps and not volume["configMap"].get("optional"):
+                    raise NotYet(f'configmap "{name}" not found')
+                source = _project(self.config_maps.get(name, {}), folder / "volumes" / mount["name"])
+            elif "persistentVolumeClaim" in volume:
+                name = volume["persistentVolumeClaim"]["claimName"]
+                if name not in self.claims:
+                    raise NotYet(f'persistentvolumeclaim "{name}" not found')
+                source = self.claims[name]
+            elif "nfs" in volume:
+                source = self.exports[f"{volume['nfs']['server']}:{volume['nfs']['path']}"]
+            elif "hostPath" in volume:
+                source = Path(volume["hostPath"]["path"])
+            elif volume["emptyDir"].get("medium") == "Memory":
+                size = volume["emptyDir"].get("sizeLimit")
+                option = f"mode=1777,size={_bytes(size)}" if size else "mode=1777"
+                rows.append(("tmpfs", "tmpfs", mount["mountPath"], option))
+                continue
+            else:
+                source = folder / "volumes" / mount["name"]
+                source.mkdir(parents=True, exist_ok=True)
+                source.chmod(0o777)
+            rows.append(("bind", str(source), mount["mountPath"], options))
+        return rows
+
+
+def _project(config_map: Object, folder: Path) -> Path:
+    """A ConfigMap as a folder: KEY -> ..data/KEY, ..data -> ..TIME; mode 0644."""
+    if folder.exists():  # another container of the pod has it
+        return folder
+    data = folder / "..2026_11_21_06_04_38.4145333303"
+    data.mkdir(parents=True)
+    (folder / "..data").symlink_to(data.name)
+    for key, text in config_map.get("data", {}).items():
+        (data / key).write_text(text)
+        (folder / key).symlink_to(f"..data/{key}")
+    return folder
+
+
+def _bytes(quantity: str) -> int:
+    units = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+    return int(quantity[:-2]) * units[quantity[-2:]] if quantity[-2:] in units else int(quantity)
