@@ -81,15 +81,14 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a job comes to, before any backend.
-
-    rules: plan key -> words; origin_of: where a key was written; levels: what is allowed
+    """What a job comes to, before any backend. made_by: plan key -> rule; origin_of: where a key was written;
+    levels: what is allowed.
     """
 
     spec: JobSpec
     plan: LaunchPlan
     table: Mapping[str, tuple[str, ...]]
-    rules: Mapping[str, str]
+    made_by: Mapping[str, str]
     typed: Typed
     composed: Composed
     diagnostics: tuple[Diagnostic, ...]
@@ -122,9 +121,9 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
-        for asked, overrides, where in _points(request, loader, aside):
+        for overrides, words, where in _points(request, loader, aside):
             try:
-                one = make(asked, overrides, loader)
+                one = make(replace(request, words=words), overrides, loader)
                 made.append(replace(one, diagnostics=tuple(_at_point(one.diagnostics, where))))
             except CompileError as error:
                 refused += _at_point(error.diagnostics, where)
@@ -133,9 +132,11 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     return made
 
 
-def _points(request: Request, loader: Any, aside: Sequence[str]) -> Iterator[tuple[Request, list[Override], str]]:
-    """Each point as a request of its own, its overrides, the label among them, and what of them people see:
-    `backend=slurm nodes=8`.
+def _points(
+    request: Request, loader: Any, aside: Sequence[str]
+) -> Iterator[tuple[list[Override], tuple[str, ...], str]]:
+    """The overrides of each point, its label among them; the words that give this point alone; and what of them people
+    see: `backend=slurm nodes=8`.
 
     aside: keys that the label does not name
     """
@@ -144,8 +145,8 @@ def _points(request: Request, loader: Any, aside: Sequence[str]) -> Iterator[tup
     for point in points:
         label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
         overrides = [*point, *([set_key("point", label)] if label else [])]
-        words = (o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
-        yield replace(request, words=tuple(words)), overrides, " ".join(_shown(point[i]) for i in varied)
+        words = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        yield overrides, words, " ".join(_shown(point[i]) for i in varied)
 
 
 def _at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
@@ -198,11 +199,11 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
     levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of))
-    plan, table, derived = lower(spec)
+    plan, table, made_by = lower(spec)
     found = [*check.check_training(plan, partial(blamed, composed, read.values))]
     found += [*rules.check(spec, plan), *policy.check(spec, plan)]
     notes += levels.settle(_placed(found, origin_of))
-    return Planned(spec, plan, table, derived, read, composed, tuple(notes), origin_of, levels)
+    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
@@ -224,7 +225,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)
     files += neutral.neutral_files(plan, backend, missing, tuple(files), render)
-    source_map = sourcemap.build(files, table, values, planned.rules, composed.options())
+    source_map = sourcemap.build(files, table, values, planned.made_by, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}

@@ -106,7 +106,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("ssh", TASK, "export JOBC_HEAD_ADDR=", "export JOBC_HEAD=", "node 0 is node1"),
     ("ssh", NODE, '      --rdzv-conf="timeout=$rendezvous_timeout_s"\n', "", "--rdzv-conf"),
     ("ssh", NODE, "export JOBC_TRAIN_JSON=", "export JOBC_TRAIN=", "JOBC_TRAIN_JSON"),
-    ("ssh", TASK, "export JOBC_NODE_LIST\n", "", "JOBC_NODE_LIST"),
+    ("ssh", NODE, "export JOBC_JOB_ID=", "export JOBC_ID=", None),
     ("ssh", "hosts.txt", "node2\n", "node3\n", "resources.hosts"),
     ("ssh", ENGINE, 'tail -n +2 -- "$hosts" >"$part"', 'tail -n +3 -- "$hosts" >"$part"', "submit.sh starts"),
     ("ssh", SUBMIT, "this_job base runs", "this_job base other", "run.root"),
@@ -172,7 +172,7 @@ def test_an_edit_of_one_fact_is_noticed(job: str, path: str, before: str, after:
     files = files_of(job)
     assert before in files[path], f"{path} has no {before!r}:\n{files[path]}"
     found = check({**files, path: files[path].replace(before, after, 1)})
-    if fact is None:  # no job differs by it: node.sh takes the number from its first word
+    if fact is None:  # no job differs by it: node.sh takes the number from its first word, the rest is there already
         assert not found.differences
     else:
         assert any(re.search(fact, text) for text in found.differences), found.differences
