@@ -89,7 +89,7 @@ def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
     script.write_text(script.read_text().replace("--nodes=2", "--nodes=3"))
     tree = found(diff, *SAME)
     assert (tree["meaning"], tree["spec"]) == ([], [])
-    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 2}]
+    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 3}]
 
 
 @pytest.mark.parametrize(
