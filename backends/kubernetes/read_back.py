@@ -34,6 +34,8 @@ def read_back(stage: Stage) -> Reading:
     container = next((c for c in pod["containers"] if c["name"] == CONTAINER), None)
     if container is None:
         raise Unreadable(f"the pod in job.yaml has no container {CONTAINER}")
+    for other in pod.get("initContainers", ()):
+        _need_alike(other, container)
     nodes = int(job["completions"])
     for name, wanted in (("parallelism", nodes), ("completionMode", "Indexed")):
         if job.get(name) != wanted:
@@ -56,6 +58,19 @@ def _holding(tree: Any, name: str) -> Iterator[dict[str, Any]]:
     elif isinstance(tree, list):
         for item in tree:
             yield from _holding(item, name)
+
+
+def _need_alike(other: Mapping[str, Any], container: Mapping[str, Any]) -> None:
+    """A container that runs task.sh before the node's does so in the same image, with the same variables and memory."""
+    if list(other.get("command", ()))[:2] != list(container["command"])[:2]:
+        return
+    own = {entry["name"]: entry for entry in container["env"]}
+    wrong = [entry["name"] for entry in other["env"] if own.get(entry["name"]) != entry]
+    wrong += ["image"] if other["image"] != container["image"] else []
+    limits = (other["resources"].get("limits", {}), container["resources"].get("limits", {}))
+    wrong += ["memory"] if limits[0].get("memory") != limits[1].get("memory") else []
+    if wrong:
+        raise Unreadable(f"container {other['name']} has another {', '.join(wrong)} than container {CONTAINER}")
 
 
 def _need_files(bundle: Mapping[str, Any], stage: Stage) -> None:

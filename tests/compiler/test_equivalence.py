@@ -153,6 +153,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("kubernetes", "job.yaml", "value: \"3600\"", "value: \"0\"", "lifecycle.time_limit_s"),
     ("kubernetes", "job.yaml", "value: \"/s/runs\"", "value: \"/runs\"", "run.root"),
     ("kubernetes", "job.yaml", "        - 75\n", "", "podFailurePolicy"),
+    ("kubernetes", "job.yaml", "/s/runs\"\n        resources", "/t\"\n        resources", "another JOBC_RUN_ROOT"),
     ("kubernetes", "kustomization.yaml", "  - \"node.sh=node.sh\"\n", "", "kustomization.yaml"),
     ("kubernetes", TASK, '"$JOBC_JOB_UID" 2 1800', '"$JOBC_JOB_UID" 5 1800', "lifecycle.max_requeues"),
     ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: 4", "topology.nodes|gives this job"),
@@ -171,7 +172,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
 def test_an_edit_of_one_fact_is_noticed(job: str, path: str, before: str, after: str, fact: str | None) -> None:
     files = files_of(job)
     assert before in files[path], f"{path} has no {before!r}:\n{files[path]}"
-    times = -1 if job == "kubernetes" else 1  # its init container has the image, mounts and variables of the node's
+    times = -1 if path == "job.yaml" else 1  # where two containers say the same
     found = check({**files, path: files[path].replace(before, after, times)})
     if fact is None:  # no job differs by it: node.sh takes the number from its first word, the rest is there already
         assert not found.differences
