@@ -10,9 +10,13 @@ from typing import Any
 from .convert import join
 from .words import Concat, RuntimeVar
 
+_SCALARS = (str, int, float, bool, type(None))
+
 
 def plain(value: Any) -> Any:
     """What JSON can hold. A word known only at run time is `$JOBC_NODE_RANK`."""
+    if type(value) in _SCALARS:  # first, for there may be 10,000 hosts
+        return value
     if isinstance(value, RuntimeVar):
         return f"${value.variable}"
     if isinstance(value, Concat):
