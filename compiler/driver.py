@@ -234,9 +234,14 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """What a compile must be told to do this again; the config folders are where the user has them."""
+    """What a compile must be told to do this again; the config folders are where the user has them.
+
+    The words by key, for only the last of one key counts; what `+` adds first, as typed, for there the order counts.
+    """
+    added = [word for word in request.words if word.startswith("+")]
+    others = sorted((word for word in request.words if word not in added), key=lambda word: word.partition("=")[0])
     return {
-        "words": list(request.words),
+        "words": [*added, *others],
         "command": None if request.command is None else list(request.command),
         "config_name": request.config_name,
         "strict": request.strict,
