@@ -39,12 +39,16 @@ def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
+def engine_paths(plan: LaunchPlan) -> list[str]:
+    """Which of the two files this job has."""
+    wanted = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
+    return [path for path, is_wanted in wanted.items() if is_wanted]
+
+
 def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
     """The two files, where they are asked for and the backend has not emitted them with something merged in."""
-    if plan.launcher == "accelerate" and YAML not in emitted:
-        yield accelerate_yaml(plan, render)
-    if plan.parallel == "deepspeed" and JSON not in emitted:
-        yield deepspeed_json(plan, render)
+    make = {YAML: accelerate_yaml, JSON: deepspeed_json}
+    yield from (make[path](plan, render) for path in engine_paths(plan) if path not in emitted)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:

@@ -116,7 +116,7 @@ CAMPAIGN = Campaign(
         " test bed; torchrun alone, with --max-restarts=1 and static or c10d rendezvous, is given up after"
         f" {TIMEOUT_S} s."
     ),
-    count=10 * len(KINDS),
+    count=20 * len(KINDS),
     run=run,
     figure=figure,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from ...compiler.accelerate import engine_paths
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
@@ -102,8 +103,8 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
 
 def config_keys(plan: LaunchPlan) -> dict[str, str]:
     """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
-    own = (BUCKET,) if plan.run.storage == "object" else ()
-    paths = [*IN_THE_POD, *own, *(file.path for file in library())]
+    own = [BUCKET] if plan.run.storage == "object" else []
+    paths = [*IN_THE_POD, *own, *engine_paths(plan), *(file.path for file in library())]
     assert not any("--" in path for path in paths)
     return {path.replace("/", "--"): path for path in paths}
 

@@ -73,10 +73,11 @@ def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make) -> None:  # type: ignore[no-untyped-def]
+    """And so does a JobSet whose ranks `accelerate launch` starts, from the accelerate.yaml in its ConfigMap."""
     sums = []
-    for flavor in ("job", *FLAVORS):
+    for flavor, launcher in (("job", "spawn"), ("jobset", "accelerate"), ("trainjob", "spawn")):
         train = ("task=digits", "loop.epochs=null", "loop.steps=2", "code=image", "procs=1")
-        job = make(*train, f"backend.flavor={flavor}", f"name={flavor}")
+        job = make(*train, f"backend.flavor={flavor}", f"name={flavor}", f"launcher={launcher}")
         code, said = job("submit.sh", "--wait")
         assert code == 0, said
         (log,) = job.storage.glob(f"runs/{flavor}/*/logs/node_00.log")

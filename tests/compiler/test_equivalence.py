@@ -40,6 +40,11 @@ OF = {
         "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "secrets.T=k8s:name/key",
         "queue.name=team", "gpu_type=H100", "code=image", "code.root=/app",
     ),
+    "pods": (
+        "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "code=image", "code.root=/app",
+        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "launcher=accelerate",
+        "parallel=deepspeed",
+    ),
     "skypilot": (
         "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
     ),
