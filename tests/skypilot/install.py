@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
-HERE = "skypilot[slurm]==0.14.1"
+HERE = "skypilot[slurm,kubernetes]==0.14.1"  # kubernetes: to validate what goes there
 ON_NODES = "skypilot[slurm,remote]==0.14.1"
 
 
