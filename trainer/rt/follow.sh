@@ -26,7 +26,7 @@ print_logs() {
   done
   if [[ -z $parts ]]; then return; fi
   if (($2 == 1)); then
-    while read -r file start size; do tail -c "+$((start + 1))" -- "$1/logs/$file" | head -c "$((size - start))"; done <<<"${parts%$'\n'}"
+    while read -r file start size; do tail -c "+$((start + 1))" -- "$1/logs/$file" | head -c "$((size - start))" || true; done <<<"${parts%$'\n'}"
     return
   fi
   ulimit -Sn "$(ulimit -Hn)" # two open files a node

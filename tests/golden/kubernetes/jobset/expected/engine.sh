@@ -144,14 +144,14 @@ job_code() {
 
 job_reason() {
   local init named said=$1/logs/first_failure.txt
-  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" { print "node " $1 ": " $7; exit }')
+  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" && !n++ { print "node " $1 ": " $7 }')
   if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
-    grep '^jobc: ' "$said" | grep -E 'failed first|exit ' | head -n 1 | cut -c 7-
+    grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
   elif [[ -n $init ]]; then
     named=$(grep -m 1 -oE 'FAIL +.*|error: .*' "$said" 2>/dev/null) || named=''
     echo "$init${named:+: $named}"
   else
-    grep -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | head -n 1 | tr '\t' ' '
+    grep -m 1 -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | tr '\t' ' '
   fi
 }
 
@@ -233,7 +233,7 @@ storage_of() {
 # a pod that runs, else through one made for it.
 read_storage() {
   local pod command=(cat)
-  pod=$(running_pods '' | head -n 1)
+  pod=$(running_pods '' | sed -n 1p)
   if [[ $1 == follow && -n $pod ]]; then command=(tail -n +1 -f --pid=1); fi
   if [[ -z $pod ]]; then
     lone_pod
@@ -281,7 +281,7 @@ signal_nodes() {
   while read -r pod; do
     if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
   done <<<"$found"
-  if [[ $1 == KILL ]] || ! pods '' | grep -qE '^[0-9]*\|[^|]*\|(Running|Succeeded)\|'; then
+  if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
     keep_evidence "$2"
     k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
   fi

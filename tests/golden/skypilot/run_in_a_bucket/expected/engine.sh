@@ -69,12 +69,12 @@ ask() {
     sky queue --output json "$2" 2>/dev/null
   fi | awk -v wanted="$3" -F '[:,]' '
     /"job_id":/ { here = ($2 + 0 == wanted) }
-    /"status":/ && here { gsub(/[ "]/, "", $2); print $2; exit }'
+    /"status":/ && here && !n++ { gsub(/[ "]/, "", $2); print $2 }'
 }
 
 # cluster_status [CLUSTER]: UP, STOPPED, INIT; nothing when there is none.
 cluster_status() {
-  sky status --output json "${1:-$cluster}" 2>/dev/null | awk -F '[:,]' '/"status":/ { gsub(/[ "]/, "", $2); print $2; exit }'
+  sky status --output json "${1:-$cluster}" 2>/dev/null | awk -F '[:,]' '/"status":/ && !n++ { gsub(/[ "]/, "", $2); print $2 }'
 }
 
 # on_node CLUSTER NODE WORD…: a command there, through the ssh that SkyPilot sets up for each cluster.
@@ -144,7 +144,7 @@ keep_evidence() {
 }
 
 job_reason() {
-  grep -oE 'jobc: (node [0-9]+ failed first|.*failed first).*' "$(job_log "$1")" | head -n 1 | cut -c 7- | grep . || echo "SkyPilot says $sky_says"
+  grep -m 1 -oE 'jobc: .*failed first.*' "$(job_log "$1")" | cut -c 7- || echo "SkyPilot says $sky_says"
 }
 
 describe_live() {

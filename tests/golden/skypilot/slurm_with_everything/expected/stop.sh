@@ -28,7 +28,7 @@ need_sky
 
 # bring_down: the cluster, where that is asked for; else says what it costs.
 bring_down() {
-  if [[ -z $down ]] && ! sky queue --skip-finished --output json "$cluster" 2>/dev/null | grep -q '"job_id":'; then down=yes; fi
+  if [[ -z $down && $(sky queue --skip-finished --output json "$cluster" 2>/dev/null) != *'"job_id":'* ]]; then down=yes; fi
   if [[ -n $down && -n $(cluster_status) ]]; then sky down --yes "$cluster"; fi
   say_cost
 }

@@ -22,7 +22,7 @@ done
 
 choose_run "$run_id"
 if [[ -n $point ]]; then
-  elements "$run" | grep -qxF -- "$point" || die 2 "there is no point $point" 'status.sh lists them, with their numbers'
+  grep -qxF -- "$point" <<<"$(elements "$run")" || die 2 "there is no point $point" 'status.sh lists them, with their numbers'
   exec "$run/points/$point/logs.sh" "$@"
 fi
 while IFS= read -r element; do

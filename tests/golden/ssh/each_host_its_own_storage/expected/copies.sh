@@ -35,7 +35,7 @@ else
 fi
 said=$(mkdir -p -- "$run/state" "$run/artifact" "$run/logs" "$run/control" 2>&1) || fail 1 "cannot write to $run: ${said##*: }"
 new=$(mktemp -d "$run/.new.XXXXXX") || fail 1 "cannot write to $run"
-said=$(tar -C "$new" -xf - 2>&1) || { said=$(echo "$said" | head -n 1) && fail 1 "cannot write to $run: ${said##*: }; is the disk full?"; }
+said=$(tar -C "$new" -xf - 2>&1) || { said=$(echo "$said" | sed -n 1p) && fail 1 "cannot write to $run: ${said##*: }; is the disk full?"; }
 if [ -e "$new/artifact" ]; then rm -f -- "$run/control/STOP"; fi
 cd -- "$new"
 for piece in state/* artifact/* code; do
