@@ -187,7 +187,7 @@ def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Laun
     else:
         node = int(_need(options, "node-rank", name))
         address, port = (_need(options, option, name) for option in ("master-addr", "master-port"))
-        meeting = Meeting(address, port, _timeout(conf, spelt))
+        meeting = Meeting(address, port, _timeout(conf, name))
     return _Launch(nodes, procs, node, tuple(argv), meeting, tuple(range(procs)))
 
 
@@ -197,16 +197,15 @@ def _c10d(options: Mapping[str, str], conf: Mapping[str, str], env: Mapping[str,
     _need(options, "rdzv-id", "torchrun")
     if conf.get("is_host") != str(int(node == 0)):
         raise Unreadable(f"torchrun on node {node} is called with is_host={conf.get('is_host')}: node 0 has the store")
-    if conf.get("read_timeout") != _timeout({"timeout": conf.get("join_timeout", "")}, "-"):
+    if conf.get("read_timeout") != conf.get("join_timeout"):
         raise Unreadable("torchrun waits for the store of node 0 as long as read_timeout says, and not join_timeout")
-    return node, Meeting(address, port, conf["join_timeout"], "c10d")
+    return node, Meeting(address, port, conf.get("join_timeout", "600"), "c10d")
 
 
-def _timeout(conf: Mapping[str, str], spelt: str) -> str:
-    """torch.distributed.launch has no option for it."""
-    if spelt == "-" and "timeout" not in conf:
-        raise Unreadable("torchrun is called without --rdzv-conf=timeout=SECONDS, and would wait as long as it likes")
-    return conf.get("timeout", "")
+def _timeout(conf: Mapping[str, str], launcher: str) -> str:
+    if "timeout" not in conf:
+        raise Unreadable(f"{launcher} is called without --rdzv-conf=timeout=SECONDS, and waits as long as it likes")
+    return conf["timeout"]
 
 
 def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
