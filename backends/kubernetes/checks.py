@@ -15,7 +15,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import DNS_NAME
-from . import extra, tcpx
+from . import extra, gpu_types, tcpx
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
 from .pod import ARTIFACT, FILES, RDMA_PROFILES, is_resource
@@ -36,6 +36,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         yield from mounted(i, mount, plan.mounts)
     yield from texts(plan, options)
     yield from resources(plan, options)
+    yield from gpu_types.check(plan, options)
     yield from secrets(plan)
     yield from size(plan)
     yield from network(plan, options)

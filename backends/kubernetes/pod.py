@@ -12,7 +12,7 @@ from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
-from . import extra, tcpx
+from . import extra, gpu_types, tcpx
 from .names import pod_host
 from .options import KubernetesOptions
 
@@ -208,8 +208,9 @@ def limits(v: Any) -> dict[str, Any] | None:
 
 def node_selector(v: Any) -> dict[str, str] | None:
     found = dict(text.split("=", 1) for text in v.options.node_selector)
-    if v.plan.resources.gpu_type:
-        found[v.options.gpu_label] = v.plan.resources.gpu_type
+    gpus = gpu_types.values(v.plan, v.options)
+    if len(gpus) == 1:  # of several, any will do: _node_affinity
+        found[gpu_types.label(v.options)] = gpus[0]
     return found or None
 
 
@@ -222,9 +223,9 @@ def toleration(text: str) -> dict[str, str]:
 
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """Hosts by their label, and this job's pods together or apart."""
+    """Hosts and GPUs by their labels, and this job's pods together or apart."""
     found: dict[str, Any] = {}
-    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist:
+    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
         found["nodeAffinity"] = _given(_node_affinity)
     if options.affinity:
         found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
@@ -234,11 +235,14 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
-    def match(operator: str, hosts: Any) -> dict[str, Any]:
-        return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+    def match(operator: str, values: Any, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
+        return {"key": key, "operator": operator, "values": list(values)}
+
+    gpus = gpu_types.values(v.plan, v.options)
 
     must = [match("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
     must += [match("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    must += [match("In", gpus, gpu_types.label(v.options))] if len(gpus) > 1 else []
     found: dict[str, Any] = {}
     if must:
         term = {"matchExpressions": must}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from .._shared.kubernetes_forms import DNS_LABEL, DNS_NAME, IMAGE, LABEL_KEY, LABEL_VALUE
+from . import gpu_types
 from .options import KubernetesOptions
 from .pod import JOB_LABEL
 
@@ -62,8 +63,10 @@ def _labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic
             yield _refused(f"labels.{name}", name, "a key is [PREFIX/]NAME, the name at most 63 of A-Za-z0-9-_.")
         elif not re.fullmatch(LABEL_VALUE, text):
             yield _refused(f"labels.{name}", text, "a label's value is at most 63 of A-Za-z0-9-_.")
-    if plan.resources.gpu_type and not re.fullmatch(LABEL_VALUE, plan.resources.gpu_type):
-        yield _refused("gpu_type", plan.resources.gpu_type, f"it is the value of the node label {options.gpu_label}")
+    mapped = ((f"backend.gpu_labels.{name}", text) for name, texts in options.gpu_labels.items() for text in texts)
+    for key, text in (*mapped, *(("gpu_type", text) for text in gpu_types.values(plan, options))):
+        if not re.fullmatch(LABEL_VALUE, text):
+            yield _refused(key, text, f"it is the value of the node label {gpu_types.label(options)}")
     for i, selector in enumerate(options.node_selector):
         key, equals, value = selector.partition("=")
         if not (equals and re.fullmatch(LABEL_KEY, key) and re.fullmatch(LABEL_VALUE, value)):

@@ -17,6 +17,7 @@ from jobc.backends.kubernetes.names import LONGEST, longest_pod
 from jobc.backends.kubernetes.pod import literal, quantity, toleration
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.golden import read_case
 from jobc.tests.podrunner import KUBECTL
 from jobc.tests.podrunner.environment import expand
@@ -182,6 +183,40 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
     assert strictly(job, "1.36.0") == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "label", "values"),
+    [
+        (("gpu_type=NVIDIA-H200",), "nvidia.com/gpu.product", {"NVIDIA-H200"}),
+        (("gpu_type=L40S",), "nvidia.com/gpu.product", {"NVIDIA-L40S"}),
+        (("gpu_type=a100-40gb",), "nvidia.com/gpu.product", {"NVIDIA-A100-PCIE-40GB", "NVIDIA-A100-SXM4-40GB"}),
+        (("gpu_type=NVIDIA-R200",), "nvidia.com/gpu.product", {"NVIDIA-R200"}),
+        (
+            ("gpu_type=MI355X", "backend.gpu_resource=amd.com/gpu"), "amd.com/gpu.product-name",
+            {"AMD_Instinct_MI355X", "AMD_Instinct_MI355X_VF", "AMD_Instinct_MI355_OAM"},
+        ),
+        (
+            ("gpu_type=H100", "backend.gpu_label=cloud.google.com/gke-accelerator"), "cloud.google.com/gke-accelerator",
+            {"nvidia-h100-80gb", "nvidia-h100-mega-80gb"},
+        ),
+        (("gpu_type=big", "backend.gpu_label=example.org/card"), "example.org/card", {"big"}),
+        (("gpu_type=H100", "backend.gpu_labels.H100=[b, a]"), "nvidia.com/gpu.product", {"a", "b"}),
+    ],
+)  # fmt: skip
+def test_a_type_of_gpu_is_every_value_that_its_label_has_for_it(
+    words: tuple[str, ...], label: str, values: set[str]
+) -> None:
+    made = compile_job(Request((*PLAIN, "nodes=2", "gpus=8", *words)))
+    texts = {file.path: file.text for file in made.artifacts}
+    spec = next(pod_specs([*yaml.safe_load_all(texts["job.yaml"])]))
+    rules = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = [rule for term in rules.get("nodeSelectorTerms", ()) for rule in term["matchExpressions"]]
+    asked = {rule["key"]: {*rule["values"]} for rule in terms} | {
+        key: {value} for key, value in spec.get("nodeSelector", {}).items()
+    }
+    assert asked == {label: values}
+    assert check_files(texts).differences == ()
+
+
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
     assert [quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
     assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
@@ -206,6 +241,10 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4504", ("backend.namespace=-x",)),
         ("JC4505", ("gpus=17",)),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
+        ("JC4521", ("gpus=8", "gpu_type=H1000")),
+        ("JC4521", ("gpus=8", "gpu_type=MI300X")),
+        ("JC4521", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[]")),
+        ("JC4504", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[a b]")),
         ("JC4508", ("mem=4GiB", "shm=4GiB")),
         ("JC4509", ("backend.flavor=pytorchjob",)),
         ("JC4510", ("network.profile=infiniband",)),
