@@ -164,8 +164,15 @@ def test_fields_of_every_shape_are_taken() -> None:
         "Pod.spec.volumes.v={emptyDir: {medium: HugePages-2Mi, sizeLimit: 1.5Gi}}", "Pod.spec.volumes.w=null",
         "Pod.spec.initContainers.a={image: 'reg.example.org:5000/a/b__c:v1', volumeMounts: {shm: {mountPath: /x}}}",
         "Pod.spec.containers.node.resources.limits={hugepages-2Mi: 1Gi, example.com/nic: 2}",
+        "Pod.spec.hostPID=false", "Job.spec.suspend=false", "Pod.spec.containers.node.env.NOT_RANK.value=1",
+        "Pod.spec.initContainers.a={image: x, env: {RANK: {value: 0}}}", "Pod.spec.dnsPolicy=ClusterFirst",
     ):  # fmt: skip
         compile_files(f"backend.extra.{word}")
+
+
+def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
+    made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
+    assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
@@ -289,6 +296,16 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
                 ("JC4540", "Pod.spec.initContainers.a={image: x, restartPolicy: always}"),
                 ("JC4540", "Pod.spec.securityContext.fsGroupChangePolicy=Sometimes"),
                 ("JC4540", "Service.spec.sessionAffinity=ip"),
+                ("JC4522", "Pod.spec.hostPID=true"),
+                ("JC4522", "Pod.spec.shareProcessNamespace=true"),
+                ("JC4522", "Pod.spec.nodeName=node1"),
+                ("JC4522", "Pod.spec.activeDeadlineSeconds=60"),
+                ("JC4522", "Pod.spec.dnsPolicy=Default"),
+                ("JC4522", "Job.spec.suspend=true"),
+                ("JC4600", "Job.spec.activeDeadlineSeconds=60"),
+                ("JC4600", "Pod.spec.containers.node.restartPolicy=Never"),
+                ("JC2006", "Pod.spec.containers.node.env.WORLD_SIZE.value=8"),
+                ("JC2006", "Pod.spec.containers.node.env.MASTER_ADDR.value=a"),
                 ("JC4550", "Pod.spec.initContainers.a={command: [x]}"),
                 ("JC4550", "Pod.spec.initContainers.My_C={image: x}"),
                 ("JC4550", "Pod.spec.containers.side={image: Upper/x}"),
