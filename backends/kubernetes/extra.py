@@ -152,7 +152,8 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         own({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
         own(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
     own({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
-    own({"runtimeRef": "name", "trainer": "nodes", "activeDeadlineSeconds": "backend.deadline"}, "TrainJob", "spec")
+    train_job = {"runtimeRef": "name", "trainer": "nodes", "runtimePatches": f"{KEY}.{POD}"}
+    own({**train_job, "activeDeadlineSeconds": "backend.deadline"}, "TrainJob", "spec")
     own(_POD, POD, "spec")
     container = (POD, "spec", "containers", "node")
     own(_CONTAINER, *container)

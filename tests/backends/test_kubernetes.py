@@ -170,6 +170,30 @@ def test_fields_of_every_shape_are_taken() -> None:
         compile_files(f"backend.extra.{word}")
 
 
+@pytest.mark.parametrize(
+    ("flavor", "words"),
+    [
+        (
+            "jobset",
+            ("JobSet.spec.startupPolicy.startupPolicyOrder=InOrder", "JobSet.spec.replicatedJobs.node.groupName=7"),
+        ),
+        ("jobset", ("JobSet.spec.coordinator={replicatedJob: node, jobIndex: 0}", "JobSet.metadata.labels.team=1")),
+        (
+            "trainjob",
+            (
+                "TrainingRuntime.spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds=90",
+                "TrainJob.spec.managedBy=a/b",
+            ),
+        ),
+    ],
+)
+def test_fields_of_the_other_flavors_are_taken_and_fit_their_models(flavor: str, words: tuple[str, ...]) -> None:
+    files = compile_files("nodes=2", f"backend.flavor={flavor}", *(f"backend.extra.{word}" for word in words))
+    assert [strictly(item, "1.36.0") for item in yaml.safe_load_all(files["job.yaml"])] == [""] * (
+        1 + (flavor != "jobset")
+    )
+
+
 def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
     made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
@@ -282,6 +306,27 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
                 "backend.flavor=jobset",
                 "backend.extra.JobSet.spec.replicatedJobs.node.template.spec.managedby=x",
             ),
+        ),
+        *(
+            ("JC4540", (f"backend.flavor={flavor}", f"backend.extra.{word}"))
+            for flavor, word in (
+                ("job", "Job.sepc.suspend=false"),
+                ("jobset", "JobSet.spec.startupPolicies.startupPolicyOrder=InOrder"),
+                ("jobset", "JobSet.spec.startupPolicy.startupPolicyOrder=Ordered"),
+                ("jobset", "JobSet.spec.ttlSecondsAfterFinished=soon"),
+                ("jobset", "JobSet.spec.replicatedJobs.node.groupname=x"),
+                ("trainjob", "TrainJob.spec.manageBy=x"),
+                ("trainjob", "TrainingRuntime.spec.podGroupPolicy.volcanoes={}"),
+                ("trainjob", "TrainingRuntime.spec.template.spec.coordinator.podIndex=first"),
+            )
+        ),
+        *(
+            ("JC4522", (f"backend.flavor={flavor}", f"backend.extra.{path}.suspend=true"))
+            for flavor, path in (("jobset", "JobSet.spec"), ("trainjob", "TrainJob.spec"))
+        ),
+        (
+            "JC4600",
+            ("backend.flavor=trainjob", "backend.extra.TrainJob.spec.runtimePatches=[{manager: example.org/a}]"),
         ),
         ("JC1202", ("backend.gpu_resource=nvidia.com/gpus",)),
         ("JC4504", ("image=docker://x",)),
