@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +198,22 @@ def test_fields_of_the_other_flavors_are_taken_and_fit_their_models(flavor: str,
 def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
     made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
+
+
+def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
+    words = (
+        "queue.name=Team_A", "labels.team=audio team", "labels.x_=y", "image=docker://Some/X:V1", "hosts=[A_1,b]",
+        "backend.node_selector=['a b=c','d']", "backend.namespace=-x.y", "backend.gpu_label=a b",
+        "backend.affinity=A_B/c d", "backend.tolerations=['dedicated=ml:Never','a b']", "container.workdir=here",
+        "backend.image_pull_secrets=[A_b]", "backend.gpu_labels.H100=['a b',c]",
+    )  # fmt: skip
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request((*PLAIN, *words)))
+    found = [d for d in refused.value.diagnostics if d.code == "JC4504"]
+    assert len(found) == len(refused.value.diagnostics) == 15, "two items of two lists are wrong"
+    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", in place of it"))}
+    assert len(hints) == len(words)
+    compile_job(Request((*PLAIN, *hints)))
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
