@@ -133,7 +133,7 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
     """JC4550"""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
-        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"another {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"leave out {key}", key=key)
 
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
