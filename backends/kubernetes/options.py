@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...compiler.values import CountOrZero, Duration, Path
+from ...compiler.values import Bytes, CountOrZero, Duration, Path
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class KubernetesOptions:
     gpu_resource: Literal["nvidia.com/gpu", "amd.com/gpu"]
     gpu_label: str | None
     gpu_labels: Mapping[str, tuple[str, ...]]
+    shm_limit: Bytes
     network_resource: str | None
     gke_networks: tuple[str, ...]
     tcpx_daemon: str

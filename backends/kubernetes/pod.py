@@ -12,6 +12,7 @@ from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
+from ...trainer.rt.gpu_names import is_of_type
 from . import extra, gpu_types, tcpx
 from .names import pod_host
 from .options import KubernetesOptions
@@ -23,6 +24,12 @@ PREFLIGHT = "preflight"  # the init container that looks whether the ranks can s
 FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
 JOB_LABEL = "jobc/job"
 RDMA_PROFILES = ("infiniband", "roce", "efa")
+
+# EFA cards of a machine with 8 GPUs, by GPU: p4d and p4de, p5.48xlarge, p6-b200.48xlarge. Of H200 there are two kinds:
+# p5e has 32, p5en 16. Source: Amazon EC2 User Guide, network cards of accelerated instances (2026).
+EFA = "vpc.amazonaws.com/efa"
+EFA_GPUS = 8
+EFA_CARDS = {"A100": 4, "H100": 32, "B200": 8}
 
 # Where a pod learns its index, and the id that stays when the engine starts its pods again.
 INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -195,8 +202,18 @@ def requests(v: Any) -> dict[str, Any] | None:
     return {**({"cpu": str(cpus)} if cpus else {}), **(limits(v) or {})} or None
 
 
+def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None:
+    """NAME:COUNT of the network devices of a pod."""
+    wanted = plan.resources.gpu_type
+    if options.network_resource is not None or plan.network.profile != "efa" or wanted is None:
+        return options.network_resource
+    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(wanted, kind)]
+    whole = plan.topology.gpus == EFA_GPUS and not options.host_network
+    return f"{EFA}:{cards[0]}" if cards and whole else None
+
+
 def limits(v: Any) -> dict[str, Any] | None:
-    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, v.options.network_resource
+    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
     found = {"memory": quantity(memory)} if memory else {}
     if gpus:
         found[v.options.gpu_resource] = str(gpus)
@@ -276,16 +293,19 @@ def volumes(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": name}},
         {"name": "artifact", "emptyDir": {}},
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _given(shm_limit)}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 
 
-def shm_limit(v: Any) -> str | None:
-    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC."""
+def shm_limit(v: Any) -> str:
+    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC.
+
+    A pod without a memory limit has one all the same: else it could fill its node's memory, and others were evicted.
+    """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
-    return quantity(size) if size else quantity(memory // 2) if memory else None
+    return quantity(size or (memory // 2 if memory else v.options.shm_limit))
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:

@@ -195,6 +195,20 @@ def test_fields_of_the_other_flavors_are_taken_and_fit_their_models(flavor: str,
     )
 
 
+def test_what_a_machine_of_aws_has_and_the_bound_of_shared_memory_need_not_be_typed() -> None:
+    files = compile_files("nodes=2", "network=efa", "gpus=8", "gpu_type=NVIDIA-H100-80GB-HBM3")
+    spec = next(pod_specs([*yaml.safe_load_all(files["job.yaml"])]))
+    assert spec["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] == "32"
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}} in spec["volumes"]
+
+
+@pytest.mark.parametrize(("gpus", "nodes", "hint"), [(12, 2, "nodes=3 gpus=8"), (9, 2, "nodes=3 gpus=6"), (8, 2, None)])
+def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hint: str | None) -> None:
+    made = compile_job(Request((*PLAIN, f"gpus={gpus}", f"nodes={nodes}")))
+    said = [(d.severity.value, d.hint) for d in made.diagnostics if d.code == "JC4505"]
+    assert said == ([("warning", hint)] if hint else [])
+
+
 def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
     made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
@@ -297,6 +311,8 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4509", ("backend.flavor=pytorchjob",)),
         ("JC4510", ("network.profile=infiniband",)),
         ("JC4510", ("backend.network_resource=efa",)),
+        ("JC4510", ("network=efa", "gpus=8", "gpu_type=H200")),
+        ("JC4510", ("network=efa", "gpus=4", "gpu_type=H100")),
         ("JC4511", ("time=2h", "backend.deadline=1h")),
         ("JC4101", ("secrets.A=env:A",)),
         ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[vpc1]")),
