@@ -57,8 +57,9 @@ _CONTAINER = {
     "restartPolicy": "lifecycle.max_requeues",
     "restartPolicyRules": "lifecycle.max_requeues",
 }
-_VARIABLES = (
-    "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"  # of pod.environment
+_VARIABLES = tuple(  # of pod.environment
+    f"JOBC_{name}"
+    for name in "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT".split()
 )
 
 
@@ -101,10 +102,11 @@ def _pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
-def _added_variables(options: KubernetesOptions) -> dict[str, Any]:
-    """Name -> entry, of the node's container."""
+def _added_variables(options: KubernetesOptions) -> list[str]:
+    """Those of the node's container that the plan does not have (JC4600)."""
     own = (c for c in _pod_spec(options).get("containers") or () if c.get("name") == "node")
-    return {entry.get("name", ""): entry for container in own for entry in container.get("env") or ()}
+    names = (entry.get("name", "") for container in own for entry in container.get("env") or ())
+    return [name for name in names if name not in _VARIABLES]
 
 
 def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -157,7 +159,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own(_POD, POD, "spec")
     container = (POD, "spec", "containers", "node")
     own(_CONTAINER, *container)
-    own({f"JOBC_{name}": "nodes" for name in _VARIABLES.split()}, *container, "env")
+    own(dict.fromkeys(_VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
     if options.preflight:

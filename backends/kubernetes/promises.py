@@ -8,7 +8,7 @@ Source: Kubernetes 1.37 API reference, PodSpec and JobSpec; "Share process names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...compiler.check import is_derived
@@ -81,8 +81,8 @@ PROMISES = (
 )
 
 
-def check(extra: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """variables: by name, what is added to those of the node's container"""
+def check(extra: Mapping[str, Any], variables: Iterable[str]) -> Iterator[Diagnostic]:
+    """variables: names that are added to those of the node's container"""
     for promise in PROMISES:
         for path in promise.paths:
             value = _at(extra, path)
