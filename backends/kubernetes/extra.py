@@ -57,10 +57,8 @@ _CONTAINER = {
     "restartPolicy": "lifecycle.max_requeues",
     "restartPolicyRules": "lifecycle.max_requeues",
 }
-_VARIABLES = tuple(  # of pod.environment
-    f"JOBC_{name}"
-    for name in "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT".split()
-)
+_NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
+_VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
 
 
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
