@@ -16,9 +16,10 @@ from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import DNS_NAME
 from . import extra, gpu_types, tcpx
+from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
-from .pod import ARTIFACT, EFA, EFA_CARDS, EFA_GPUS, FILES, RDMA_PROFILES, is_resource, network_resource
+from .pod import ARTIFACT, FILES
 from .texts import texts
 
 KIB = 1024

@@ -6,14 +6,13 @@ Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
-from ...trainer.rt.gpu_names import is_of_type
 from . import extra, gpu_types, tcpx
+from .devices import RDMA_PROFILES, network_resource
 from .names import pod_host
 from .options import KubernetesOptions
 
@@ -23,13 +22,6 @@ CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
 FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
 JOB_LABEL = "jobc/job"
-RDMA_PROFILES = ("infiniband", "roce", "efa")
-
-# EFA cards of a machine with 8 GPUs, by GPU: p4d and p4de, p5.48xlarge, p6-b200.48xlarge. Of H200 there are two kinds:
-# p5e has 32, p5en 16. Source: Amazon EC2 User Guide, network cards of accelerated instances (2026).
-EFA = "vpc.amazonaws.com/efa"
-EFA_GPUS = 8
-EFA_CARDS = {"A100": 4, "H100": 32, "B200": 8}
 
 # Where a pod learns its index, and the id that stays when the engine starts its pods again.
 INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -202,16 +194,6 @@ def requests(v: Any) -> dict[str, Any] | None:
     return {**({"cpu": str(cpus)} if cpus else {}), **(limits(v) or {})} or None
 
 
-def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None:
-    """NAME:COUNT of the network devices of a pod."""
-    wanted = plan.resources.gpu_type
-    if options.network_resource is not None or plan.network.profile != "efa" or wanted is None:
-        return options.network_resource
-    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(wanted, kind)]
-    whole = plan.topology.gpus == EFA_GPUS and not options.host_network
-    return f"{EFA}:{cards[0]}" if cards and whole else None
-
-
 def limits(v: Any) -> dict[str, Any] | None:
     memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
     found = {"memory": quantity(memory)} if memory else {}
@@ -360,8 +342,3 @@ def _given(leaf: Leaf) -> Leaf:
 
 def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
     return lambda v: leaf(v, key)
-
-
-def is_resource(text: str) -> bool:
-    """`vendor.example/name:COUNT`"""
-    return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

@@ -209,6 +209,12 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
     assert said == ([("warning", hint)] if hint else [])
 
 
+def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
+    volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
+    differ = [path for path, text in volume.items() if text != shared[path]]
+    assert sorted(differ) == [".jobc/manifest.json", ".jobc/sourcemap.json"], "which say what was typed"
+
+
 def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
     made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
