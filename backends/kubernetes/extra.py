@@ -15,7 +15,7 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.private import looks_secret
 from .._shared import kubernetes_fields as fields
 from .._shared import kubernetes_forms as forms
-from . import promises, tcpx
+from . import gpu_types, promises, tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -160,6 +160,16 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own(dict.fromkeys(_VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
+    if plan.resources.gpu_type is not None:
+        own({gpu_types.label(options): "gpu_type"}, POD, "spec", "nodeSelector")
+    chosen = {
+        "hosts": plan.resources.hosts,
+        "queue.exclude": plan.queue.exclude,
+        "gpu_type": len(gpu_types.values(plan, options)) > 1,
+    }
+    if says := [key for key, asked in chosen.items() if asked]:  # a list without names, which an extra would replace
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if options.preflight:
         own({"preflight": "backend.preflight"}, POD, "spec", "initContainers")  # of pod.init_containers
     if plan.network.profile == "tcpx":

@@ -309,6 +309,8 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4504", ("backend.namespace=-x",)),
         ("JC4505", ("gpus=17",)),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
+        ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
+        ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
         ("JC4521", ("gpus=8", "gpu_type=H1000")),
         ("JC4521", ("gpus=8", "gpu_type=MI300X")),
         ("JC4521", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[]")),
