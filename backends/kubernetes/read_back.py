@@ -143,9 +143,7 @@ def _pod_facts(pod: Mapping[str, Any], container: Mapping[str, Any], stage: Stag
         "mounts": list(_mounts(pod, container)),
         **_hosts(pod),
     }
-    for label, value in pod.get("nodeSelector", {}).items():
-        if re.search(r"gpu\.product|gke-accelerator|gpu[-_.]?type|accelerator", label):
-            facts["resources.gpu_type"] = value
+    facts["node_labels"] = _node_labels(pod)
     shm: dict[str, Any] = next((v["emptyDir"] for v in pod["volumes"] if v["name"] == "shm"), {})
     if "sizeLimit" in shm:
         facts["resources.shm_bytes"] = _bytes(shm["sizeLimit"])
@@ -181,10 +179,22 @@ def _source(volume: Mapping[str, Any]) -> tuple[str, str]:
     return "empty", volume["emptyDir"].get("sizeLimit", "")
 
 
+def _node_labels(pod: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Label -> the values of which a node must have one."""
+    rules = [rule for rule in _holding(_required(pod), "operator") if rule["operator"] == "In"]
+    selected = {label: [value] for label, value in pod.get("nodeSelector", {}).items()}
+    return {**selected, **{rule["key"]: rule["values"] for rule in rules}}
+
+
+def _required(pod: Mapping[str, Any]) -> Any:
+    rules = pod.get("affinity", {}).get("nodeAffinity", {})
+    return rules.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+
+
 def _hosts(pod: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     rules = pod.get("affinity", {}).get("nodeAffinity", {})
-    for rule in _holding(rules.get("requiredDuringSchedulingIgnoredDuringExecution", {}), "operator"):
+    for rule in _holding(_required(pod), "operator"):
         if rule["key"] == HOSTNAME:
             facts["resources.hosts" if rule["operator"] == "In" else "queue.exclude"] = rule["values"]
     for rule in _holding(rules.get("preferredDuringSchedulingIgnoredDuringExecution", []), "operator"):

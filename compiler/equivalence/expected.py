@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...trainer.env import TABLE
+from ...trainer.rt.gpu_names import is_of_type
 from ..values import expand_hostlist
 from .launchers import Node
 from .reading import ARTIFACT, PROJECT, RUN, Meeting, Reading
@@ -97,6 +98,8 @@ class Expectation:
             yield from self._hosts(facts.pop("hosts"), where)
         if "resources.hosts" in facts:
             yield from self._is("resources.hosts", facts.pop("resources.hosts"), where, _hosts(self.plan))
+        if "node_labels" in facts:
+            yield from self._gpu_label(facts.pop("node_labels"), where)
         if "labels" in facts:
             yield from self._mapping("labels", facts.pop("labels"), where)
         secrets = facts.pop("secrets", {})
@@ -142,6 +145,16 @@ class Expectation:
             yield f"resources.hosts: {where} has {','.join(hosts)}, the plan {','.join(planned)}"
         elif not planned and len(hosts) != self.plan["topology.nodes"]:
             yield f"topology.nodes: {where} has {len(hosts)} hosts, the plan {self.plan['topology.nodes']}"
+
+    def _gpu_label(self, labels: Mapping[str, list[str]], where: str) -> Iterator[str]:
+        """One label of the nodes stands for the type: by its own name, as the options say, or as products of it."""
+        wanted = self.plan["resources.gpu_type"]
+        if wanted is None:
+            return
+        self.compared.add("resources.gpu_type")
+        mapped = self.plan.get(f"backend.gpu_labels.{wanted}", [wanted])
+        if not any(read == mapped or all(is_of_type(v, wanted) for v in read) for read in labels.values()):
+            yield f"resources.gpu_type: {where} asks for nodes of {_shown(labels)}, the plan for {wanted}"
 
     def _mapping(self, name: str, read: Mapping[str, Any], where: str) -> Iterator[str]:
         planned = {

@@ -159,7 +159,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("kubernetes", "job.yaml", "claimName: shared", "claimName: other", "mounts"),
     ("kubernetes", "job.yaml", "key: key", "key: kez", "secrets.T"),
     ("kubernetes", "job.yaml", "queue-name: team", "queue-name: teen", "queue.name"),
-    ("kubernetes", "job.yaml", "gpu.product: H100", "gpu.product: A100", "resources.gpu_type"),
+    ("kubernetes", "job.yaml", "NVIDIA-H100-NVL", "NVIDIA-A100-NVL", "resources.gpu_type"),
     ("kubernetes", "job.yaml", "value: \"3600\"", "value: \"0\"", "lifecycle.time_limit_s"),
     ("kubernetes", "job.yaml", "value: \"/s/runs\"", "value: \"/runs\"", "run.root"),
     ("kubernetes", "job.yaml", "        - 75\n", "", "podFailurePolicy"),
