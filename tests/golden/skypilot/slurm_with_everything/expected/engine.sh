@@ -187,6 +187,7 @@ say_cost() {
     STOPPED) printf '  cluster %s is stopped: its disks cost money; %q --down deletes them\n' "$cluster" "$artifact/stop.sh" ;;
     *)
       printf '  cluster %s is up (%s nodes), and costs money or holds nodes; %q --down ends it\n' "$cluster" "$nodes" "$artifact/stop.sh"
+      echo '  after 10 min without a job SkyPilot deletes it'
       ;;
   esac
 }
