@@ -1,4 +1,4 @@
-"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, and what follows."""
+"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, stop.sh stops."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ PROGRAM = (
 @pytest.fixture(scope="module")
 def cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with start(Shape(nodes=4, gpu_type="H100", visible=(SKY,)), tmp_path_factory) as cluster:
+        (cluster.shared / "project").mkdir()
         yield cluster
 
 
@@ -84,3 +85,14 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     done = bed.run(f"{artifact}/stop.sh")
     assert done.returncode == 0 and "stopped by stop.sh" in done.stdout, done.stdout + done.stderr
     assert "nothing costs money" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
+
+
+def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> None:
+    """backend.autostop: its allocation goes a minute after its last job, and nobody has asked."""
+    bed.seed("idle")
+    (cluster.shared / "project" / "hello.py").write_text("print('hello')\n")
+    words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m")
+    artifact = write(cluster, *words, command=("hello.py",))
+    done = bed.run(f"{artifact}/submit.sh --wait")
+    assert done.returncode == 0 and cluster.jobs(), done.stdout + done.stderr
+    wait_for(lambda: cluster.jobs() == [], "the end of the cluster", 300)
