@@ -203,6 +203,15 @@ def restarts_need_a_launcher_of_the_node(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2010", title, because, hint, key="lifecycle.max_restarts")
 
 
+def c10d_is_of_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2016"""
+    if spec.rendezvous.backend == "c10d" and spec.launcher != "torchrun":
+        because = "it is a way for torchrun's agents to meet, and no other launcher of jobc has them or may choose"
+        title = f"rendezvous.backend=c10d, and launcher={spec.launcher}"
+        hint = "rendezvous.backend=static; or launcher=torchrun"
+        yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")
+
+
 def python_needs_path(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2011"""
     if spec.python.kind in ("venv", "uv", "conda") and spec.python.path is None:
@@ -327,6 +336,7 @@ RULES: tuple[Rule, ...] = (
     python_of_the_image,
     mounts_are_visible,
     restarts_need_a_launcher_of_the_node,
+    c10d_is_of_torchrun,
     python_needs_path,
     command_has_words,
     caches_can_serve,

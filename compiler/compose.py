@@ -19,7 +19,6 @@ from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -27,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from .convert import join
 from .diagnostics import CompileError, Diagnostic, nearest
 from .overrides import Override
+from .recompose import COMPOSE_ERRORS, recompose
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
 
@@ -130,7 +130,9 @@ def read_inputs() -> dict[str, str]:
 
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
     """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError."""
-    config, _ = compose_config(loader, config_name, overrides, known)
+    config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)
+    if config is None:
+        config, _ = compose_config(loader, config_name, overrides, known)
     return _read(config, tuple(overrides))
 
 
@@ -141,7 +143,7 @@ def compose_config(
     them (see respell). Raises CompileError.
     """
     config, refused = None, []
-    kept = [o for o in overrides if not re.match(r"hydra([./@]|$)", o.key)]
+    kept = [o for o in overrides if not o.is_of_hydra]
     if len(kept) < len(overrides):
         from .hydra_errors import hydra_setting
 
@@ -150,7 +152,7 @@ def compose_config(
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
-        except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
+        except COMPOSE_ERRORS as error:
             from .hydra_errors import explain, respell  # here, because most compiles have no error
 
             if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
@@ -180,7 +182,7 @@ def _keys(known: Known, config_name: str, overrides: Sequence[Override], loader:
     choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
     try:
         tree = OmegaConf.to_container(hydra_compose(config_name, choices))
-    except (HydraException, OmegaConfBaseException, RecursionError, ValueError):
+    except COMPOSE_ERRORS:
         return [*known()]
     return [*known(), *(key for key, _ in _leaves(tree, ""))]
 

@@ -81,7 +81,11 @@ def lower(spec: JobSpec) -> Lowered:
         ),
         launcher=lambda s: s.launcher,
         rendezvous=low.make(
-            "rendezvous", Rendezvous, port=lambda s: s.rendezvous.port, timeout_s=lambda s: s.rendezvous.timeout
+            "rendezvous",
+            Rendezvous,
+            backend=lambda s: s.rendezvous.backend,
+            port=lambda s: s.rendezvous.port,
+            timeout_s=lambda s: s.rendezvous.timeout,
         ),
         command=command,
         uses_trainer=lambda s: s.command is None,

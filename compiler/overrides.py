@@ -41,6 +41,11 @@ class Override:
     def origin(self) -> Origin:
         return Origin(COMMAND_LINE, self.typed)
 
+    @property
+    def is_of_hydra(self) -> bool:
+        """Whether it sets one of Hydra's own keys, or chooses one of its options."""
+        return re.match(r"hydra([./@]|$)", self.key) is not None
+
 
 def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
     """All overrides of one compile, or CompileError with every word that cannot be read (JC1101).

@@ -79,8 +79,9 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """port: on node 0, 0 = chosen at run time; timeout_s: for all nodes to arrive."""
+    """backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes to arrive."""
 
+    backend: Literal["static", "c10d"] = _given()
     port: int = _given()
     timeout_s: int = _given()
 

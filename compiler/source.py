@@ -7,6 +7,7 @@ In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars ar
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -26,7 +27,9 @@ _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", 
 _USER_ROOTS = ("input", "project", "user")
 _OURS = "jobc_config"  # conf/config.yaml by a name that a user's config.yaml does not hide
 
-read_files: dict[str, str] = {}  # `root:path` -> text; Hydra makes the sources, so they can report only here
+# Hydra makes the sources, so they can report only here.
+read_files: dict[str, str] = {}  # `root:path` -> text
+asked: dict[tuple[str, str], Any] = {}  # (question, absolute path) -> the file system's answer
 
 
 class JobcSource(ConfigSource):
@@ -48,17 +51,17 @@ class JobcSource(ConfigSource):
         return str(self._normalize_file_name("config" if ours else config_path))
 
     def available(self) -> bool:
-        return os.path.isdir(self.path)
+        return bool(_ask("a folder", self.path))
 
     def is_group(self, config_path: str) -> bool:
-        return os.path.isdir(self._file(config_path))
+        return bool(_ask("a folder", self._file(config_path)))
 
     def is_config(self, config_path: str) -> bool:
-        return os.path.isfile(self._file(self._name(config_path)))
+        return bool(_ask("a file", self._file(self._name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         found: list[str] = []
-        for name in os.listdir(self._file(config_path)):
+        for name in _ask("its names", self._file(config_path)):
             if not name.startswith("."):
                 self._list_add_result(found, os.path.join(config_path, name), name, results_filter)
         return sorted(set(found))
@@ -69,7 +72,7 @@ class JobcSource(ConfigSource):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
-        read_files[f"{root}:{path}"] = text
+        read_files[f"{root}:{path}"] = asked["its text", self._file(file)] = text
         tree = read_tree(text, root, path)
         if file == "config.yaml" and self.provider in _USER_ROOTS:
             _lay_over_ours(tree)
@@ -79,6 +82,32 @@ class JobcSource(ConfigSource):
             provider=self.provider,
             header=self._get_header_dict(text[:512]),
         )
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8-sig") as stream:
+        return stream.read()
+
+
+_QUESTIONS: dict[str, Callable[[str], Any]] = {
+    "a folder": os.path.isdir,
+    "a file": os.path.isfile,
+    "its names": os.listdir,
+    "its text": _text,
+}
+
+
+def _ask(question: str, path: str) -> Any:
+    answer = asked[question, path] = _QUESTIONS[question](path)
+    return answer
+
+
+def same_answers(before: Mapping[tuple[str, str], Any]) -> bool:
+    """Whether the file system would say again what it said, such as `asked` then was."""
+    try:
+        return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 class NoHydraJob(ConfigSource):
@@ -132,8 +161,7 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
 def read_text(file: str, origin: Origin) -> str:
     """The file's text, or CompileError JC1001 when it cannot be read as UTF-8."""
     try:
-        with open(file, encoding="utf-8-sig") as stream:
-            return stream.read()
+        return _text(file)
     except UnicodeDecodeError as error:
         because = f"byte {error.start} is not valid UTF-8"
     except OSError as error:

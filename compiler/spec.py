@@ -193,8 +193,9 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class RendezvousSpec:
-    """Where ranks meet. port: 0 = a free one (one node), or from the job id; timeout: for nodes to arrive."""
+    """How ranks meet. backend: of torchrun; port: 0 = a free one (one node), or of the job id; timeout: for all."""
 
+    backend: Literal["static", "c10d"]
     port: Port
     timeout: Duration
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...trainer.env import TABLE
 from ..values import expand_hostlist
 from .launchers import Node
-from .reading import ARTIFACT, PROJECT, RUN, Reading
+from .reading import ARTIFACT, PROJECT, RUN, Meeting, Reading
 from .stage import ScriptStage
 
 OF_SHELL = frozenset({"PATH", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LC_ALL", "TERM", "TMPDIR", "JOBC_MPI_RANK"})
@@ -242,18 +242,21 @@ class Expectation:
         there = there.removesuffix("/.")
         return there if there.startswith(PROJECT) and ".." not in root.split("/") else RUN  # the stage has no other
 
-    def _meeting(self, said: list[tuple[str, str, str]]) -> Iterator[str]:
-        places = {(address, port) for address, port, _ in said}
+    def _meeting(self, said: list[Meeting]) -> Iterator[str]:
+        places = {(meeting.address, meeting.port) for meeting in said}
         if len(places) > 1:
             yield f"rendezvous: the ranks meet at {' and '.join(sorted(':'.join(p) for p in places))}"
         for address in sorted({address for address, _ in places} - {self.reading.head}):
             yield f"rendezvous: the ranks meet at {address}, and node 0 is {self.reading.head}"
-        self.compared |= {"rendezvous.port", "rendezvous.timeout_s"}
-        for _, port, timeout in said:
-            if self.plan["rendezvous.port"] and port != str(self.plan["rendezvous.port"]):  # 0: any that all agree on
-                yield f"rendezvous.port: the ranks have {port}, the plan {self.plan['rendezvous.port']}"
-            if timeout not in ("", str(self.plan["rendezvous.timeout_s"])):
-                yield f"rendezvous.timeout_s: the launcher has {timeout}, the plan {self.plan['rendezvous.timeout_s']}"
+        backend, port, timeout = (str(self.plan[f"rendezvous.{key}"]) for key in ("backend", "port", "timeout_s"))
+        self.compared |= {"rendezvous.backend", "rendezvous.port", "rendezvous.timeout_s"}
+        for meeting in said:
+            if meeting.backend != backend:
+                yield f"rendezvous.backend: the launcher has {meeting.backend}, the plan {backend}"
+            if port not in ("0", meeting.port):  # 0: any that all agree on
+                yield f"rendezvous.port: the ranks have {meeting.port}, the plan {port}"
+            if meeting.timeout not in ("", timeout):
+                yield f"rendezvous.timeout_s: the launcher has {meeting.timeout}, the plan {timeout}"
 
     def _environment(self) -> Iterator[str]:
         """Every variable that the plan names, in every rank, and no other of its kind."""

@@ -1,6 +1,6 @@
 """What a node makes of its start: the calls that node.sh has made, as facts of the node and of its ranks.
 
-Source  torchrun: torch.distributed.run of torch 2.9, options of the static rendezvous; accelerate launch 1.10;
+Source  torchrun: torch.distributed.run of torch 2.9, options of the rendezvous; accelerate launch 1.10;
         mpirun of Open MPI 4; spawn.py and mpi.py beside the trainer
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .reading import ARTIFACT, RUN, Call, Rank, Unreadable
+from .reading import ARTIFACT, RUN, Call, Meeting, Rank, Unreadable
 
 RT = f"{ARTIFACT}/lib/jobc_trainer/rt/"
 SETTINGS = (
@@ -100,9 +100,10 @@ def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str
     if words[3:4] == [f"{RT}reach.py"]:
         wait, words = tuple(words[4:7]), words[8:]
     launch = _launch(words, call.env, files)
-    if wait and wait[:2] != launch.rendezvous[:2]:
+    meeting = launch.rendezvous
+    if wait and wait[:2] != (meeting.address, meeting.port):
         raise Unreadable(
-            f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {':'.join(launch.rendezvous[:2])}"
+            f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {meeting.address}:{meeting.port}"
         )
     if launch.argv[3:5] != (f"{RT}rank.py", "--"):
         raise Unreadable(f"the ranks are not started through rank.py: {' '.join(launch.argv)}")
@@ -115,7 +116,7 @@ def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str
             launch.argv[5:],
             folder,
             call.env,
-            launch.rendezvous,
+            meeting,
         )
         for local in launch.local_ranks
     ]
@@ -129,7 +130,7 @@ class _Launch:
     procs: int
     node: int
     argv: tuple[str, ...]
-    rendezvous: tuple[str, str, str]
+    rendezvous: Meeting
     local_ranks: tuple[int, ...]
 
 
@@ -137,9 +138,9 @@ def _launch(words: list[str], env: Mapping[str, str], files: Mapping[str, str]) 
     if words[:2] == ["python", "-m"]:
         module = words[2]
         if module == "torch.distributed.run":
-            return _torchrun(words[3:], "-")
+            return _torchrun(words[3:], "-", env)
         if module == "torch.distributed.launch":
-            return _torchrun(words[3:], "_")
+            return _torchrun(words[3:], "_", env)
         if module == "accelerate.commands.launch":
             return _accelerate(words[3:], files)
     if words[3:4] == [f"{RT}spawn.py"]:
@@ -171,7 +172,7 @@ def _need(options: Mapping[str, str], name: str, launcher: str) -> str:
     return options[name]
 
 
-def _torchrun(words: Sequence[str], spelt: str) -> _Launch:
+def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Launch:
     name = "torchrun" if spelt == "-" else "torch.distributed.launch"
     options, program = _options(words, ("no-python",))
     if spelt == "-" and "no-python" not in options:
@@ -180,15 +181,25 @@ def _torchrun(words: Sequence[str], spelt: str) -> _Launch:
     if spelt == "_":
         argv = ["python", "-I", "-S", *argv] if argv[:1] == [f"{RT}rank.py"] else argv
     conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
-    procs = int(_need(options, "nproc-per-node", name))
-    return _Launch(
-        int(_need(options, "nnodes", name)),
-        procs,
-        int(_need(options, "node-rank", name)),
-        tuple(argv),
-        (_need(options, "master-addr", name), _need(options, "master-port", name), _timeout(conf, spelt)),
-        tuple(range(procs)),
-    )
+    nodes, procs = (int(_need(options, option, name)) for option in ("nnodes", "nproc-per-node"))
+    if options.get("rdzv-backend") == "c10d":
+        node, meeting = _c10d(options, conf, env)
+    else:
+        node = int(_need(options, "node-rank", name))
+        address, port = (_need(options, option, name) for option in ("master-addr", "master-port"))
+        meeting = Meeting(address, port, _timeout(conf, spelt))
+    return _Launch(nodes, procs, node, tuple(argv), meeting, tuple(range(procs)))
+
+
+def _c10d(options: Mapping[str, str], conf: Mapping[str, str], env: Mapping[str, str]) -> tuple[int, Meeting]:
+    """The node, which rank.py takes from its place in the job, and where it meets the others."""
+    node, (address, _, port) = int(env["JOBC_NODE_RANK"]), _need(options, "rdzv-endpoint", "torchrun").rpartition(":")
+    _need(options, "rdzv-id", "torchrun")
+    if conf.get("is_host") != str(int(node == 0)):
+        raise Unreadable(f"torchrun on node {node} is called with is_host={conf.get('is_host')}: node 0 has the store")
+    if conf.get("read_timeout") != _timeout({"timeout": conf.get("join_timeout", "")}, "-"):
+        raise Unreadable("torchrun waits for the store of node 0 as long as read_timeout says, and not join_timeout")
+    return node, Meeting(address, port, conf["join_timeout"], "c10d")
 
 
 def _timeout(conf: Mapping[str, str], spelt: str) -> str:
@@ -214,7 +225,9 @@ def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
     node = int(_need(options, "machine-rank", "accelerate launch"))
     if world % nodes:
         raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
-    return _Launch(nodes, world // nodes, node, tuple(argv), (address, port, timeout), tuple(range(world // nodes)))
+    return _Launch(
+        nodes, world // nodes, node, tuple(argv), Meeting(address, port, timeout), tuple(range(world // nodes))
+    )
 
 
 def _environment(env: Mapping[str, str]) -> tuple[int, int, int, tuple[str, str]]:
@@ -235,7 +248,7 @@ def _spawn(words: list[str], env: Mapping[str, str]) -> _Launch:
         local, timeout = (0,), words[1]
     elif words[0] == "--task":
         local, timeout = (int(words[1]),), words[2]
-    return _Launch(nodes, procs, node, tuple(words[at + 1 :]), (*meeting, timeout), local)
+    return _Launch(nodes, procs, node, tuple(words[at + 1 :]), Meeting(*meeting, timeout), local)
 
 
 def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
@@ -250,4 +263,4 @@ def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
             raise Unreadable(f"mpirun starts {count} processes on {','.join(hosts)}, the node knows {nodes}x{procs}")
     argv = shlex.split(env.get("JOBC_MPI_RANK", "").partition(" exec ")[2])
     at = argv.index("--") if "--" in argv else 0
-    return _Launch(nodes, procs, node, tuple(argv[at + 1 :]), (*meeting, words[1]), tuple(range(procs)))
+    return _Launch(nodes, procs, node, tuple(argv[at + 1 :]), Meeting(*meeting, words[1]), tuple(range(procs)))

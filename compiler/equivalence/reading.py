@@ -60,8 +60,18 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """Where the ranks meet. timeout: s, "" = the launcher has no option for it; backend: as torchrun names it."""
+
+    address: str
+    port: str
+    timeout: str
+    backend: str = "static"
+
+
+@dataclass(frozen=True)
 class Rank:
-    """What one rank gets. argv: without the interpreter's path; rendezvous: address, port, seconds."""
+    """What one rank gets. argv: without the interpreter's path."""
 
     rank: int
     local_rank: int
@@ -70,4 +80,4 @@ class Rank:
     argv: tuple[str, ...]
     folder: str
     env: Mapping[str, str]
-    rendezvous: tuple[str, str, str]
+    rendezvous: Meeting

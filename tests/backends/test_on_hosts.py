@@ -183,3 +183,25 @@ def test_nodes_start_by_hand_in_any_order(cluster: Cluster, tmp_path: Path) -> N
     assert [process.returncode for process in started] == [0, 0, 0], said
     assert "world size 6, on node1,node2,node3" in said
     assert "done (exit 0)" in job("status.sh")[1]
+
+
+MEET = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+ones = torch.ones(1)
+dist.all_reduce(ones)
+print("rank", dist.get_rank(), "of", int(ones), "on", os.uname().nodename, os.environ["GROUP_RANK"], flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_c10d_numbers_the_ranks_by_the_places_of_their_hosts(cluster: Cluster, tmp_path: Path) -> None:
+    """torchrun would sort them by address: rank 0 on node1."""
+    hosts = "hosts=[node2,node1]"
+    words = ("nodes=2", "procs=2", hosts, "launcher=torchrun", "rendezvous.backend=c10d")
+    job = make(cluster, tmp_path / "project", "ssh", *words, command=("meet.py",))
+    (job.project / "meet.py").write_text(MEET)
+    code, said = submit(job, "ssh")
+    assert code == 0, said
+    for rank, place in enumerate(("node2 0", "node2 0", "node1 1", "node1 1")):
+        assert f"rank {rank} of 4 on {place}\n" in read(job.run / f"logs/rank_{rank:02}.log")

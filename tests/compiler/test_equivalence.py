@@ -31,6 +31,7 @@ OF = {
     ),
     "accelerate": (*HOSTS, "backend=accelerate"),
     "mpirun": (*HOSTS, "backend=ssh", "launcher=mpirun"),
+    "c10d": (*HOSTS, "backend=pdsh", "rendezvous.backend=c10d"),
     "spawn": (*HOSTS, "backend=pdsh", "launcher=spawn", "code=shared"),
     "slurm": (
         *HOSTS, "backend=slurm", "cpus=8", "mem=64GiB", "queue.name=gpu", "queue.account=lab", "queue.after=[12]",
@@ -116,6 +117,10 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("ssh", ENGINE, 'tail -n +2 -- "$hosts" >"$part"', 'tail -n +3 -- "$hosts" >"$part"', "submit.sh starts"),
     ("ssh", SUBMIT, "this_job base runs", "this_job base other", "run.root"),
     ("ssh", "train.json", '"seed": 0', '"seed": 1', "train.seed"),
+    ("c10d", NODE, "is_host=$((JOBC_NODE_RANK == 0))", "is_host=1", "is_host"),
+    ("c10d", NODE, ",read_timeout=$rendezvous_timeout_s", "", "read_timeout"),
+    ("c10d", NODE, '      --rdzv-id="$JOBC_RUN_ID.$JOBC_ATTEMPT"\n', "", "--rdzv-id"),
+    ("c10d", NODE, "      --rdzv-backend=c10d ", "      --rdzv-backend=etcd ", "--node-rank"),
     ("docker", NODE, "image=x:1", "image=x:2", "container.image"),
     ("docker", NODE, "  /in /out ro", "  /in /out rw", "mounts"),
     ("docker", NODE, "shm_bytes=1073741824", "shm_bytes=1024", "resources.shm_bytes"),

@@ -50,7 +50,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "name": "demo",
         "topology": {"nodes": 1, "procs": 2, "gpus": 0, "world_size": 2},
         "launcher": "spawn",
-        "rendezvous": {"port": 0, "timeout_s": 60},
+        "rendezvous": {"backend": "static", "port": 0, "timeout_s": 60},
         "network": {"profile": "auto", "interface": None, "debug": False, "settings": ()},
         "caches": {"downloads": None, "compiled": None, "offline": False, "prefetch": ()},
         "command": (sys.executable, str(PROGRAM)),

@@ -1,7 +1,7 @@
 """Wrapper around one rank: its log file, its signals, and an exit code that survives the launcher.
 
 Usage  python -I -S rank.py [--local-rank=N] -- COMMAND…     (the option: torch.distributed.launch puts it there)
-In     RANK from the launcher, JOBC_RUN_DIR and JOBC_ATTEMPT from node.sh
+In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.sh
 Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
 
 torchrun and accelerate return 1 for any failed rank, so the code that counts is the one in the exit file.
@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import MutableMapping
 from pathlib import Path
 
 if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
@@ -38,6 +39,7 @@ def main(argv: list[str]) -> int:
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
     processes.die_with_parent()
     try:
+        number_by_place(os.environ)
         rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
         return rank.run(signals)
     except (KeyError, ValueError) as error:
@@ -46,6 +48,25 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
         return exit_codes.CRASHED
+
+
+def number_by_place(environment: MutableMapping[str, str]) -> None:
+    """Make the rank's numbers those of its node's place in the job, where torchrun has numbered the nodes otherwise.
+
+    The c10d rendezvous sorts them by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13),
+    whatever --node-rank says: rank 0 would not be on node 0, and after a restart perhaps on another node than before.
+    All ranks are clients of the agents' store then, so any numbering will do.
+
+    Raises:
+        ValueError: that store is not shared, so the rank that torchrun calls 0 must host one.
+    """
+    node, group = environment.get("JOBC_NODE_RANK"), environment.get("GROUP_RANK")
+    if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
+        return
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError("this torch does not share torchrun's store with the ranks, set rendezvous.backend=static")
+    rank = int(node) * int(environment["LOCAL_WORLD_SIZE"]) + int(environment["LOCAL_RANK"])
+    environment.update({"GROUP_RANK": node, "RANK": str(rank), "ROLE_RANK": str(rank)})
 
 
 class Rank:

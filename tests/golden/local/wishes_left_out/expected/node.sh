@@ -147,14 +147,17 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=$grace_s
 wait_for_head=''
 case $launcher in
   torchrun)
+    unset TORCH_DISABLE_SHARE_RDZV_TCP_STORE # the ranks meet in the store of the agents, which is on node 0
+    conf=is_host=$((JOBC_NODE_RANK == 0)) # else each agent guesses by its host's names
+    conf+=,join_timeout=$rendezvous_timeout_s,read_timeout=$rendezvous_timeout_s # torch's own: 600 s, and 60 s for the store
     launch=(
       "$python" -m torch.distributed.run
       --nnodes="$nodes"
       --nproc-per-node="$procs"
-      --node-rank="$JOBC_NODE_RANK"
-      --master-addr="$JOBC_HEAD_ADDR"
-      --master-port="$JOBC_HEAD_PORT"
-      --rdzv-conf="timeout=$rendezvous_timeout_s"
+      --rdzv-backend=c10d # numbers the nodes by their addresses; rank.py by their places
+      --rdzv-endpoint="$JOBC_HEAD_ADDR:$JOBC_HEAD_PORT"
+      --rdzv-id="$JOBC_RUN_ID.$JOBC_ATTEMPT"
+      --rdzv-conf="$conf"
       --log-dir="$JOBC_RUN_DIR/logs/torchrun"
       --no-python
       --
