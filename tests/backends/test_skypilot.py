@@ -104,6 +104,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4708", (*PLAIN, "mounts=[{kind: volume, source: a, target: /b, read_only: true}]")),
         ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
         ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: {source: data, mode: COPY}}}")),
+        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: 3}}")),
         ("JC4711", (*SHARED, "backend.use_spot=true")),
         ("JC4711", (*SHARED, "backend.extra={resources: {use_spot: true}}")),
         ("JC4711", (*SHARED, "backend.extra={resources: {ports: [80]}}")),
