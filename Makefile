@@ -24,7 +24,7 @@ test-sky: venv-dev ## SkyPilot itself: it reads the goldens, and launches one on
 		JOBC_SKY="$(SKY)" python -m pytest $(ARGS) tests/skypilot
 
 prove: venv-dev ## the counted campaigns of docs/proof, some hours; ARGS="same_seed --fresh" for one
-	@$(IN_VENV) python -m prove $(ARGS)
+	@$(IN_VENV) $(if $(wildcard $(SKY)/made_from),JOBC_SKY="$(SKY)" )python -m prove $(ARGS)
 
 check: lint types layers test ## lint, types, layers, tests: what CI runs
 

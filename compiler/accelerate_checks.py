@@ -11,9 +11,11 @@ from math import prod
 from typing import Any
 
 from .accelerate import SHARDED
-from .accelerate_known import ACCELERATE, DEEPSPEED, Known, Value
+from .accelerate_known import ACCELERATE
+from .deepspeed_known import DEEPSPEED, REMOVED
 from .diagnostics import Diagnostic, alternatives, nearest
 from .extra import Path, leaves, refuse_extra
+from .known_values import Known, Value
 from .plan import LaunchPlan
 
 Tree = Mapping[str, Any]
@@ -80,6 +82,7 @@ OF_ITS_DEEPSPEED: Protected = {
     **{(name,): "loop.precision" for name in ("fp16", "bf16", "amp", "torch_autocast")},
     ("optimizer",): "optim",
     ("scheduler",): "optim.schedule",
+    **{(name,): "parallel" for name in ("tensor_parallel", "expert_parallel", "pipeline")},
 }
 OF_HSDP: Protected = {
     ("parallelism_config", "parallelism_config_dp_replicate_size"): "nodes, procs and parallel.shards",
@@ -137,9 +140,9 @@ def _wrong(tree: Tree, known: Known, ours: Protected, at: Path) -> Iterator[Diag
                 hint = f"{key}={rule.example}"
                 yield Diagnostic("JC4603", f"{key}: {_shown(value)} is not {rule.words}", _SILENT, hint, key=key)
         elif isinstance(value, Mapping):
-            yield from _wrong(value, rule, ours, path)
+            yield from _wrong(value, rule(value) if callable(rule) else rule, ours, path)
         else:
-            first = next(iter(rule), "NAME")
+            first = next(iter(rule({}) if callable(rule) else rule), "NAME")
             title, hint = f"{key} is a mapping, and {_shown(value)} is none", f"leave out {key}, or {key}.{first}=…"
             yield Diagnostic("JC4603", title, _SILENT, hint, key=key)
 
@@ -153,6 +156,9 @@ def _shown(value: Any) -> str:
 
 def _unknown(name: str, known: Known, ours: Protected, path: Path) -> Diagnostic:
     key, above = ".".join(path), path[2:-1]
+    if path[1] == "deepspeed_extra" and not above and name in REMOVED:
+        because = "DeepSpeed 0.19 has it no more, and every rank would end with that"
+        return Diagnostic("JC4602", f"{key} is gone", because, f"leave it out; {REMOVED[name]}", key=key)
     there = [*known, *(own[len(above)] for own in ours if own[: len(above)] == above and len(own) > len(above))]
     close = nearest(name, there)
     hint = f"did you mean {close[0]}?" if close else f"leave it out; known here: {', '.join(sorted(set(there)))}"
@@ -172,6 +178,11 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         elif plan.uses_trainer and parallel == SHARDED:
             because = "the trainer that comes with jobc shards its model itself"
             yield _without_effect((*at, section), because, f"leave out {'.'.join((*at, section))}")
+    if "megatron_lm_config" in extra:
+        because = "accelerate reads it with distributed_type MEGATRON_LM alone, and no `parallel` is that"
+        yield _without_effect(
+            (*at, "megatron_lm_config"), because, f"leave out {'.'.join((*at, 'megatron_lm_config'))}"
+        )
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if name.removeprefix("fsdp_") in FSDP_1:

@@ -97,3 +97,11 @@ class SweepingBackend(Backend, Protocol):
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
         """The files of that folder, submit.sh among them; lib/ is added. render: the views of the first point."""
+
+
+@runtime_checkable
+class SendingBackend(Backend, Protocol):
+    """A backend whose submit.sh sends more of the submitting machine than the code."""
+
+    def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
+        """Key -> absolute path, or one below ~, of a file or folder there."""

@@ -24,13 +24,14 @@ WAYS = {
     "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
     "slurm": ("backend=slurm",),
 }
+ALL_WAYS = {**WAYS, "local": ("backend=local",), "accelerate": ("backend=accelerate", "hosts=node[1-4]")}
 
 _up: dict[str, Cluster] = {}
 
 
 def cluster(shape: Shape, folder: Path) -> Cluster:
     """A cluster of that shape whose hosts see `folder`, mended. One is up at a time; trials of one folder share it."""
-    shape = replace(shape, visible=(folder.parent,))
+    shape = replace(shape, visible=(*shape.visible, folder.parent))
     if repr(shape) in _up:
         _up[repr(shape)].mend()
     else:
@@ -67,7 +68,7 @@ class BedJob:
         if command:
             source = Path(__file__).with_name(command[0])
             (project / source.name).write_text(source.read_text())
-        base = (*WAYS[way], "name=proof", f"python.interpreter={sys.executable}", *overrides)
+        base = (*ALL_WAYS[way], "name=proof", f"python.interpreter={sys.executable}", *overrides)
         compiled = compile_job(Request(base, tuple(command) if command else None))
         return cls(cluster, project, way, write_job(compiled, project / "artifacts"))
 
@@ -132,14 +133,10 @@ class BedJob:
         return [(int(str(line["attempt"])), int(str(line["step"]))) for line in lines]
 
     def losses(self) -> list[object]:
-        return [line["loss_hex"] for _, line in sorted(training_steps(self.run / "metrics" / "rank_00.jsonl").items())]
+        return losses(self.run)
 
     def weights(self) -> str:
-        """The hash that the end of a training prints."""
-        found = re.findall(r"sha256 (\w{64})", text(self.run / "logs" / "node_00.log"))
-        if not found:
-            raise RuntimeError(f"no weights: {self('status.sh')[1]} {text(self.run / 'logs' / 'node_00.log')[-1000:]}")
-        return found[-1]
+        return weights(self.run)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
         try:
@@ -169,6 +166,20 @@ class BedJob:
         return str(self.project) in seen.command or seen.environment.get("JOBC_RUN_DIR", "").startswith(
             str(self.project)
         )
+
+
+def losses(run: Path) -> list[object]:
+    """Of every training step of a run, in order, all their bits."""
+    return [line["loss_hex"] for _, line in sorted(training_steps(run / "metrics" / "rank_00.jsonl").items())]
+
+
+def weights(run: Path) -> str:
+    """The hash that the end of a training prints."""
+    log = text(run / "logs" / "node_00.log")
+    found = re.findall(r"sha256 (\w{64})", log)
+    if not found:
+        raise RuntimeError(f"no weights: {log[-1500:]}")
+    return found[-1]
 
 
 def text(file: Path) -> str:

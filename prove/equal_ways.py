@@ -1,46 +1,79 @@
-"""The same job through every way to reach several hosts: the same bits."""
+"""The same job through every backend, and every way of a backend to reach several hosts: the same bits."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobc.tests.testbed import Shape
 
-from .bed import WAYS, BedJob, cluster
-from .campaign import Campaign, expect
+from .bed import WAYS, BedJob, cluster, losses, weights
+from .campaign import Campaign, Line, expect, k_of_n
+from .engines import HAS_SKYPILOT, NO_SKYPILOT, VISIBLE, on_pods, on_skypilot
 
-SHAPE = Shape(nodes=4, gpus_per_node=0)
+SHAPE = Shape(nodes=4, gpus_per_node=0, visible=VISIBLE)
 STEPS = 20
-OVERRIDES = (
-    "nodes=4", "procs=2", "task=digits", "loop.epochs=null", f"loop.steps={STEPS}", "validation.max_samples=64",
-)  # fmt: skip
+OVERRIDES = ("task=digits", "loop.epochs=null", f"loop.steps={STEPS}", "validation.max_samples=64")
 
-LAUNCHES = {**{way: (way, "launcher=torchrun") for way in WAYS}, "srun": ("slurm", "launcher=srun")}
+# name -> the way to start it, and words of the spec. The first one is what all others are compared with.
+LAUNCHES = {
+    "local": ("local", "launcher=torchrun"),
+    **{way: (way, "launcher=torchrun") for way in WAYS},
+    "srun": ("slurm", "launcher=srun"),
+    "accelerate": ("accelerate", "launcher=accelerate"),
+    "kubernetes": ("kubernetes", "launcher=torchrun"),
+    "skypilot": ("skypilot", "launcher=torchrun"),
+}
 
 
-def run(number: int, folder: Path, nodes: int = 4) -> dict[str, Any]:
+def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tuple(LAUNCHES)) -> dict[str, Any]:
+    """names: of LAUNCHES, those to try"""
     bed = cluster(SHAPE, folder)
+    left_out = [] if HAS_SKYPILOT or "skypilot" not in names else [NO_SKYPILOT]
+    tried = [name for name in LAUNCHES if name in names and not (left_out and name == "skypilot")]
     found: dict[str, tuple[list[object], str]] = {}
-    for name, (way, launcher) in LAUNCHES.items():
-        job = BedJob.make(bed, folder / name, way, *OVERRIDES, f"nodes={nodes}", f"seed={number}", launcher)
-        job("submit.sh", *(["--wait"] if way == "slurm" else []), check=True, timeout_s=600)
-        found[name] = (job.losses(), job.weights())
-    losses, weights = found["ssh"]
-    expect(len(losses) == STEPS, f"{len(losses)} losses of {STEPS} steps")
-    for way, got in found.items():
-        expect(got == (losses, weights), f"{way} and ssh differ")
-    return {"seed": number, "ways": list(found), "sha256": weights, "last_loss_hex": losses[-1]}
+    for name in tried:
+        way, launcher = LAUNCHES[name]
+        sizes = ("nodes=1", f"procs={2 * nodes}") if way == "local" else (f"nodes={nodes}", "procs=2")
+        words = (*OVERRIDES, *sizes, f"seed={number}", launcher)
+        if way in ENGINES:
+            ended = ENGINES[way](bed, folder / name, *words)
+        else:
+            job = BedJob.make(bed, folder / name, way, *words)
+            job("submit.sh", *(["--wait"] if way == "slurm" else []), check=True, timeout_s=600)
+            ended = job.run
+        found[name] = (losses(ended), weights(ended))
+    first = found[tried[0]]
+    expect(len(first[0]) == STEPS, f"{len(first[0])} losses of {STEPS} steps")
+    for name, got in found.items():
+        expect(got == first, f"{name} and {tried[0]} differ")
+    return {"seed": number, "ways": tried, "left_out": left_out, "sha256": first[1], "last_loss_hex": first[0][-1]}
+
+
+ENGINES = {"kubernetes": on_pods, "skypilot": on_skypilot}
+
+
+def figure(lines: Sequence[Line]) -> str:
+    """How many held, through how many ways, and what was left out."""
+    ways = dict.fromkeys(way for line in lines for way in line.get("ways", ()))
+    left_out = dict.fromkeys(why for line in lines for why in line.get("left_out", ()))
+    return "; ".join([f"{k_of_n(lines)} through {len(ways)} ways", *(f"left out {why}" for why in left_out)])
 
 
 CAMPAIGN = Campaign(
     name="equal_ways",
-    claim="4 hosts with 2 ranks each give the same losses and weights, bit for bit.",
+    claim=(
+        "4 hosts with 2 ranks each give the same losses and weights, bit for bit, through each of the seven backends;"
+        " and so do 8 ranks of one machine."
+    ),
     trial=(
         f"trains a classifier for {STEPS} steps on the test bed, with the trial's number as seed, once through each of"
-        f" {', '.join(WAYS)} with launcher=torchrun, and slurm with launcher=srun."
-        " All losses and the sha256 of the final weights must be equal."
+        f" local, {', '.join(WAYS)}, kubernetes (on the pod runner of the tests) and skypilot (`sky launch` on the test"
+        " bed's Slurm, where JOBC_SKY names its environment) with launcher=torchrun, accelerate with its own launcher,"
+        " and slurm with launcher=srun. All losses and the sha256 of the final weights must be equal."
     ),
     count=3,
     run=run,
+    figure=figure,
 )

@@ -19,6 +19,7 @@ from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, task
 from .config import cloud
+from .finished import Finished
 from .options import SkypilotOptions
 
 
@@ -76,13 +77,16 @@ class SkypilotBackend:
             "plan_digest": task.digest(plan),
             "run_root": task.run_root,
             "cloud": cloud(plan, options),
-            "local_files": [source for source in options.file_mounts.values() if "://" not in source],
-            "is_idle_cluster_kept": cloud(plan, options) in task.NO_AUTOSTOP or options.autostop is None,
+            "local_files": list(self.sends(plan, options).values()),
+            "is_idle_cluster_kept": options.autostop is None,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.template("bucket.sh.j2", "bucket.sh")
+
+    def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
+        return Finished.of(plan, options).local_files()
 
     def read_back(self, stage: Stage) -> Reading:
         from .read_back import read_back

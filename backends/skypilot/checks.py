@@ -1,50 +1,48 @@
-"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4718.
+"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4719.
 
+Keys of the job are checked here; what may also come from `backend.extra` in checks_finished.py, on the finished task.
 Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
-from .._shared import kubernetes_fields
-from .._shared.kubernetes_forms import IMAGE, LABEL_KEY, LABEL_VALUE
-from . import schema, task
+from .._shared.kubernetes_forms import IMAGE
+from . import checks_finished, schema, task
 from .config import PODS, cloud
-from .known import CONFIG_KEYS, GPUS, MOST_GPUS, OWNED, SBATCH_TIME, TIERS
-from .options import SkypilotOptions
+from .finished import Finished
+from .known import GPUS, MOST_GPUS
+from .options import SkypilotOptions, cloud_of
 
 HAS_SITE_GPUS = ("slurm", "kubernetes", "ssh")  # whose GPUs have the names that the site gave them
 LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    finished = Finished.of(plan, options)
     found = [*own(plan, options), *refuse_extra(options.extra, task.PROTECTED)]
+    found += checks_finished.check(finished)
     yield from found
     if not has_errors(found):
-        yield from whole(plan, options)
+        yield from checks_finished.by_schema(finished)
 
 
 def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """Key by key."""
     yield from infra(options)
+    yield from partition(plan, options)
     yield from gpus(plan, options)
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
         yield from mounted(i, mount, options)
-    yield from files(options)
-    yield from not_there(plan, options)
     yield from queue(plan, options)
-    yield from config(options)
-    yield from pods(options)
     yield from image(plan, options)
-    yield from names(plan, options)
+    yield from name(options)
 
 
 def infra(options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -65,6 +63,21 @@ def infra(options: SkypilotOptions) -> Iterator[Diagnostic]:
                 f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot finds out when it launches"
             )
             yield Diagnostic("JC4702", f"no cluster {name} at this site", because, hint, key=key)
+
+
+def partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4719: a partition of Slurm that is not there, or another one than queue.name says."""
+    for key, infra in infras(options):
+        _, _, name = infra.split("/", 2) if cloud_of(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
+        if name and options.partitions and name not in options.partitions:
+            near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
+            because = f"there are {', '.join(sorted(options.partitions))}; SkyPilot finds out when it launches"
+            hint = f"{key}={infra.removesuffix(name)}{near}"
+            yield Diagnostic("JC4719", f"no partition {name} at this site", because, hint, key=key)
+        elif name and key == "backend.infra" and plan.queue.name not in (None, name):
+            because = f"{key} names partition {name}, and SkyPilot takes that one"
+            hint = f"queue.name={name}, or {key}={infra.removesuffix(f'/{name}')}"
+            yield Diagnostic("JC4719", f"queue.name={plan.queue.name} is left out", because, hint, key="queue.name")
 
 
 def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
@@ -92,6 +105,11 @@ def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         because = "SkyPilot asks for GPUs by name, such as H100:8"
         yield Diagnostic("JC4703", "GPUs of no type", because, "gpu_type=H100", key="gpu_type")
     for key, name in types:
+        if ":" in name:
+            because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
+            hint = f"gpu_type={name.partition(':')[0]} gpus={max(count, 1)}"
+            yield Diagnostic("JC4704", f"{name} is no type of GPU", because, hint, key=key)
+            continue
         if name not in GPUS:
             near = nearest(name.upper(), GPUS)
             free = cloud(plan, options) in HAS_SITE_GPUS
@@ -159,45 +177,15 @@ def mounted(i: int, mount: Mount, options: SkypilotOptions) -> Iterator[Diagnost
         yield from refuse("read_only", "SkyPilot mounts it to be written", "read_only: false")
 
 
-def files(options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4709: a relative source would be looked for where `sky launch` is called; submit.sh checks the others."""
-    for target, source in options.file_mounts.items():
-        key = f"backend.file_mounts.{target}"
-        if not re.match(r"/|~/|[a-z0-9]+://", source):
-            because = "SkyPilot looks for it in the folder where it is called, which is that of the run"
-            yield Diagnostic(
-                "JC4709", f"{source!r} is no absolute path", because, f"~/{source}, or a bucket URL", key=key
-            )
-
-
-def not_there(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4711: what SkyPilot's schema takes, and an infrastructure has not."""
-    spot = options.use_spot or any(e.use_spot for e in (*options.any_of, *options.ordered))
-    if spot and options.cloud in ("slurm", "ssh"):
-        yield Diagnostic(
-            "JC4711",
-            f"{options.cloud} has no spot machines",
-            "SkyPilot refuses it when it launches",
-            "backend.use_spot=false",
-            key="backend.use_spot",
-        )
-    if options.ports and options.cloud == "slurm":
-        because = "SkyPilot cannot open ports of Slurm's nodes"
-        yield Diagnostic("JC4711", "slurm opens no ports", because, "backend.ports=[]", key="backend.ports")
-    if plan.resources.mem_bytes and options.cloud == "slurm" and not options.tracks_memory:
-        because = "this Slurm does not track memory, and would not start what asks for some"
-        yield Diagnostic("JC4711", "mem cannot be asked for", because, "mem=null", key="mem")
-
-
 def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4712 wishes that only a scheduler hears; JC4713 a QOS that is none; JC4714 a priority out of range."""
+    """JC4712: wishes that only a scheduler hears."""
     wishes = {
         f"queue.{n}": getattr(plan.queue, n)
         for n in ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
     }
     wishes["hosts"] = plan.resources.hosts
     heard = options.cloud == "slurm"
-    if cloud(plan, options) not in ("slurm", "kubernetes") or (heard and (options.infra or "").count("/") == 0):
+    if cloud(plan, options) not in ("slurm", "kubernetes") or (heard and any("/" not in i for _, i in infras(options))):
         wishes["queue.name"] = plan.queue.name
     for key, value in wishes.items():
         if value and (not heard or key == "queue.name"):
@@ -205,61 +193,6 @@ def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             because = f"infra {where} has no word for it; the job is the same without"
             hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)
-    if heard and plan.queue.qos and options.qos is not None and plan.queue.qos not in options.qos:
-        because = f"backend.qos has {', '.join(options.qos) or 'none'}; SkyPilot launches, and Slurm never starts it"
-        hint = f"queue.qos={(nearest(plan.queue.qos, options.qos) or [*options.qos, 'null'])[0]}"
-        yield Diagnostic("JC4713", f"no QOS {plan.queue.qos} at this site", because, hint, key="queue.qos")
-    priority = plan.queue.priority
-    if priority is not None and re.fullmatch(r"-?\d+", priority) and not -1000 <= int(priority) <= 1000:
-        because = "a number is from -1000 to 1000; any other text is a priority class"
-        yield Diagnostic("JC4714", f"priority {priority}", because, "queue.priority=1000", key="queue.priority")
-
-
-def config(options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4715 keys that a task may not override, which SkyPilot drops; JC4716 options of sbatch."""
-    for section, inner in options.config.items():
-        key = f"backend.config.{section}"
-        if section not in CONFIG_KEYS:
-            near = nearest(section, CONFIG_KEYS) or ["kubernetes"]
-            because = f"of ~/.sky/config.yaml a task may set {', '.join(sorted(CONFIG_KEYS))}"
-            yield Diagnostic("JC4715", f"SkyPilot would drop {key}", because, f"backend.config.{near[0]}", key=key)
-            continue
-        for name in inner if isinstance(inner, Mapping) else ():
-            if name not in CONFIG_KEYS[section]:
-                near = nearest(name, CONFIG_KEYS[section]) or [*CONFIG_KEYS[section]]
-                because = (
-                    f"a task may set {', '.join(CONFIG_KEYS[section])} there, and any other key is taken and not read"
-                )
-                hint = f"{key}.{near[0]}" if near else f"leave out {key}"
-                yield Diagnostic("JC4715", f"SkyPilot would drop {key}.{name}", because, hint, key=f"{key}.{name}")
-    yield from _sbatch_options(options)
-
-
-def pods(options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4540, JC4550: a pod_config with fields or words that Kubernetes has not."""
-    for section in PODS:
-        inner = options.config.get(section)
-        if isinstance(inner, Mapping) and "pod_config" in inner:
-            for found in kubernetes_fields.check_pod(inner["pod_config"], ("backend", "config", section, "pod_config")):
-                because = "SkyPilot hands it on unread, and Kubernetes drops it or refuses the pods"
-                yield replace(found, because=because)
-
-
-def _sbatch_options(options: SkypilotOptions) -> Iterator[Diagnostic]:
-    slurm = options.config.get("slurm")
-    given = slurm.get("sbatch_options") if isinstance(slurm, Mapping) else None
-    for name, value in (given or {}).items() if isinstance(given or {}, Mapping) else ():
-        yield from _sbatch_option(str(name), value)
-
-
-def _sbatch_option(name: str, value: Any) -> Iterator[Diagnostic]:
-    key, option = f"backend.config.slurm.sbatch_options.{name}", name.lstrip("-")
-    if option in OWNED:
-        because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
-        yield Diagnostic("JC4716", f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}", key=key)
-    elif option in ("time", "t") and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
-        because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
-        yield Diagnostic("JC4716", f"{key}: {value!r} is no time", because, f'{key}="12:00:00"', key=key)
 
 
 def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -281,46 +214,9 @@ def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4717", f"{plan.container.image!r} is no image", because, hint, key="image")
 
 
-def names(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def name(options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717"""
-    for port in options.ports:
-        first, dash, last = port.partition("-")
-        numbers = [int(text) for text in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", text)]
-        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
-            because = "it is PORT or FIRST-LAST, from 1 to 65535"
-            hint = "backend.ports=[6006, 8000-8010]"
-            yield Diagnostic("JC4717", f"{port!r} is no port", because, hint, key="backend.ports")
-    for name, text in plan.labels.items() if cloud(plan, options) in PODS else ():
-        if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, text):
-            because = "Kubernetes takes at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
-            hint = f"labels.{name}={re.sub(r'[^A-Za-z0-9]+', '-', text)[:63].strip('-')}"
-            yield Diagnostic("JC4717", f"labels.{name}={text!r} is no label", because, hint, key=f"labels.{name}")
     if options.cluster is not None and not re.fullmatch(LAUNCH_NAME, options.cluster):
         because = "a letter, then letters, digits and -_. but none of these last"
         hint = f"backend.cluster={task.cluster_name(options.cluster)}"
         yield Diagnostic("JC4717", f"{options.cluster!r} is no name of a cluster", because, hint, key="backend.cluster")
-
-
-def whole(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4718: SkyPilot's own schema, on the task as it will be written."""
-    resources = options.extra.get("resources")
-    resources = resources if isinstance(resources, Mapping) else {}
-    for name, words in TIERS.items():
-        if resources.get(name) not in (None, *words):
-            title, key = f"SkyPilot would refuse resources.{name}", f"backend.extra.resources.{name}"
-            hint = f"leave it out, and set backend.{name}={words[0]}"
-            yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)
-    for at, why in schema.problems(task.plain(task.document(plan, options), plan, options)):
-        place = ".".join(map(str, at))
-        in_extra = _has(options.extra, at)
-        key = f"backend.extra.{place}" if in_extra else f"backend.{place}" if at[:1] == ("config",) else ""
-        hint = f"leave out {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
-        yield Diagnostic("JC4718", f"SkyPilot would refuse {place}", why, hint, key=key)
-
-
-def _has(tree: Any, at: schema.At) -> bool:
-    for part in at:
-        if not isinstance(tree, Mapping) or part not in tree:
-            return False
-        tree = tree[part]
-    return True

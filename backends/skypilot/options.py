@@ -27,7 +27,7 @@ class SkypilotOptions:
     cluster: of `sky launch`; records: folder of the submitting machine
     setup: bash lines, run once on each node of a cluster; file_mounts: path on the nodes -> file here, or a bucket
     config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
-    clusters, qos, tracks_memory: facts about a site, for checks; null = unknown
+    clusters, partitions, qos, tracks_memory: facts about a site, for checks; null = unknown
     """
 
     infra: str | None
@@ -50,12 +50,19 @@ class SkypilotOptions:
     file_mounts: Mapping[str, str]
     config: Mapping[str, Any]
     clusters: tuple[str, ...] | None
+    partitions: tuple[str, ...]
     qos: tuple[str, ...] | None
     tracks_memory: bool
     extra: Mapping[str, Any]
 
     @property
     def cloud(self) -> str:
-        """The first word of `infra`, in SkyPilot's own spelling; "" when SkyPilot chooses."""
-        word = (self.infra or "").partition("/")[0].lower()
-        return {"k8s": "kubernetes", "*": ""}.get(word, word)
+        """The first word of `infra`, in SkyPilot's own spelling, of all alternatives; "" when SkyPilot chooses."""
+        found = {cloud_of(each.infra or self.infra) for each in (*self.any_of, *self.ordered)} or {cloud_of(self.infra)}
+        return found.pop() if len(found) == 1 else ""
+
+
+def cloud_of(infra: str | None) -> str:
+    """The first word, in SkyPilot's own spelling; "" for any."""
+    word = (infra or "").partition("/")[0].lower()
+    return {"k8s": "kubernetes", "*": ""}.get(word, word)

@@ -19,11 +19,10 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.quoting import sh
 from ...compiler.render import Omit
 from .config import config, needs_pods
-from .options import Alternative, SkypilotOptions
+from .options import Alternative, SkypilotOptions, cloud_of
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-NO_AUTOSTOP = ("slurm", "ssh")  # those that SkyPilot does not end by itself
 AGAIN = [69, 75]  # D13: a lost peer, a preemption. SkyPilot recovers when any node ends so: task.sh makes them agree
 
 # What the plan says of a task, and `backend.extra` may not: path -> the keys that say it.
@@ -128,7 +127,11 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 
 def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
-    asked = {"infra": each.infra, "accelerators": accelerators(plan, each.gpu_type), "use_spot": each.use_spot}
+    asked = {
+        "infra": with_partition(each.infra, plan),
+        "accelerators": accelerators(plan, each.gpu_type),
+        "use_spot": each.use_spot,
+    }
     return {key: value for key, value in asked.items() if value is not None}
 
 
@@ -136,14 +139,19 @@ def infra(v: Any) -> str | None:
     """With the partition of `queue.name`, where Slurm has such; Kubernetes where folders of nodes are mounted."""
     if needs_pods(v.plan, v.options):
         return "k8s"
-    asked, queue = v.options.infra, v.plan.queue.name
-    is_whole = asked is None or v.options.cloud != "slurm" or asked.count("/") != 1
+    return with_partition(v.options.infra, v.plan)
+
+
+def with_partition(asked: str | None, plan: LaunchPlan) -> str | None:
+    """slurm/CLUSTER as slurm/CLUSTER/PARTITION, with that of `queue.name`."""
+    queue = plan.queue.name
+    is_whole = asked is None or cloud_of(asked) != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 
 
 def autostop(v: Any) -> dict[str, Any] | None:
-    """Of a cluster of its own; a managed job's ends with the job, and Slurm's by stop.sh."""
-    if v.options.managed or v.options.autostop is None or v.options.cloud in NO_AUTOSTOP:
+    """Of a cluster of its own; a managed job's ends with the job."""
+    if v.options.managed or v.options.autostop is None:
         return None
     return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
 

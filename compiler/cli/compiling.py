@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..backend import SendingBackend
 from ..compose import compose_config, hydra_ready
 from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
 from ..driver import (
@@ -87,7 +88,7 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
 
 
 def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
-    found = [d for one in compiled for d in (*one.diagnostics, *beside(one, out))]
+    found = [d for one in compiled for d in (*one.diagnostics, *beside(one, out), *not_here(one, out))]
     return [*found, *(d for sweep in sweeps for d in sweep.diagnostics)]
 
 
@@ -130,6 +131,23 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
     if values["storage.root"].is_default:
         return [found(["storage.root"], f"runs go to {project / values['storage.root'].value}", Severity.NOTE)]
     return []
+
+
+def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
+    """JC5010: what submit.sh is to send, and this machine has not. Another one may submit, so it is a warning."""
+    plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
+    sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
+    if plan.code.kind in ("snapshot", "rsync"):
+        sent["code.root"] = str(out.resolve().parent / Path(plan.code.root).expanduser())
+    found = []
+    for key, path in sent.items():
+        if not Path(path).expanduser().exists():
+            because = "submit.sh sends it from the machine where it is called, and refuses the job without it"
+            origin = values[key].origin if key in values else None
+            hint = f"{key}=… names what is here; or submit where it is"
+            title = f"there is no {path} on this machine"
+            found.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
+    return found
 
 
 def show(path: Path) -> str:

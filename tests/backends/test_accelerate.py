@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from jobc.compiler.accelerate_checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
-from jobc.compiler.accelerate_known import ACCELERATE, DEEPSPEED, ZERO
+from jobc.compiler.accelerate_known import ACCELERATE
+from jobc.compiler.deepspeed_known import DEEPSPEED, OF_TORCH, REMOVED, SCHEDULERS, ZERO
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
 from jobc.trainer.data.order import Order
@@ -97,22 +98,34 @@ def test_accelerate_and_deepspeed_read_what_was_meant(tmp_path: Path) -> None:
 
 
 KEYS = """
-import copy, json
+import json
+import torch
+from inspect import signature
 from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import launch_command_parser
-from deepspeed.runtime.config import DeepSpeedConfig
+from deepspeed.compile.config import CompileConfig
+from deepspeed.inference.config import WeightQuantConfig
+from deepspeed.runtime import lr_schedules
+from deepspeed.runtime.config import DeepSpeedConfig, get_pipeline_config
+from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
+from deepspeed.runtime.zenflow.zenflow_config import ZenFlowConfig
+from deepspeed.runtime.zero.leaf_module_config import DeepSpeedZeroLeafModuleConfig
 from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
 from deepspeed.runtime.zero.offload_config import DeepSpeedZeroOffloadOptimizerConfig, DeepSpeedZeroOffloadParamConfig
 
-asked = set()
 class Asked(dict):
     "Notes every key that DeepSpeed looks for."
-    def get(self, key, *rest): asked.add(key); return super().get(key, *rest)
-    def __contains__(self, key): asked.add(key); return super().__contains__(key)
-    def __getitem__(self, key): asked.add(key); return super().__getitem__(key)
+    def __init__(self, *of, **keys): super().__init__(*of, **keys); self.asked = set()
+    def get(self, key, *rest): self.asked.add(key); return super().get(key, *rest)
+    def __contains__(self, key): self.asked.add(key); return super().__contains__(key)
+    def __getitem__(self, key): self.asked.add(key); return super().__getitem__(key)
     def keys(self): return self
-    def __deepcopy__(self, memo): return Asked(self)
-DeepSpeedConfig(Asked(train_micro_batch_size_per_gpu=2))
+    def __deepcopy__(self, memo): return self
+writer, moe, tuning = Asked(type="FAST"), Asked(enabled=False), Asked(enabled=False)
+saves = Asked(writer=writer)
+sections = {"checkpoint": saves, "expert_parallel": moe, "autotuning": tuning}
+whole = Asked(train_micro_batch_size_per_gpu=2, **sections)
+DeepSpeedConfig(whole)
 
 def names(model):
     found = model.model_fields.items()
@@ -121,7 +134,19 @@ def names(model):
 print(json.dumps({
     "accelerate": sorted(ClusterConfig.__dataclass_fields__),
     "flags": sorted(action.dest for action in launch_command_parser()._actions),
-    "deepspeed": sorted(asked),
+    "deepspeed": sorted(whole.asked),
+    "checkpoint": sorted(saves.asked),
+    "writer": sorted(writer.asked),
+    "expert_parallel": sorted(moe.asked),
+    "autotuning": sorted(tuning.asked),
+    "tensor_parallel": sorted(TPTrainingConfig.model_fields),
+    "compile": names(CompileConfig),
+    "zenflow": names(ZenFlowConfig),
+    "leaf_module": names(DeepSpeedZeroLeafModuleConfig),
+    "weight_quantization": names(WeightQuantConfig),
+    "pipeline": sorted(get_pipeline_config({})),
+    "schedulers": {n: sorted(signature(getattr(lr_schedules, n)).parameters) for n in lr_schedules.VALID_LR_SCHEDULES},
+    "of_torch": [n for n in dir(torch.optim.lr_scheduler) if isinstance(getattr(torch.optim.lr_scheduler, n), type)],
     "zero": names(DeepSpeedZeroConfig),
     "offload_optimizer": names(DeepSpeedZeroOffloadOptimizerConfig),
     "offload_param": names(DeepSpeedZeroOffloadParamConfig),
@@ -146,11 +171,24 @@ def test_the_known_keys_are_those_of_the_installed_engines() -> None:
     mesh = set(_section("parallelism_config"))
     assert mesh == {flag for flag in theirs["flags"] if flag.startswith("parallelism_config_")}
     old = {"bfloat16", "torch_autocast"}  # another name of bf16; said by jobc
-    assert {path[0] for path in OF_DEEPSPEED} | set(DEEPSPEED) == (set(theirs["deepspeed"]) | {"elasticity"}) - old
+    top = {path[0] for path in OF_DEEPSPEED} | set(DEEPSPEED) | set(REMOVED)
+    assert top == (set(theirs["deepspeed"]) | {"elasticity"}) - old
     said = {path[1] for path in OF_DEEPSPEED if path[0] == "zero_optimization" and len(path) > 1}
     assert set(ZERO) | said >= set(theirs["zero"]) - {"legacy_stage1"}
     for section in ("offload_optimizer", "offload_param"):
         assert {*ZERO[section], "device", "nvme_path"} == set(theirs[section])  # type: ignore[misc]
+    tables: dict[str, Any] = {**DEEPSPEED, **ZERO, "writer": DEEPSPEED["checkpoint"]["writer"]}  # type: ignore[index]
+    for section in ("checkpoint", "writer", "expert_parallel", "autotuning", "compile", "zenflow", "leaf_module"):
+        assert set(tables[section]) == set(theirs[section]) - {"steps_per_epoch"}, section
+    assert set(tables["pipeline"]) == {*theirs["pipeline"], "use_reentrant"}
+    assert set(tables["weight_quantization"]) == set(theirs["weight_quantization"])
+    not_in_json = {"dtype"}  # of torch; and two that have an alias each
+    assert set(tables["tensor_parallel"]) == {*theirs["tensor_parallel"], "tp", "kernel_inject"} - not_in_json
+    schedulers: dict[str, list[str]] = theirs["schedulers"]  # type: ignore[assignment]
+    assert {name: {*known, "optimizer"} for name, known in SCHEDULERS.items()} == {
+        n: set(p) for n, p in schedulers.items()
+    }
+    assert set(OF_TORCH) <= set(theirs["of_torch"])
 
 
 def _section(name: str) -> Any:
@@ -277,6 +315,24 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
         ("backend.deepspeed_extra.comms_logger.enabled=yes", "JC4603"),
         ("backend.deepspeed_extra.comet.api_key=abc", "JC4602"),
         ("backend.deepspeed_extra.checkpoint.load_universal=true", ""),
+        ("backend.deepspeed_extra.checkpoint.load_univeral=true", "JC4602"),
+        ("backend.deepspeed_extra.checkpoint.tag_validation=Ignore", ""),
+        ("backend.deepspeed_extra.checkpoint.tag_validation=Never", "JC4603"),
+        ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: 1e-4}}", ""),
+        ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: [1e-4, 1e-3]}}", ""),
+        ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {total_num_steps: 9}}", "JC4602"),
+        ("backend.deepspeed_extra.scheduler={type: WarmupDecayLR, params: {total_num_steps: 0}}", "JC4603"),
+        ("backend.deepspeed_extra.scheduler={type: CosineAnnealingLR, params: {T_max: 9}}", ""),
+        ("backend.deepspeed_extra.scheduler.type=WarmUpLR", "JC4603"),
+        ("backend.deepspeed_extra.scheduler=WarmupLR", "JC4603"),
+        ("backend.deepspeed_extra.tensor_parallel.autotp_size=2", ""),
+        ("backend.deepspeed_extra.tensor_parallel.auto_tp_size=2", "JC4602"),
+        ("backend.deepspeed_extra.tensor_parallel.preset_model=lama", "JC4603"),
+        ("backend.deepspeed_extra.compression_training.layer_reduction.enabled=true", "JC4602"),
+        ("backend.deepspeed_extra.zero_optimization.zenflow.topk_ration=0.1", "JC4602"),
+        ("backend.deepspeed_extra.optimizer.type=Adma", "JC4603"),
+        ("backend.deepspeed_extra.optimizer.type=adamw", ""),
+        ("backend.extra.megatron_lm_config.megatron_lm_tp_degree=2", "JC4604"),
     ],
 )
 def test_keys_types_and_ranges_of_extras(word: str, code: str) -> None:

@@ -33,6 +33,12 @@ STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
 PLAIN = ("backend=skypilot", "storage.run=node")
 SHARED = ("backend=skypilot", "backend.infra=slurm/bed", "storage.root=/shared/runs", "nodes=2")
 
+
+def any_of(*infras: str) -> str:
+    """Machines that would do, as a word of the command line."""
+    return f"backend.any_of=[{', '.join(f'{{infra: {i}, gpu_type: null, use_spot: null}}' for i in infras)}]"
+
+
 PROGRAM = """
 import os, signal, sys, time
 rank, codes = int(os.environ["RANK"]), sys.argv[1:]
@@ -75,6 +81,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4703", (*PLAIN, "gpus=8")),
         ("JC4704", (*PLAIN, "gpus=8", "gpu_type=ZZ9000")),
         ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
+        ("JC4704", (*SHARED, "gpus=1", "gpu_type=H100:0.5")),
         ("JC4705", (*PLAIN, "gpus=16", "gpu_type=H100")),
         ("JC4706", ("backend=skypilot", "nodes=2")),
         ("JC4706", ("backend=skypilot", "nodes=2", "backend.infra=slurm/bed")),
@@ -96,11 +103,27 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4708", (*PLAIN, "mounts=[{kind: bucket, source: a, target: /b, read_only: false}]")),
         ("JC4708", (*PLAIN, "mounts=[{kind: volume, source: a, target: /b, read_only: true}]")),
         ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
+        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: {source: data, mode: COPY}}}")),
+        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: 3}}")),
         ("JC4711", (*SHARED, "backend.use_spot=true")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {use_spot: true}}")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {ports: [80]}}")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {memory: 8}}", "backend.tracks_memory=false")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {local_disk: nvme}}")),
+        ("JC4711", (*SHARED, "backend.down=false")),
+        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.down=false")),
+        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.disk_tier=high")),
+        ("JC4711", (*PLAIN, "backend.ports=[80]", any_of("aws", "slurm/bed"))),
+        ("JC4711", (*PLAIN, "backend.any_of=[{infra: slurm/bed, gpu_type: null, use_spot: true}]")),
         ("JC4711", (*SHARED, "backend.ports=[80]")),
         ("JC4711", (*SHARED, "mem=1GiB", "backend.tracks_memory=false")),
         ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
+        ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
         ("JC4714", (*PLAIN, "queue.priority=99999")),
+        ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
+        ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
+        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
+        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {mem: 4G}}}}")),
         ("JC4715", (*PLAIN, "backend.config={slurm: {bogus: 1}}")),
         ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
@@ -110,7 +133,12 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
         ("JC4717", (*PLAIN, "backend.infra=aws", "backend.ports=[80-]")),
         ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "labels.team='audio team'")),
+        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "backend.extra={resources: {labels: {team: 'a b'}}}")),
+        ("JC4718", (*PLAIN, any_of("aws"), any_of("gcp").replace("any_of", "ordered"))),
+        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpuu", "+site.partitions={gpu: {}, cpu: {}}")),
+        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpu", "queue.name=cpu")),
         ("JC4540", (*PLAIN, "backend.config={kubernetes: {pod_config: {spec: {hostIpc: true}}}}")),
+        ("JC4540", (*PLAIN, "backend.extra={config: {kubernetes: {pod_config: {spec: {hostIpc: true}}}}}")),
         ("JC4550", (*PLAIN, "backend.config={ssh: {pod_config: {spec: {nodeSelector: {pool: 'a b'}}}}}")),
         ("JC4718", (*PLAIN, "backend.extra={resources: {disk_tier: ultrahigh}}")),
         ("JC4718", (*PLAIN, "backend.extra={resources: {lokal_disk: x}}")),
@@ -133,6 +161,11 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
         ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
         ("backend.extra={resources: {disk_tier: ultra}}",),
+        ("backend.extra={resources: {use_spot: true, ports: [80], priority: 1000}}", any_of("aws", "gcp")),
+        ("backend.extra={file_mounts: {/data: {source: 's3://data', mode: COPY}}}",),
+        ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
+        ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
+        ("backend.down=false", "backend.infra=aws"),
     ):
         assert refused(*PLAIN, *words) == []
     on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
@@ -203,9 +236,38 @@ def test_a_managed_job_is_recovered_after_75_and_69_alone() -> None:
     assert task(*words, "lifecycle.max_requeues=0")["resources"]["job_recovery"]["recover_on_exit_codes"] == []
 
 
+def test_alternatives_on_one_slurm_are_slurm_for_all_of_the_task() -> None:
+    made = task(*SHARED[:1], *SHARED[2:], any_of("slurm/a", "slurm/b/own"), "queue.name=main", "queue.account=team")
+    assert [each["infra"] for each in made["resources"]["any_of"]] == ["slurm/a/main", "slurm/b/own"]
+    assert made["config"]["slurm"]["sbatch_options"] == {"account": "team"}
+
+
+def test_a_finding_names_the_key_that_was_typed() -> None:
+    words = (*SHARED, "backend.use_spot=true", "backend.extra={resources: {ports: [80, x]}}")
+    with pytest.raises(CompileError) as error:
+        compile_job(Request(words))
+    found = [(each.code, each.key, each.hint) for each in error.value.diagnostics]
+    assert found == [
+        ("JC4711", "backend.use_spot", "backend.use_spot=false"),
+        ("JC4711", "backend.extra.resources.ports", "leave out backend.extra.resources.ports"),
+        ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006, 8000-8010]"),
+    ]
+
+
+def test_submit_looks_for_every_file_that_goes_along() -> None:
+    words = (
+        *PLAIN,
+        "backend.file_mounts={/a: /one, /b: 's3://b'}",
+        "backend.extra={file_mounts: {/c: {source: '~/two'}}}",
+    )
+    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    assert "\nlocal_files=(/one '~/two') " in texts["engine.sh"]
+
+
 def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:
     assert task(*PLAIN)["resources"]["autostop"] == {"idle_minutes": 10, "down": True}
-    assert "autostop" not in task(*SHARED)["resources"]
+    assert task(*SHARED, "backend.autostop=90s")["resources"]["autostop"] == {"idle_minutes": 2, "down": True}
+    assert "autostop" not in task(*SHARED, "backend.autostop=null")["resources"]
     assert "autostop" not in task(*SHARED, "backend.infra=slurm/bed", "backend.managed=true")["resources"]
 
 

@@ -377,6 +377,7 @@ def test_settings_that_an_own_command_does_not_read_are_named(shell: Shell, word
         (["check", "--out", "sub/artifacts", *OWN], "error[JC5008]"),
         (["--out", "sub/artifacts"], "note[JC5008]: runs go to "),
         (["--out", "sub/artifacts", "storage.root=/x"], ""),
+        (["code.root=sources", *OWN], "warning[JC5010]: there is no "),
         (["--out", "sub/artifacts", "code.root=..", "storage.root=../runs", *OWN], ""),
     ],
 )

@@ -8,14 +8,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from jobc.tests.testbed import Cluster
 
 HERE = Path(__file__).parent
-SKY = Path(os.environ.get("JOBC_SKY", "."))
+SKY = Path(os.environ.get("JOBC_SKY", ""))
 USER_HASH = "0badcafe"  # ends the name of everything that SkyPilot makes on Slurm
 PORT = "46580"
+# A job for the bed, without its storage: a folder that all hosts see.
+ON_BED = (
+    "backend=skypilot", "backend.infra=slurm/bed", "nodes=4", "procs=2", "cpus=4", "lifecycle.grace=5s", "env=venv",
+    f"python.path={sys.prefix}",
+)  # fmt: skip
 
 
 def seed_catalog(home: Path) -> None:
@@ -27,14 +33,14 @@ def seed_catalog(home: Path) -> None:
 
 
 class SkyBed:
-    """In: a cluster whose hosts see SKY. run() is a shell on the login host, with sky on PATH."""
+    """In: a cluster whose hosts see SKY. Up within `with`; run() is a shell on the login host, with sky on PATH."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.home = cluster.login.home
         seed_catalog(self.home)
         (self.home / ".sky" / "user_hash").write_text(USER_HASH)
-        (self.home / ".slurm").mkdir()
+        (self.home / ".slurm").mkdir(exist_ok=True)
         identity = self.home / ".ssh" / "id_ed25519"
         lines = ("Host bed", "HostName login", "User root", f"IdentityFile {identity}", "IdentitiesOnly yes")
         (self.home / ".slurm" / "config").write_text("\n    ".join(lines) + "\n")
@@ -47,10 +53,11 @@ class SkyBed:
         }
         return self.cluster.login.run(command, env=environment, timeout_s=timeout_s, check=check)
 
-    def start(self) -> None:
+    def __enter__(self) -> SkyBed:
         self.run("sky api start && sky check slurm", check=True)
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.run("sky api stop")
 
     def seed(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`sky launch` for real, on the test bed's Slurm: it trains to the local hash, its codes are seen, stop.sh stops it."""
+"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash, stop.sh stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.driver import Request, compile_job, write_job
-from jobc.tests.skypilot.bed import SKY, SkyBed
+from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
 from jobc.tests.testbed import Cluster
 from jobc.tests.testbed.fixtures import start
 from jobc.tests.testbed.process import wait_for
@@ -20,7 +20,7 @@ from jobc.tests.testbed.settings import Shape
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-TRAIN = ("task=digits", "loop.epochs=1", "name=train", "launcher=spawn")
+TRAIN = ("task=digits", "loop.epochs=1", "name=train")
 PROGRAM = (
     "import os, signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(75)); print('up', flush=True)"
 )
@@ -28,24 +28,20 @@ PROGRAM = (
 
 @pytest.fixture(scope="module")
 def cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with start(Shape(nodes=2, gpu_type="H100", visible=(SKY,)), tmp_path_factory) as cluster:
+    with start(Shape(nodes=4, gpu_type="H100", visible=(SKY,)), tmp_path_factory) as cluster:
+        (cluster.shared / "project").mkdir()
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def bed(cluster: Cluster) -> Iterator[SkyBed]:
-    bed = SkyBed(cluster)
-    bed.start()
-    yield bed
-    bed.stop()
+    with SkyBed(cluster) as bed:
+        yield bed
 
 
 def write(cluster: Cluster, *words: str, command: tuple[str, ...] | None = None) -> Path:
     """The artifact, in a project that all hosts see."""
-    plain = ("backend=skypilot", "backend.infra=slurm/bed", "nodes=2", "procs=2", "cpus=4", "lifecycle.grace=5s")
-    storage = f"storage.root={cluster.shared}/storage"
-    environment = ("env=venv", f"python.path={sys.prefix}")
-    compiled = compile_job(Request((*plain, storage, *environment, *words), command))
+    compiled = compile_job(Request((*ON_BED, f"storage.root={cluster.shared}/storage", *words), command))
     return write_job(compiled, cluster.shared / "project" / "artifacts", force=True)
 
 
@@ -55,7 +51,7 @@ def weights(runs: Path) -> str:
 
 
 def local_weights(folder: Path) -> str:
-    compiled = compile_job(Request(("backend=local", "procs=4", "threads=2", *TRAIN)))
+    compiled = compile_job(Request(("backend=local", "procs=8", "threads=1", "launcher=spawn", *TRAIN)))
     artifact = write_job(compiled, folder / "artifacts")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run([artifact / "submit.sh"], env=environment, capture_output=True, check=True)
@@ -65,7 +61,7 @@ def local_weights(folder: Path) -> str:
 def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     """One cluster of SkyPilot for all of it: each launch of one takes a minute."""
     bed.seed("train")
-    artifact = write(cluster, "threads=2", *TRAIN)
+    artifact = write(cluster, "threads=1", "launcher=accelerate", *TRAIN)
     said = bed.run(f"{artifact}/preflight.sh --queue-only", check=True).stdout
     assert "ok    SkyPilot would launch the job" in said
     done = bed.run(f"{artifact}/submit.sh --wait")
@@ -85,7 +81,19 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     artifact = write(cluster, "name=stopped", "backend.cluster=train", "launcher=spawn", command=("program.py",))
     bed.run(f"{artifact}/submit.sh", check=True)
     logs = cluster.shared / "storage" / "stopped"
-    wait_for(lambda: len([f for f in logs.glob("*/logs/rank_*.log") if "up" in f.read_text()]) == 4, "ranks", 120)
+    wait_for(lambda: len([f for f in logs.glob("*/logs/rank_*.log") if "up" in f.read_text()]) == 8, "ranks", 120)
     done = bed.run(f"{artifact}/stop.sh")
     assert done.returncode == 0 and "stopped by stop.sh" in done.stdout, done.stdout + done.stderr
     assert "nothing costs money" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
+
+
+def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> None:
+    """backend.autostop: its allocation goes a minute after its last job, and nobody has asked."""
+    bed.seed("idle")
+    (cluster.shared / "project" / "hello.py").write_text("print('hello')\n")
+    words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m")
+    artifact = write(cluster, *words, command=("hello.py",))
+    done = bed.run(f"{artifact}/submit.sh --wait")
+    assert done.returncode == 0 and cluster.jobs(), done.stdout + done.stderr
+    wait_for(lambda: cluster.jobs() == [], "the end of the cluster", 300)
+    assert "cluster idle is down: nothing costs money" in bed.run(f"{artifact}/status.sh", check=True).stdout

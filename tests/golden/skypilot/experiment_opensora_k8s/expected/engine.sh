@@ -70,9 +70,10 @@ ask() {
     /"status":/ && here && !n++ { gsub(/[ "]/, "", $2); print $2 }'
 }
 
-# cluster_status [CLUSTER]: UP, STOPPED, INIT; nothing when there is none.
+# cluster_status [CLUSTER]: UP, STOPPED, INIT; nothing when there is none. It asks the infrastructure, for a cluster may have
+# ended by itself.
 cluster_status() {
-  sky status --output json "${1:-$cluster}" 2>/dev/null | awk -F '[:,]' '/"status":/ && !n++ { gsub(/[ "]/, "", $2); print $2 }'
+  sky status --refresh --output json "${1:-$cluster}" 2>/dev/null | awk -F '[:,]' '/"status":/ && !n++ { gsub(/[ "]/, "", $2); print $2 }'
 }
 
 # on_node CLUSTER NODE WORD…: a command there, through the ssh that SkyPilot sets up for each cluster.

@@ -4,7 +4,7 @@
 #   --run ID  that run; else the one that is live
 #   --now     kill it at once: what came after its last checkpoint is lost
 #   --down    then end the cluster, and whatever else runs on it; without a live run only that. On Slurm always,
-#             when nothing else runs on it, for there no cluster ends by itself
+#             when nothing else runs on it, for there a cluster keeps nodes from others
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 set -euo pipefail

@@ -1,0 +1,133 @@
+"""The task as it will be written, for the checks: what a key of the job says and what `backend.extra` says alike.
+
+In   plan, options
+Out  Finished: the task as plain data, the machines that would do, and which key said what stands at a place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...compiler.plan import LaunchPlan
+from . import schema, task
+from .options import SkypilotOptions, cloud_of
+
+Tree = Mapping[str, Any]
+SBATCH = ("config", "slurm", "sbatch_options")
+
+# place of the task -> the key of the job that says it, where neither backend.extra nor backend.config does
+SAID_BY: Mapping[schema.At, str] = {
+    ("resources", "infra"): "backend.infra",
+    ("resources", "any_of"): "backend.any_of",
+    ("resources", "ordered"): "backend.ordered",
+    ("resources", "accelerators"): "gpu_type",
+    ("resources", "memory"): "mem",
+    ("resources", "use_spot"): "backend.use_spot",
+    ("resources", "disk_tier"): "backend.disk_tier",
+    ("resources", "network_tier"): "backend.network_tier",
+    ("resources", "ports"): "backend.ports",
+    ("resources", "image_id"): "image",
+    ("resources", "labels"): "labels",
+    ("resources", "priority"): "queue.priority",
+    ("resources", "autostop"): "backend.down",
+    ("file_mounts",): "backend.file_mounts",
+    (*SBATCH, "account"): "queue.account",
+    (*SBATCH, "qos"): "queue.qos",
+    (*SBATCH, "reservation"): "queue.reservation",
+}
+NAMED = (("resources", "labels"), ("file_mounts",))  # whose own names go on behind the key
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What an entry of any_of or ordered asks for, over what stands beside them; without one all of `resources`.
+
+    at: its place in the task; entry: what is said there
+    """
+
+    asked: Tree
+    at: schema.At
+    entry: Tree
+
+    @property
+    def cloud(self) -> str:
+        return cloud_of(text(self.asked.get("infra")))
+
+    def place(self, field: str) -> schema.At:
+        return (*self.at, field) if field in self.entry else ("resources", field)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """tree: what SkyPilot will read."""
+
+    tree: Tree
+    options: SkypilotOptions
+
+    @classmethod
+    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> Finished:
+        return cls(task.plain(task.document(plan, options), plan, options), options)
+
+    def section(self, *path: str) -> Tree:
+        """The mapping at a path; none is an empty one."""
+        here: Any = self.tree
+        for part in path:
+            here = mapping(here).get(part)
+        return mapping(here)
+
+    def machines(self) -> Iterator[Machine]:
+        """Each that would do, as SkyPilot reads it: an entry over what stands beside it."""
+        resources = self.section("resources")
+        entries = [
+            Machine({**resources, **mapping(entry)}, ("resources", name, i), mapping(entry))
+            for name in ("any_of", "ordered")
+            for i, entry in enumerate(resources.get(name) or ())
+        ]
+        yield from entries or [Machine(resources, ("resources",), resources)]
+
+    def local_files(self) -> dict[str, str]:
+        """Key -> file or folder of the submitting machine that goes along."""
+        found = {}
+        for target, said in self.section("file_mounts").items():
+            source, key = text(mapping(said).get("source", said)), self.key(("file_mounts", target))
+            is_typed = target in self.options.file_mounts or key.startswith(
+                "backend.extra."
+            )  # else of `mounts`, or ours
+            if is_typed and source and "://" not in source:
+                found[key] = source
+        return found
+
+    def key(self, at: schema.At) -> str:
+        """The key that says what is there; "" when no single one does."""
+        if typed := _typed(self.options.extra, at):
+            return ".".join(("backend", "extra", *typed))
+        if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):
+            return ".".join(("backend", "config", *typed))
+        path = next((path for path in SAID_BY if at[: len(path)] == path), None)
+        if path is None:
+            return ""
+        below = at[len(path) :] if path in NAMED else ()
+        return ".".join((SAID_BY[path], *map(str, below)))
+
+
+def mapping(value: Any) -> Tree:
+    return value if isinstance(value, Mapping) else {}
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
+    """How much of a path somebody typed: down to the value that holds the place, () when none does."""
+    found: list[str] = []
+    for part in at:
+        if not isinstance(tree, Mapping):
+            break
+        if part not in tree:
+            return ()
+        tree = tree[part]
+        found.append(str(part))
+    return tuple(found)

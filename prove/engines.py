@@ -1,0 +1,48 @@
+"""One job where no list of hosts leads: in pods, and on machines that SkyPilot takes from the test bed's Slurm.
+
+In   the test bed's cluster, an empty folder that its hosts see, words of the spec
+Out  the folder of the run, which has ended with 0
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.tests.backends.pods import Rack
+from jobc.tests.podrunner import PodRunner
+from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
+from jobc.tests.testbed import Cluster
+
+HAS_SKYPILOT = SKY.name != ""
+NO_SKYPILOT = "skypilot: JOBC_SKY names no environment with SkyPilot; make prove takes that of make test-sky"
+VISIBLE = (SKY,) if HAS_SKYPILOT else ()  # for the Shape of the cluster
+
+
+def on_pods(bed: Cluster, folder: Path, *words: str) -> Path:
+    """The manifests applied with kubectl, by the pod runner of the tests."""
+    folder.mkdir()
+    with PodRunner(bed) as runner:
+        job = Rack(runner, folder).make("code=image", *words)
+        ended, said = job("submit.sh", "--wait")
+        if ended:
+            raise RuntimeError(f"kubernetes ended with {ended}: {said[-1500:]}")
+        return job.run
+
+
+def on_skypilot(bed: Cluster, folder: Path, *words: str) -> Path:
+    """`sky launch`, and `sky down` after it."""
+    folder.mkdir()
+    storage = folder / "storage"
+    compiled = compile_job(Request((*ON_BED, f"storage.root={storage}", "name=proof", *words)))
+    artifact = write_job(compiled, folder / "artifacts")
+    with SkyBed(bed) as sky:
+        sky.seed("proof")
+        try:
+            done = sky.run(f"{artifact}/submit.sh --wait", timeout_s=600)
+            if done.returncode:
+                raise RuntimeError(f"skypilot ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+        finally:
+            sky.run(f"{artifact}/stop.sh --down")
+    (run,) = storage.glob("*/*/exit")
+    return run.parent
