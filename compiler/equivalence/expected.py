@@ -347,7 +347,8 @@ class Expectation:
         try:
             read = dict(leaves(json.loads(self.files["train.json"]), "train"))
         except ValueError as error:
-            yield f"train.json: {error}"
+            where = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            yield f"train.json{where}: this is no JSON: {getattr(error, 'msg', error)}"
             return
         planned = {key: value for key, value in self.plan.items() if key.startswith("train.")}
         for key in sorted(read.keys() | planned.keys()):

@@ -199,20 +199,20 @@ def _timeout(conf: Mapping[str, str], spelt: str) -> str:
 
 
 def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
-    import yaml
+    from .yaml_file import read_documents
 
     options, program = _options(words, ("no_python",))
     if _need(options, "config-file", "accelerate launch") != f"{ARTIFACT}/accelerate.yaml":
         raise Unreadable("accelerate launch does not read accelerate.yaml of the artifact")
-    tree = yaml.safe_load(files["accelerate.yaml"])
-    nodes, world = int(tree["num_machines"]), int(tree["num_processes"])
+    tree = read_documents(files, "accelerate.yaml")[0]
+    nodes, world = tree.whole("num_machines"), tree.whole("num_processes")
     lone = tree["distributed_type"] == "NO"  # started without torchrun, which would take $$ for $
     argv = program if lone else [string.Template(word).safe_substitute() for word in program]
     timeout = options.get("rdzv-conf", "").partition("timeout=")[2]
     address = _need(options, "main-process-ip", "accelerate launch")
     port = _need(options, "main-process-port", "accelerate launch")
     node = int(_need(options, "machine-rank", "accelerate launch"))
-    if world % nodes:
+    if nodes < 1 or world % nodes:
         raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
     return _Launch(nodes, world // nodes, node, tuple(argv), (address, port, timeout), tuple(range(world // nodes)))
 

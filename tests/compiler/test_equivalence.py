@@ -185,6 +185,45 @@ def test_an_edit_of_one_fact_is_noticed(job: str, path: str, before: str, after:
         assert any(re.search(fact, text) for text in found.differences), found.differences
 
 
+BROKEN = [  # job, file, what stands there (None: the whole file), what is there instead (None: no file), what is said
+    ("kubernetes", "job.yaml", "apiVersion: v1\n", "{\n", r"^job\.yaml:\d+:\d+: this is no YAML"),
+    ("kubernetes", "job.yaml", None, None, r"^job\.yaml is not there$"),
+    ("kubernetes", "job.yaml", None, "[1]\n", r"^job\.yaml: it must be a mapping"),
+    ("kubernetes", "job.yaml", "spec:\n", "sepc:\n", r"^job\.yaml:\d+: \w+ has no field sepc$"),
+    ("kubernetes", "job.yaml", "completions: 2", "completions: two", r"^job\.yaml:\d+: Job\.spec\.completions: .two. is"),
+    ("kubernetes", "job.yaml", "  completions: 2\n", "", r"^job\.yaml has no Job with pods in it$"),
+    ("kubernetes", "job.yaml", "memory: \"64Gi\"", "memory: \"64.5Gi\"", r"^resources\.mem_bytes: "),
+    ("kubernetes", "job.yaml", "memory: \"64Gi\"", "memory: \"lots\"", r"'lots' is no quantity such as 64Gi"),
+    ("kubernetes", "job.yaml", "        - init\n", "", r"^backend\.preflight: "),
+    ("kubernetes", "task.sh", "    --procs=2\n", "    --procs=3\n", r"^topology\.procs: "),
+    ("kubernetes", "kustomization.yaml", "configMapGenerator:", "configMap:", r"there is no configMapGenerator beside"),
+    ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: two", r"^task\.sky\.yaml: num_nodes: "),
+    ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: four", "must be a whole number$"),
+    ("accelerate", "accelerate.yaml", None, None, r"accelerate\.yaml is not there"),
+    ("ssh", "train.json", None, None, r"^train\.json is not there$"),
+    ("ssh", "train.json", "{", "{,", r"^train\.json:1:2: this is no JSON"),
+    ("ssh", "node.sh", None, None, "."),
+    ("ssh", "hosts.txt", None, "", "."),
+    ("ssh", "logs.sh", "exit\n", "exit\nif\n", r"^logs\.sh:\d+: bash: syntax error"),
+    ("slurm", "job.sbatch", "--nodes=2", "--nodes=two", "^what slurm reads is not built as it reads it: "),
+    ("ssh", ".jobc/plan.txt", None, "x\n", r"^\.jobc/plan\.txt: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "path", "before", "after", "said"), BROKEN, ids=lambda value: str(value)[:20])
+def test_a_file_that_nothing_could_read_is_a_difference(
+    job: str, path: str, before: str | None, after: str | None, said: str
+) -> None:
+    files = dict(files_of(job))
+    assert before is None or before in files[path]
+    files[path] = (after or "") if before is None else files[path].replace(before, after or "")
+    if after is None:
+        del files[path]
+    found = check(files).differences
+    assert any(re.search(said, text) for text in found), found
+    assert not re.search(r"\w(Error|Exception)\b|Traceback", " ".join(found))
+
+
 def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:
     files = files_of("slurm")
     edited = files["job.sbatch"].replace("#SBATCH --open-mode=append\n", "# mine\n#SBATCH --open-mode=append\n\n")
