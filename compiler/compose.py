@@ -150,7 +150,7 @@ def compose_config(
     while config is None:
         try:
             config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
-        except (HydraException, OmegaConfBaseException, RecursionError, ValueError) as error:
+        except (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError) as error:
             from .hydra_errors import explain, respell  # here, because most compiles have no error
 
             if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
@@ -180,7 +180,7 @@ def _keys(known: Known, config_name: str, overrides: Sequence[Override], loader:
     choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
     try:
         tree = OmegaConf.to_container(hydra_compose(config_name, choices))
-    except (HydraException, OmegaConfBaseException, RecursionError, ValueError):
+    except (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError):
         return [*known()]
     return [*known(), *(key for key, _ in _leaves(tree, ""))]
 

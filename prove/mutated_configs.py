@@ -179,6 +179,10 @@ def judged(config: Config) -> tuple[str, list[str]]:
     said = out.getvalue()
     if status not in (0, 1) or "Traceback" in err.getvalue():
         return "", [f"exit status {status}: {(said + err.getvalue())[-600:]}"]
+    if status and not said:  # words that are no command line, so nobody knows in which form to answer
+        refused = sorted(set(re.findall(r"^error\[(\w+)\]", err.getvalue(), re.MULTILINE)))
+        complete = "= because: " in err.getvalue() and "= hint: " in err.getvalue() and refused
+        return " ".join(refused), [] if complete else [f"no diagnostics: {err.getvalue()[-300:]}"]
     try:
         found = json.loads(said)["diagnostics"]
     except ValueError:
