@@ -18,8 +18,10 @@ from ..compare import PLAN
 from ..diagnostics import CompileError
 from ..registry import plugin
 from . import expected
+from .branches import other_ways
 from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
+from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
@@ -62,8 +64,11 @@ class Checked:
     given: frozenset[str]
 
 
-def check(files: Mapping[str, str], trace: Path | None = None) -> Checked:
-    """files: path -> text, with lib/ or without; trace: as for ScriptStage. Whatever they hold, it raises nothing."""
+def check(files: Mapping[str, str], trace: Path | None = None, thorough: bool = False) -> Checked:
+    """files: path -> text, with lib/ or without; trace: as for ScriptStage. Whatever they hold, it raises nothing.
+
+    thorough: also where this job does not go in node.sh (branches.py), which takes a second
+    """
     try:
         plan = _Plan(pairs.read(files[PLAN]))
         name = plan["backend.name"]
@@ -76,21 +81,27 @@ def check(files: Mapping[str, str], trace: Path | None = None) -> Checked:
     if refused := refused_by_bash(_emitted(files)):
         return _unreadable(name, *refused)
     try:
-        return _compared(Files(files), trace, plan, backend)
+        return _compared(Files(files), trace, plan, backend, thorough)
     except Unreadable as error:
         return _unreadable(name, str(error))
     except _BUILT_OTHERWISE as error:
         return _unreadable(name, f"what {name} reads is not built as it reads it: {_words(error)}")
 
 
-def _compared(files: Files, trace: Path | None, plan: Mapping[str, Any], backend: ReadableBackend) -> Checked:
+def _compared(
+    files: Files, trace: Path | None, plan: Mapping[str, Any], backend: ReadableBackend, thorough: bool
+) -> Checked:
     """Raises Unreadable, and what the reader of a file raises for one that is built in another way."""
     with stage(_emitted(files), trace) as place:
         reading = backend.read_back(place)
-        nodes = [_node(place, reading, index) for index in _chosen(len(reading.starts))]
+        chosen = _chosen(len(reading.starts))
+        nodes = [_node(place, reading, index) for index in chosen]
         wanted = expected.setup(plan, place)
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
-    differences = [*expectation.differences(), *_setup(nodes, wanted)]
+    differences = [*expectation.differences(), *_setup(nodes, wanted), *mistakes(_emitted(files), plan)]
+    if thorough and not differences:
+        ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
+        differences += other_ways(_emitted(files), plan, ways)
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))
