@@ -103,9 +103,10 @@ class Expectation:
         if "labels" in facts:
             yield from self._mapping("labels", facts.pop("labels"), where)
         secrets = facts.pop("secrets", {})
-        self.secrets = dict(secrets)
-        if secrets:
-            yield from self._secrets(secrets, where)
+        self.secrets = dict(secrets)  # the rest is in node.sh, and compared with it
+        for name, ref in secrets.items():
+            if tuple(ref) != (planned := self._planned_secrets().get(name, ())):
+                yield f"secrets.{name}: {where} has {_shown(ref)}, the plan {_shown(planned)}"
         for key in ("mounts", "container.kind", "container.image", "container.workdir", "pyxis.mounts"):
             facts.pop(key, None)  # see _container
         if self.plan["resources.shm_bytes"] is None:
@@ -191,13 +192,16 @@ class Expectation:
         return key in self.honours and not (key == "resources.gpu_type" and not self.plan["topology.gpus"])
 
     def _secrets(self, read: Mapping[str, tuple[str, str]], where: str) -> Iterator[str]:
-        plan = self.plan
-        names = [key.split(".")[1] for key in plan if re.fullmatch(r"secrets\.\w+\.kind", key)]
-        planned = {name: (plan[f"secrets.{name}.kind"], plan[f"secrets.{name}.ref"]) for name in names}
-        self.compared |= {key for key in plan if key.startswith("secrets")}
+        planned = self._planned_secrets()
+        self.compared |= {key for key in self.plan if key.startswith("secrets")}
         for name in sorted(read.keys() | planned.keys()):
             if tuple(read.get(name, ())) != planned.get(name, ()):
                 yield f"secrets.{name}: {where} has {_shown(read.get(name))}, the plan {_shown(planned.get(name))}"
+
+    def _planned_secrets(self) -> dict[str, tuple[str, str]]:
+        plan = self.plan
+        names = [key.split(".")[1] for key in plan if re.fullmatch(r"secrets\.\w+\.kind", key)]
+        return {name: (plan[f"secrets.{name}.kind"], plan[f"secrets.{name}.ref"]) for name in names}
 
     def _run_folder(self, read: str, where: str) -> Iterator[str]:
         """ROOT/FOLDER of a run whose folder the nodes make; ROOT is below their home when it is not absolute."""
@@ -289,6 +293,8 @@ class Expectation:
             "JOBC_GPUS": str(plan["topology.gpus"]), "JOBC_LAUNCHER": "jobc", "JOBC_ATTEMPT": "0", "JOBC_RUN_DIR": RUN,
             "JOBC_TRAIN_JSON": f"{ARTIFACT}/train.json", "JOBC_LIB": f"{ARTIFACT}/lib",
         }  # fmt: skip
+        if plan["launcher"] != "srun":
+            wanted["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(plan["lifecycle.grace_s"])
         wanted = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": f"{ARTIFACT}/lib", **wanted}
         if "PYTHONPATH" in own:
             wanted["PYTHONPATH"] = f"{ARTIFACT}/lib:{own['PYTHONPATH']}"
@@ -363,7 +369,8 @@ class Expectation:
         try:
             read = dict(leaves(json.loads(self.files["train.json"]), "train"))
         except ValueError as error:
-            yield f"train.json: {error}"
+            where = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            yield f"train.json{where}: this is no JSON: {getattr(error, 'msg', error)}"
             return
         planned = {key: value for key, value in self.plan.items() if key.startswith("train.")}
         for key in sorted(read.keys() | planned.keys()):
