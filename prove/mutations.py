@@ -327,7 +327,8 @@ def figure(lines: Sequence[Line]) -> str:
         by = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
         parts.append(f"{_share(total - lost, total)} {words} ({by})")
         sums = [sums[0] + total - lost, sums[1] + total]
-    drawn = f"in {len(lines)} of {len(cases())} goldens, drawn by a seed"
+    done = sum(bool(line["ok"]) for line in lines)
+    drawn = f"in {done} of {len(cases())} goldens, drawn by a seed"
     return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {same} more mean the same by rule"
 
 

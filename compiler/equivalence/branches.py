@@ -46,10 +46,11 @@ def _difference(place: ScriptStage, start: Start, node: Node) -> str:
         for name in SAME:
             if getattr(mine, name) != getattr(its, name):
                 return f"rank {mine.rank} has another {name}: {getattr(its, name)}, not {getattr(mine, name)}"
-        if mine.rendezvous[:2] != its.rendezvous[:2]:
-            return f"rank {mine.rank} meets the others at {':'.join(its.rendezvous[:2])}"
-        if its.rendezvous[2] not in ("", mine.rendezvous[2]) and mine.rendezvous[2]:
-            return f"rank {mine.rank} waits {its.rendezvous[2]} s for the others, not {mine.rendezvous[2]} s"
+        ours, theirs = mine.rendezvous, its.rendezvous
+        if (ours.address, ours.port) != (theirs.address, theirs.port):
+            return f"rank {mine.rank} meets the others at {theirs.address}:{theirs.port}"
+        if ours.timeout and theirs.timeout not in ("", ours.timeout):
+            return f"rank {mine.rank} waits {theirs.timeout} s for the others, not {ours.timeout} s"
     return "" if len(node.ranks) == len(other.ranks) else f"it starts {len(other.ranks)} ranks, not {len(node.ranks)}"
 
 
