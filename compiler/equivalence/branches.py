@@ -46,10 +46,11 @@ def _difference(place: ScriptStage, start: Start, node: Node) -> str:
         for name in SAME:
             if getattr(mine, name) != getattr(its, name):
                 return f"rank {mine.rank} has another {name}: {getattr(its, name)}, not {getattr(mine, name)}"
-        if mine.rendezvous[:2] != its.rendezvous[:2]:
-            return f"rank {mine.rank} meets the others at {':'.join(its.rendezvous[:2])}"
-        if its.rendezvous[2] not in ("", mine.rendezvous[2]) and mine.rendezvous[2]:
-            return f"rank {mine.rank} waits {its.rendezvous[2]} s for the others, not {mine.rendezvous[2]} s"
+        if mine.rendezvous.place != its.rendezvous.place:
+            return f"rank {mine.rank} meets the others at {its.rendezvous.place}"
+        there, here = its.rendezvous.timeout, mine.rendezvous.timeout
+        if there not in ("", here) and here:
+            return f"rank {mine.rank} waits {there} s for the others, not {here} s"
     return "" if len(node.ranks) == len(other.ranks) else f"it starts {len(other.ranks)} ranks, not {len(node.ranks)}"
 
 
