@@ -92,7 +92,7 @@ def enough_hosts(spec: JobSpec) -> Iterator[Diagnostic]:
 def derived_variables(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2006 a variable that the launcher sets; JC2007 one name in env and secrets."""
     for name in spec.env:
-        if name in _RESERVED or name.startswith("JOBC_"):
+        if is_derived(name):
             yield Diagnostic(
                 "JC2006",
                 f"env.{name} is derived, never typed",
@@ -113,7 +113,7 @@ def network_settings(spec: JobSpec) -> Iterator[Diagnostic]:
             because = "NCCL reads an empty value as 0, which is seldom meant"
             hint = f"{setting.name}: 0, or leave {setting.name} out"
             yield Diagnostic("JC2050", f"network.settings gives {setting.name} no value", because, hint, key=key)
-        elif setting.name in _RESERVED or setting.name.startswith("JOBC_"):
+        elif is_derived(setting.name):
             because = "a value by hand would contradict the launcher's"
             yield Diagnostic("JC2050", f"{setting.name} is derived, never typed", because, "leave it out", key=key)
     fabric = spec.network.profile
@@ -122,6 +122,11 @@ def network_settings(spec: JobSpec) -> Iterator[Diagnostic]:
         because = "it is NCCL that uses the fabric; ranks on CPUs talk with Gloo, over TCP"
         hint = "gpus=8, the GPUs of a node; or network=ethernet"
         yield Diagnostic("JC2051", title, because, hint, key="network.profile", severity=Severity.NOTE)
+
+
+def is_derived(name: str) -> bool:
+    """Whether a variable is a launcher's or ours, and so never a user's to set."""
+    return name in _RESERVED or name.startswith("JOBC_")
 
 
 def _instead(name: str, value: str) -> str:

@@ -10,10 +10,12 @@ a job that probably fails or wastes its GPUs, a note about what was left out; bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
+from .caret import under
 from .text import Origin
 
 
@@ -100,19 +102,28 @@ _LONGEST = 500
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
-def format_text(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
-    """The terminal form, sorted by place, one blank line between two, without those that are allowed."""
+def format_text(
+    diagnostics: Iterable[Diagnostic], colour: bool = False, texts: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """The terminal form, sorted by place, one blank line between two, without those that are allowed.
+
+    texts: `ROOT:PATH` -> text of the files that places are in, for the line with its caret
+    """
 
     def paint(text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if colour else text
 
     blocks = []
-    for d in merged(d for d in diagnostics if not d.allowed):
+    shown = merged(d for d in diagnostics if not d.allowed)
+    secret = {(d.origin.root, d.origin.path, d.origin.line) for d in shown if d.private and d.origin}
+    for d in shown:
         head = paint(f"{d.severity.value}[{d.code}]", f"1;{_COLOURS[d.severity]}")
         lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
         key = f"   ({_one_line(d.key)})" if d.key else ""
         if d.origin:
             lines.append(f"  --> {_one_line(str(d.origin))}{key}")
+            if not d.private and (d.origin.root, d.origin.path, d.origin.line) not in secret:
+                lines += under(d.origin, f"  --> {d.origin.root}: ", texts)
         elif d.key:
             lines.append(f"  --> {_one_line(d.key)}")
         if d.because:

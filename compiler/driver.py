@@ -58,7 +58,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder."""
+    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
+    origin_of, levels: as of Planned
+    """
 
     spec: JobSpec
     plan: LaunchPlan
@@ -68,6 +70,8 @@ class Compiled:
     diagnostics: tuple[Diagnostic, ...]
     source_map: SourceMap
     place: str
+    origin_of: Callable[[str], Origin | None]
+    levels: Levels
 
 
 @dataclass(frozen=True)
@@ -230,7 +234,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
     sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request)})
-    return Compiled(spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
+    made = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
+    return Compiled(*made, planned.origin_of, planned.levels)
 
 
 def _asked(request: Request) -> dict[str, Any]:

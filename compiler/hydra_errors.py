@@ -18,6 +18,11 @@ from .text import Origin
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
 
+_BELOW_LIST = re.compile(
+    r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
+)
+
+
 def hydra_setting(override: Override) -> Diagnostic:
     because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
     hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
@@ -50,7 +55,7 @@ def explain(
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
     if isinstance(error, MissingConfigException):
         return _missing_config(error, overrides, loader, config_name)
-    if isinstance(error, ValueError):
+    if isinstance(error, (ValueError, TypeError)):
         return _null_group(error, overrides, loader, known())
     twice = _TWICE.search(message)
     if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
@@ -122,9 +127,16 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
 
 
 def _null_group(
-    error: ValueError, overrides: Sequence[Override], loader: Any, known: list[str]
+    error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known: list[str]
 ) -> tuple[Diagnostic, Override | None]:
-    """JC1109 for group=null, which Hydra 1.3 answers with a ValueError; any other ValueError is ours."""
+    """JC1109 for group=null and JC1102 below a list, which Hydra 1.3 answers with a ValueError; any other is ours."""
+    if (word := _BELOW_LIST.search(str(error))) and (
+        below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
+    ):
+        of_list = below.key.partition(f".{word[1] or word[2]}")[0]
+        title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] is an empty one"
+        because = f"{of_list} is a list, and its items have no names"
+        return Diagnostic("JC1102", title, because, hint, below.origin, below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
     if culprit is None and (where := re.search(r"[iI]n '?([^':, ]+)'?[,:]", str(error))):
         because = "its section `defaults` must be a list of `- group: option` lines, one group each"

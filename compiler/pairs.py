@@ -54,5 +54,6 @@ def to_text(values: Mapping[str, Any]) -> str:
 
 def read(text: str) -> dict[str, Any]:
     """The values of such lines by key. Raises ValueError for others."""
-    pairs = (line.partition(" = ") for line in text.splitlines())
+    lines = text.removesuffix("\n").split("\n") if text else []  # as to_text() made them: a value may hold U+0085
+    pairs = (line.partition(" = ") for line in lines)
     return {key: json.loads(value) for key, _, value in pairs}

@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from .overrides import Override
 from .source import asked, read_files, same_answers
 
-COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError)
+COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
 _MOST = 64  # of 35 kB each
 
 

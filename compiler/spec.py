@@ -51,7 +51,7 @@ from .values import (
 
 OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
-    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
+    "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
 IDENTITY = (

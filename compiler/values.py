@@ -225,6 +225,10 @@ def fold_hostlist(hosts: tuple[str, ...]) -> str:
 def expand_hostlist(text: str) -> list[str]:
     """`gpu[01-03,7],login` to names, zeros kept (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
+    if re.search(r",\s*(,|$)|^\s*,", text.strip()):
+        raise Refused(
+            "a host without a name: nothing stands beside a comma", fold_hostlist(_named(text)) or "node[1-4]"
+        )
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
@@ -232,6 +236,10 @@ def expand_hostlist(text: str) -> list[str]:
     if len(hosts) > 100_000:
         raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
     return hosts
+
+
+def _named(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _expand_word(word: str) -> list[str]:

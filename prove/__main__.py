@@ -21,6 +21,7 @@ from typing import Any
 
 from . import (
     bad_disks,
+    check_cost,
     compile_cost,
     cut_link,
     damaged_save,
@@ -32,6 +33,7 @@ from . import (
     learns,
     lost_node,
     many_nodes,
+    mutated_configs,
     mutations,
     ports,
     restarts,
@@ -59,6 +61,7 @@ CAMPAIGNS = [
         why,
         learns,
         compile_cost,
+        check_cost,
         stopped,
         lost_node,
         cut_link,
@@ -74,6 +77,7 @@ CAMPAIGNS = [
         stop_moments,
         same_run,
         save_stall,
+        mutated_configs,
         mutations,
     )
 ]

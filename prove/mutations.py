@@ -5,7 +5,11 @@ count: what may notice is bash, ShellCheck, the schemas of Kubernetes and SkyPil
 
 A start of the job executes some lines of its scripts, and the engine reads some files; those are `reached`. The rest
 are branches that this job does not take (other launchers, other payloads), and scripts that ask, stop and clean:
-`other`. Of the survivors some mean the same as before (a message, a file that is removed); nobody has sorted them.
+`other`.
+
+What means the same as before is set apart by rule (same_meaning), never by hand: data that parses alike, neighbours
+whose order has no meaning, and lines of which bash makes the same commands in this job. Everything else that nothing
+notices is a survivor, messages included, and each is named.
 """
 
 from __future__ import annotations
@@ -137,10 +141,7 @@ def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
             return "bash"
     elif path.endswith(".yaml") and _refused(files[path], path):
         return "schema"
-    try:
-        if check(files).differences:
-            return "equivalence"
-    except (ValueError, KeyError, yaml.YAMLError):
+    if check(files, thorough=path == "node.sh").differences:
         return "equivalence"
     if path.endswith((".sh", ".sbatch")) and _fails(
         ["shellcheck", "--severity=style", f"--exclude={MEANT}", str(file)]
@@ -225,11 +226,71 @@ def run(number: int, folder: Path) -> dict[str, Any]:
                 continue
             path, lines = chance.choice(sites)
             by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
-            noticed[by or "nothing"] = noticed.get(by or "nothing", 0) + 1
-            if not by:
+            by = by or same_meaning(files, path, lines, folder / "trace") or "nothing"
+            noticed[by] = noticed.get(by, 0) + 1
+            if by == "nothing":
                 survivors.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
         measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": survivors}
     return measured
+
+
+SAME = ("same order", "same commands")  # answers that set a mutant apart
+
+
+def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trace: Path) -> str:
+    """By which rule a mutant means what the file meant before; "" when by none.
+
+    trace: what the starts of the original execute, as reached() left it
+    """
+    before = files[path].split("\n")
+    at = _place(before, lines) - 1
+    if (
+        len(lines) == len(before)
+        and lines[at : at + 2] == before[at : at + 2][::-1]
+        and _commute(path, *lines[at : at + 2])
+    ):
+        return "same order"
+    line = before[at]
+    if (
+        not path.endswith((".sh", ".sbatch"))
+        or len(lines) != len(before)
+        or re.search(r"\|\||&&|\bif\b|;;|\btrap\b", line)
+    ):
+        return ""
+    if re.findall(r"\d*[<>]+&?\S*", line) != re.findall(r"\d*[<>]+&?\S*", lines[at]):  # a trace has no redirections
+        return ""
+    commands = _commands(trace, files)
+    if not any(where == (path, at + 1) for where, _ in commands):
+        return ""
+    mutant = trace.with_name("trace_of_mutant")
+    mutant.unlink(missing_ok=True)
+    check({**files, path: "\n".join(lines)}, mutant)
+    return "same commands" if commands == _commands(mutant, files) else ""
+
+
+def _commute(path: str, one: str, other: str) -> bool:
+    """Values of their own, options of one array, arms of other words, files of a ConfigMap: any order will do."""
+    if path == "kustomization.yaml":
+        return one.startswith('  - "') and other.startswith('  - "')
+    sets = [re.fullmatch(r"\s*(?:export |local )?(\w+)=[^`(]*", line) for line in (one, other)]
+    if sets[0] and sets[1] and not re.search(rf"\b{sets[0][1]}\b", other) and not re.search(rf"\b{sets[1][1]}\b", one):
+        return True
+    for form in (
+        r"\s*(--[\w-]+)(?:=(?:\"[^\"]*\"|\S*))?(?: \\\\)?",
+        r"\s*(-[\w-]+(?: \| -[\w-]+)*)\) .* ;;",
+    ):
+        names = [found[1] for line in (one, other) if (found := re.fullmatch(form, line))]
+        if len(set(names)) == 2:
+            return True
+    return False
+
+
+def _commands(trace: Path, files: Mapping[str, str]) -> list[tuple[tuple[str, int], str]]:
+    """((script, line), command as executed) of the emitted scripts; names of temporary folders are left out."""
+    text = trace.read_text(errors="replace") if trace.exists() else ""
+    found = re.findall(r"^\++([\w.]+):(\d+): (.*)$", text, re.MULTILINE)
+    said = ((name, int(line), command) for name, line, command in found if name in files)
+    return [((name, line), re.sub(r"jobc-stage-\w+", "STAGE", command)) for name, line, command in said]
 
 
 def _same_data(path: str, before: str, after: str) -> bool:
@@ -255,16 +316,27 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> str:
 
 
 def figure(lines: Sequence[Line]) -> str:
-    parts = []
+    parts, sums, same = [], [0, 0], 0
     for part, words in PARTS.items():
         counts: dict[str, int] = {}
         for line in lines:
             for by, count in line.get(f"{part}_noticed_by", {}).items():
                 counts[by] = counts.get(by, 0) + count
+        same += sum(counts.pop(rule, 0) for rule in SAME)
         total, lost = sum(counts.values()), counts.pop("nothing", 0)
         by = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-        parts.append(f"{total - lost} of {total} {words} ({100 * (total - lost) / max(total, 1):.0f} %: {by})")
-    return "; ".join(parts)
+        parts.append(f"{_share(total - lost, total)} {words} ({by})")
+        sums = [sums[0] + total - lost, sums[1] + total]
+    drawn = f"in {len(lines)} of {len(cases())} goldens, drawn by a seed"
+    return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {same} more mean the same by rule"
+
+
+def _share(noticed: int, total: int) -> str:
+    """With the 95 % interval (Wilson 1927), for the trials are a sample of all mutants."""
+    z, n = 1.96, max(total, 1)
+    middle, half = noticed / n + z * z / (2 * n), z * (noticed / n * (1 - noticed / n) / n + z * z / (4 * n * n)) ** 0.5
+    low, high = ((middle + sign * half) / (1 + z * z / n) for sign in (-1, 1))
+    return f"{noticed} of {total}, {100 * noticed / n:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 CAMPAIGN = Campaign(
@@ -273,8 +345,9 @@ CAMPAIGN = Campaign(
     trial=(
         "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a number,"
         " unquote, reorder, rename) where a start executes it or an engine reads it, and once elsewhere. May notice:"
-        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order. The lines"
-        " name each survivor; some of those mean what they meant before, and nobody has sorted them."
+        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order. What means"
+        " the same by rule is set apart: data that parses alike, an order without meaning, a line of which bash makes"
+        " the same commands. The lines name each survivor, a changed message among them. With 95 % intervals."
     ),
     count=len(cases()),
     run=run,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobc.tests.testbed import Shape
 
 from .bed import BedJob, cluster, keys
-from .campaign import Campaign, expect, k_of_n_by
+from .campaign import Campaign, Line, expect, k_of_n_by
 
 SHAPE = Shape(nodes=3, gpus_per_node=0)
 GRACE_S = 4
-MORE_S = 15  # beyond the grace, for what is not the ranks: supervisors, ssh, Slurm, and two busy cores
+MORE_S = 5  # beyond the grace, for what is not the ranks: supervisors, ssh, Slurm
 QUIET_S = 8  # in which nothing may start; a requeued job of the test bed starts after 6 s
 PROGRAMS = ("saves", "ignores")
 
@@ -78,6 +78,14 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     return measured
 
 
+def figure(lines: Sequence[Line]) -> str:
+    longest = {
+        of: max((line.get("ended_s", 0) for line in lines if line.get("program") == of), default=0) for of in PROGRAMS
+    }
+    last = f"the last process after at most {longest['saves']} s where ranks save"
+    return f"{k_of_n_by('kind')(lines)}; {last}, {longest['ignores']} s where they are killed after {GRACE_S} s"
+
+
 CAMPAIGN = Campaign(
     name="stopped",
     claim="stop.sh, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
@@ -89,5 +97,5 @@ CAMPAIGN = Campaign(
     ),
     count=40,
     run=run,
-    figure=k_of_n_by("kind"),
+    figure=figure,
 )

@@ -1,23 +1,32 @@
-"""backends/_shared/kubernetes_fields.json: what fields a pod template, a Job and a Service have, in few words.
+"""backends/_shared/kubernetes_fields.json: what fields pods, Jobs, Services, JobSets and TrainJobs have, in few words.
 
 Usage  python tools/kubernetes_fields.py
-In     the strict schemas of kubernetes-validate (extra `dev`), VERSION; words of text fields, which they lack: ENUMS
+In     the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
+       are those of JobSet as well; words of text fields, which both lack: ENUMS
 Out    definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from kubeflow_trainer_api import models
+
 VERSION = "1.37.0"
 FILE = Path(__file__).parents[1] / "backends" / "_shared" / "kubernetes_fields.json"
 ROOTS = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.batch.v1.JobSpec", "io.k8s.api.core.v1.ServiceSpec")
+CUSTOM = (
+    models.JobsetV1alpha2JobSetSpec,
+    models.TrainerV1alpha1TrainingRuntimeSpec,
+    models.TrainerV1alpha1TrainJobSpec,
+)
 PULL, MESSAGE = "Always|IfNotPresent|Never", "File|FallbackToLogsOnError"
 OPERATOR = "In|NotIn|Exists|DoesNotExist"
-ENUMS = {  # Kubernetes API reference 1.37
+ENUMS = {  # Kubernetes API reference 1.37; JobSet 0.12, api/jobset/v1alpha2/jobset_types.go
     ("AppArmorProfile", "type"): "RuntimeDefault|Unconfined|Localhost",
     ("Container", "imagePullPolicy"): PULL,
     ("Container", "restartPolicy"): "Always|OnFailure|Never",
@@ -46,7 +55,20 @@ ENUMS = {  # Kubernetes API reference 1.37
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): "Honor|Ignore",
     ("TopologySpreadConstraint", "whenUnsatisfiable"): "DoNotSchedule|ScheduleAnyway",
     ("VolumeMount", "mountPropagation"): "None|HostToContainer|Bidirectional",
+    ("JobsetV1alpha2DependsOn", "status"): "Ready|Complete",
+    ("JobsetV1alpha2StartupPolicy", "startupPolicyOrder"): "AnyOrder|InOrder",
+    ("JobsetV1alpha2VolumeRetentionPolicy", "whenDeleted"): "Delete|Retain",
 }
+
+
+def custom_definitions() -> dict[str, Any]:
+    """Class name -> JSON schema, of what Kubernetes itself does not have."""
+    found: dict[str, Any] = {}
+    for model in CUSTOM:
+        schema = model.model_json_schema(by_alias=True)
+        found |= {name: each for name, each in schema["$defs"].items() if not name.startswith("IoK8s")}
+        found[model.__name__] = schema
+    return found
 
 
 def made() -> str:
@@ -54,6 +76,9 @@ def made() -> str:
     folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{VERSION}-local-strict"
     known: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
     found: dict[str, Any] = {}
+
+    custom = custom_definitions()
+    by_class = {"".join(part[:1].upper() + part[1:] for part in name.split(".")): name for name in known}
 
     def define(name: str) -> str:
         short = name.rpartition(".")[2]
@@ -63,9 +88,13 @@ def made() -> str:
             found[short] = {key: shape(inner) for key, inner in fields.items()} if fields else shape(known[name])
         return short
 
-    def shape(schema: dict[str, Any]) -> Any:
+    def shape(schema: Mapping[str, Any]) -> Any:
         if "$ref" in schema:
-            return define(schema["$ref"].rpartition("/")[2])
+            name = schema["$ref"].rpartition("/")[2]
+            return name if name in custom else define(by_class.get(name, name))
+        if "anyOf" in schema:  # of a model: it, or null
+            (schema,) = (kind for kind in schema["anyOf"] if kind != {"type": "null"})
+            return shape(schema)
         kinds = schema.get("type", "any")
         kinds = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
         if kinds == ["array"]:
@@ -77,6 +106,8 @@ def made() -> str:
 
     for root in ROOTS:
         define(root)
+    for name, each in custom.items():
+        found[name] = {key: shape(inner) for key, inner in each.get("properties", {}).items()} or shape(each)
     for (definition, field), words in ENUMS.items():
         assert found[definition][field] == "string", f"{definition}.{field} is no text"
         found[definition][field] = words

@@ -1,10 +1,9 @@
 """JC4540, with kubernetes_forms.py JC4550: what the API server would refuse of what a user adds to pods and their like.
 
 In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
-     tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37
+     tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37 and of the models of JobSet and TrainJob
 Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
      the tree as the API has it
-Not known here: the fields of JobSet and TrainJob themselves, which only the cluster knows; pods and Jobs in them are.
 """
 
 from __future__ import annotations
@@ -21,18 +20,20 @@ from . import kubernetes_forms as forms
 
 At = tuple[str, ...]
 
-_REPLICATED = ("replicatedJobs", "node", "template", "spec")
-ROOTS: Mapping[At, str] = {
-    ("Pod",): "PodTemplateSpec",
-    ("Job", "metadata"): "ObjectMeta",
-    ("Job", "spec"): "JobSpec",
-    ("Service", "metadata"): "ObjectMeta",
-    ("JobSet", "metadata"): "ObjectMeta",
-    ("TrainingRuntime", "metadata"): "ObjectMeta",
-    ("TrainJob", "metadata"): "ObjectMeta",
-    ("Service", "spec"): "ServiceSpec",
-    ("JobSet", "spec", *_REPLICATED): "JobSpec",
-    ("TrainingRuntime", "spec", "template", "spec", *_REPLICATED): "JobSpec",
+SPECS: Mapping[str, str] = {
+    "Job": "JobSpec",
+    "Service": "ServiceSpec",
+    "JobSet": "JobsetV1alpha2JobSetSpec",
+    "TrainingRuntime": "TrainerV1alpha1TrainingRuntimeSpec",
+    "TrainJob": "TrainerV1alpha1TrainJobSpec",
+}
+CLOSED = {"*": None}  # no other fields than those that are named
+KINDS: Mapping[str, Any] = {
+    "Pod": "PodTemplateSpec",
+    **{
+        kind: {**CLOSED, "apiVersion": "string", "kind": "string", "metadata": "ObjectMeta", "spec": spec}
+        for kind, spec in SPECS.items()
+    },
 }
 TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str, bool, int),  # fitted() makes text of them; 1.10 has become 1.1 already
@@ -44,12 +45,9 @@ _REFUSED = "the API server decodes strictly, and would refuse the job when it is
 
 
 def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    for root, definition in ROOTS.items():
-        tree: Any = extra
-        for name in root:
-            tree = tree.get(name) if isinstance(tree, Mapping) else None
-        if tree is not None:
-            yield from _check(tree, definition, ("backend", "extra", *root))
+    for kind, shape in KINDS.items():
+        if isinstance(tree := extra.get(kind), Mapping):
+            yield from _check(tree, shape, ("backend", "extra", kind))
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
@@ -66,7 +64,7 @@ def fields() -> Mapping[str, Any]:
 def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
     if isinstance(shape, str) and shape in fields():
-        shape = {"*": None, **known} if isinstance(known := fields()[shape], dict) else known
+        shape = {**CLOSED, **known} if isinstance(known := fields()[shape], dict) else known
     if value is None or shape == "any":  # null takes away what is there
         return
     if isinstance(shape, list):
@@ -110,26 +108,20 @@ def fitted(kind: str, tree: Any) -> Any:
 
     A leaf may be a function of the views.
     """
-    for root, definition in ROOTS.items():
-        if root[0] == kind:
-            tree = _fitted(tree, root[1:], definition)
-    return tree
+    return _fitted(tree, KINDS.get(kind))
 
 
-def _fitted(tree: Any, path: At, shape: Any) -> Any:
+def _fitted(tree: Any, shape: Any) -> Any:
     if callable(tree):
-        return lambda views: _fitted(tree(views), path, shape)
-    if path:
-        below = isinstance(tree, Mapping) and path[0] in tree
-        return {**tree, path[0]: _fitted(tree[path[0]], path[1:], shape)} if below else tree
+        return lambda views: _fitted(tree(views), shape)
     if isinstance(shape, str) and shape in fields():
         shape = fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
             tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
-        return [_fitted(item, (), shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
+        return [_fitted(item, shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
     if isinstance(shape, dict) and isinstance(tree, Mapping):
-        return {key: _fitted(value, (), shape.get(key, shape.get("*"))) for key, value in tree.items()}
+        return {key: _fitted(value, shape.get(key, shape.get("*"))) for key, value in tree.items()}
     return str(tree).lower() if shape == "string" and isinstance(tree, (bool, int)) else tree
 
 
@@ -141,7 +133,7 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
     """JC4550"""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
-        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"another {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"leave out {key}", key=key)
 
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:

@@ -21,6 +21,7 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, objects, pod
+from .devices import RDMA_PROFILES
 from .names import object_name, pod_host
 from .options import KubernetesOptions
 
@@ -57,7 +58,7 @@ class KubernetesBackend:
         "resources.mem_bytes": ANY,
         "resources.shm_bytes": ANY,
         "resources.hosts": ANY,
-        "network.profile": ("auto", "ethernet", "tcpx", *pod.RDMA_PROFILES),
+        "network.profile": ("auto", "ethernet", "tcpx", *RDMA_PROFILES),
         "network.interface": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.keep_s": ANY,

@@ -11,19 +11,20 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import DNS_NAME
-from . import extra, tcpx
+from . import extra, gpu_types, tcpx
+from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
-from .pod import ARTIFACT, FILES, RDMA_PROFILES, is_resource
+from .pod import ARTIFACT, FILES
 from .texts import texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
-MOST_GPUS = 16
+USUAL_GPUS, MOST_GPUS = 8, 16  # of a node; 16: a2-megagpu-16g, DGX-2
 RESERVED = ("/", "/bin", "/dev", "/dev/shm", "/etc", "/lib", "/proc", "/sys", "/usr", "/jobc", FILES, ARTIFACT)
 
 
@@ -36,6 +37,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         yield from mounted(i, mount, plan.mounts)
     yield from texts(plan, options)
     yield from resources(plan, options)
+    yield from gpu_types.check(plan, options)
     yield from secrets(plan)
     yield from size(plan)
     yield from network(plan, options)
@@ -125,12 +127,17 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
 
 
 def resources(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4505 GPUs that no node has; JC4508 shared memory beyond the pod's memory."""
-    if plan.topology.gpus > MOST_GPUS:
-        because = f"no machine has more than {MOST_GPUS}, so the pods would be Pending for ever; gpus is per node"
-        nodes = -(-plan.topology.gpus * plan.topology.nodes // 8)
-        title = f"{plan.topology.gpus} GPUs on a node"
-        yield Diagnostic("JC4505", title, because, f"nodes={nodes} gpus=8", key="gpus")
+    """JC4505 GPUs that no node has, or hardly one; JC4508 shared memory beyond the pod's memory."""
+    gpus = plan.topology.gpus
+    if gpus > USUAL_GPUS:
+        rare = gpus <= MOST_GPUS
+        some = f"few machines have more than {USUAL_GPUS}" if rare else f"no machine has more than {MOST_GPUS}"
+        because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node"
+        total = gpus * plan.topology.nodes
+        each = next((n for n in (8, 6, 5, 4) if total % n == 0), USUAL_GPUS)
+        hint = f"nodes={-(-total // each)} gpus={each}"
+        severity = Severity.WARNING if rare else Severity.ERROR
+        yield Diagnostic("JC4505", f"{gpus} GPUs on a node", because, hint, key="gpus", severity=severity)
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
         because = "/dev/shm counts into the memory of the pod, which is killed when it is full (137)"
@@ -165,10 +172,13 @@ def network(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic
     if resource is not None and not is_resource(resource):
         because = "it is the resource of a device plugin and how many a pod gets"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is no NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
-    if resource is None and plan.network.profile in RDMA_PROFILES and not options.host_network:
-        because = f"a pod sees the devices of network={plan.network.profile} only as a resource; else NCCL takes TCP"
-        example = "vpc.amazonaws.com/efa:32" if plan.network.profile == "efa" else "rdma/hca_shared_devices_a:1"
-        hint = f"{key}={example}; `kubectl describe node` shows the name"
+    fabric = plan.network.profile
+    if network_resource(plan, options) is None and fabric in RDMA_PROFILES and not options.host_network:
+        because = f"a pod sees the devices of network={fabric} only as a resource; else NCCL takes TCP"
+        example = f"{EFA}:32" if fabric == "efa" else "rdma/hca_shared_devices_a:1"
+        hint = f"{key}={example}; `kubectl describe node` shows the name and how many there are"
+        if fabric == "efa" and plan.topology.gpus == EFA_GPUS and plan.resources.gpu_type is None:
+            hint = f"gpu_type=H100, of which a machine has {EFA_CARDS['H100']} of them, or {hint}"
         yield Diagnostic("JC4510", "no resource gives the pods their network devices", because, hint, key=key)
 
 

@@ -15,7 +15,7 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.private import looks_secret
 from .._shared import kubernetes_fields as fields
 from .._shared import kubernetes_forms as forms
-from . import tcpx
+from . import gpu_types, promises, tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -31,6 +31,7 @@ _JOB = {
     "completionMode": "nodes",
     "completions": "nodes",
     "parallelism": "nodes",
+    "activeDeadlineSeconds": "backend.deadline",
     "backoffLimit": "lifecycle.max_requeues",
     "backoffLimitPerIndex": "lifecycle.max_requeues",
     "podReplacementPolicy": "lifecycle.max_requeues",
@@ -53,10 +54,11 @@ _CONTAINER = {
     "command": "-- COMMAND",
     "args": "-- COMMAND",
     "workingDir": "container.workdir",
+    "restartPolicy": "lifecycle.max_requeues",
+    "restartPolicyRules": "lifecycle.max_requeues",
 }
-_VARIABLES = (
-    "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"  # of pod.environment
-)
+_NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
+_VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
 
 
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, A
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4513 no such document, or no mapping; JC4540 no such field; JC4600 what the plan says."""
+    """JC4513 no such document, or no mapping; JC4540 no such field; JC4522 what breaks a promise; JC4600 the plan's."""
     kinds = (POD, *KINDS[options.flavor])
     for kind, tree in options.extra.items():
         if kind not in kinds:
@@ -85,6 +87,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if not misfits:
         yield from pod_fits(plan, options)
         yield from holds_no_secret(options)
+        yield from promises.check(options.extra, _added_variables(options))
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )
@@ -95,6 +98,13 @@ def _pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
     pod = options.extra.get(POD)
     spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}
+
+
+def _added_variables(options: KubernetesOptions) -> list[str]:
+    """Those of the node's container that the plan does not have (JC4600)."""
+    own = (c for c in _pod_spec(options).get("containers") or () if c.get("name") == "node")
+    names = (entry.get("name", "") for container in own for entry in container.get("env") or ())
+    return [name for name in names if name not in _VARIABLES]
 
 
 def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -142,13 +152,24 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         own({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
         own(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
     own({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
-    own({"runtimeRef": "name", "trainer": "nodes"}, "TrainJob", "spec")
+    train_job = {"runtimeRef": "name", "trainer": "nodes", "runtimePatches": f"{KEY}.{POD}"}
+    own({**train_job, "activeDeadlineSeconds": "backend.deadline"}, "TrainJob", "spec")
     own(_POD, POD, "spec")
     container = (POD, "spec", "containers", "node")
     own(_CONTAINER, *container)
-    own({f"JOBC_{name}": "nodes" for name in _VARIABLES.split()}, *container, "env")
+    own(dict.fromkeys(_VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
+    if plan.resources.gpu_type is not None:
+        own({gpu_types.label(options): "gpu_type"}, POD, "spec", "nodeSelector")
+    chosen = {
+        "hosts": plan.resources.hosts,
+        "queue.exclude": plan.queue.exclude,
+        "gpu_type": len(gpu_types.values(plan, options)) > 1,
+    }
+    if says := [key for key, asked in chosen.items() if asked]:  # a list without names, which an extra would replace
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if options.preflight:
         own({"preflight": "backend.preflight"}, POD, "spec", "initContainers")  # of pod.init_containers
     if plan.network.profile == "tcpx":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...compiler.values import CountOrZero, Duration, Path
+from ...compiler.values import Bytes, CountOrZero, Duration, Path
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class KubernetesOptions:
     of the submitting machine. start_timeout, deadline: seconds. preflight: an init container in each pod. The rest is
     of the pod, in Kubernetes' own words.
 
+    gpu_labels: gpu_type -> values of gpu_label (gpu_types.py).
     extra: what is merged last into the documents of job.yaml (extra.py).
     pytorchjob is known only to be refused with its reason (JC4509).
     """
@@ -36,7 +37,9 @@ class KubernetesOptions:
     anti_affinity: str | None
     topology_spread: str | None
     gpu_resource: Literal["nvidia.com/gpu", "amd.com/gpu"]
-    gpu_label: str
+    gpu_label: str | None
+    gpu_labels: Mapping[str, tuple[str, ...]]
+    shm_limit: Bytes
     network_resource: str | None
     gke_networks: tuple[str, ...]
     tcpx_daemon: str

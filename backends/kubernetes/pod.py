@@ -6,13 +6,13 @@ Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.render import Omit
-from . import extra, tcpx
+from . import extra, gpu_types, tcpx
+from .devices import RDMA_PROFILES, network_resource
 from .names import pod_host
 from .options import KubernetesOptions
 
@@ -22,7 +22,6 @@ CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
 FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
 JOB_LABEL = "jobc/job"
-RDMA_PROFILES = ("infiniband", "roce", "efa")
 
 # Where a pod learns its index, and the id that stays when the engine starts its pods again.
 INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -196,7 +195,7 @@ def requests(v: Any) -> dict[str, Any] | None:
 
 
 def limits(v: Any) -> dict[str, Any] | None:
-    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, v.options.network_resource
+    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
     found = {"memory": quantity(memory)} if memory else {}
     if gpus:
         found[v.options.gpu_resource] = str(gpus)
@@ -208,8 +207,9 @@ def limits(v: Any) -> dict[str, Any] | None:
 
 def node_selector(v: Any) -> dict[str, str] | None:
     found = dict(text.split("=", 1) for text in v.options.node_selector)
-    if v.plan.resources.gpu_type:
-        found[v.options.gpu_label] = v.plan.resources.gpu_type
+    gpus = gpu_types.values(v.plan, v.options)
+    if len(gpus) == 1:  # of several, any will do: _node_affinity
+        found[gpu_types.label(v.options)] = gpus[0]
     return found or None
 
 
@@ -222,9 +222,9 @@ def toleration(text: str) -> dict[str, str]:
 
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """Hosts by their label, and this job's pods together or apart."""
+    """Hosts and GPUs by their labels, and this job's pods together or apart."""
     found: dict[str, Any] = {}
-    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist:
+    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
         found["nodeAffinity"] = _given(_node_affinity)
     if options.affinity:
         found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
@@ -234,11 +234,14 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
-    def match(operator: str, hosts: Any) -> dict[str, Any]:
-        return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+    def match(operator: str, values: Any, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
+        return {"key": key, "operator": operator, "values": list(values)}
+
+    gpus = gpu_types.values(v.plan, v.options)
 
     must = [match("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
     must += [match("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    must += [match("In", gpus, gpu_types.label(v.options))] if len(gpus) > 1 else []
     found: dict[str, Any] = {}
     if must:
         term = {"matchExpressions": must}
@@ -272,16 +275,19 @@ def volumes(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": name}},
         {"name": "artifact", "emptyDir": {}},
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _given(shm_limit)}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 
 
-def shm_limit(v: Any) -> str | None:
-    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC."""
+def shm_limit(v: Any) -> str:
+    """Of /dev/shm, which counts into the pod's memory: as asked for, else half of that; a full one ends in ENOSPC.
+
+    A pod without a memory limit has one all the same: else it could fill its node's memory, and others were evicted.
+    """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
-    return quantity(size) if size else quantity(memory // 2) if memory else None
+    return quantity(size or (memory // 2 if memory else v.options.shm_limit))
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
@@ -336,8 +342,3 @@ def _given(leaf: Leaf) -> Leaf:
 
 def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
     return lambda v: leaf(v, key)
-
-
-def is_resource(text: str) -> bool:
-    """`vendor.example/name:COUNT`"""
-    return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

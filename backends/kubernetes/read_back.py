@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...compiler.equivalence.reading import Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
+from .._shared.kubernetes_fields import check
 
 CONTAINER = "node"
 MARGIN_S = 10  # plan.lifecycle.kill_after_s
-UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}
 HOSTNAME = "kubernetes.io/hostname"
 WAIVED = {
     "queue.account": "a cluster has namespaces and queues, no accounts",
@@ -23,34 +24,51 @@ WAIVED = {
 
 
 def read_back(stage: Stage) -> Reading:
-    import yaml
-
-    documents = [d for d in yaml.safe_load_all(stage.files["job.yaml"]) if d]
+    documents = read_documents(stage.files, "job.yaml")
+    for document in documents:
+        _need_known(document)
     main = documents[-1]
     job = next((found for d in documents for found in _holding(d, "completions")), None)
     pod = next((found for d in documents for found in _holding(d, "containers")), None)
     if job is None or pod is None:
         raise Unreadable("job.yaml has no Job with pods in it")
-    container = next((c for c in pod["containers"] if c["name"] == CONTAINER), None)
+    container = next((c for c in pod.sections("containers") if c["name"] == CONTAINER), None)
     if container is None:
-        raise Unreadable(f"the pod in job.yaml has no container {CONTAINER}")
-    for other in pod.get("initContainers", ()):
-        _need_alike(other, container)
-    nodes = int(job["completions"])
+        raise Unreadable(f"{pod.place}: the pod has no container {CONTAINER}")
+    nodes = job.whole("completions")
+    if nodes < 1:
+        raise Unreadable(f"{job.place}: completions is {nodes}, and starts nothing")
     for name, wanted in (("parallelism", nodes), ("completionMode", "Indexed")):
         if job.get(name) != wanted:
             raise Unreadable(f"{name} is {job.get(name)}, and {wanted} would start each node once, all at a time")
-    bundle = yaml.safe_load(stage.files["kustomization.yaml"])
+    bundle = read_documents(stage.files, "kustomization.yaml")[0]
     _need_files(bundle, stage)
     words = (*container["command"], *container.get("args", ()))
     starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
+    facts |= _first(pod, container, nodes, stage)
     return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED)
 
 
-def _holding(tree: Any, name: str) -> Iterator[dict[str, Any]]:
-    """Every mapping in it that has that key."""
+def _need_known(document: Section) -> None:
+    """Fields that the API server would refuse: it decodes strictly."""
+    for key in document:
+        if key not in ("apiVersion", "kind", "metadata", "spec"):
+            raise Unreadable(f"{document.place}: {document['kind']} has no field {key}")
+    for refused in check({document["kind"]: _frozen(document)}):
+        raise Unreadable(f"{document.place}: {refused.title.removeprefix('backend.extra.')}")
+
+
+def _frozen(tree: Any) -> Any:
+    """With lists as tuples, as plans have them."""
     if isinstance(tree, dict):
+        return {key: _frozen(value) for key, value in tree.items()}
+    return tuple(_frozen(item) for item in tree) if isinstance(tree, list) else tree
+
+
+def _holding(tree: Any, name: str) -> Iterator[Section]:
+    """Every mapping in it that has that key."""
+    if isinstance(tree, Section):
         if name in tree:
             yield tree
         for inner in tree.values():
@@ -60,22 +78,36 @@ def _holding(tree: Any, name: str) -> Iterator[dict[str, Any]]:
             yield from _holding(item, name)
 
 
-def _need_alike(other: Mapping[str, Any], container: Mapping[str, Any]) -> None:
-    """A container that runs task.sh before the node's does so in the same image, with the same variables and memory."""
-    if list(other.get("command", ()))[:2] != list(container["command"])[:2]:
-        return
+def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[str, Any]:
+    """The container that checks each node before the job's own starts: alike, and what it asks preflight.py for."""
+    other = next((c for c in pod.get("initContainers", ()) if list(c.get("command", ()))[2:] == ["init"]), None)
+    if other is None:
+        return {"backend.preflight": False} if nodes > 1 else {}
+    wrong = [key for key in ("image", "volumeMounts") if other.get(key) != container.get(key)]
     own = {entry["name"]: entry for entry in container["env"]}
-    wrong = [entry["name"] for entry in other["env"] if own.get(entry["name"]) != entry]
-    wrong += ["image"] if other["image"] != container["image"] else []
+    first = {entry["name"]: entry for entry in other["env"]}  # without the user's own
+    wrong += [name for name in own if name.startswith("JOBC_") and name not in first]
+    wrong += [name for name, entry in first.items() if own.get(name) != entry]
+    wrong += ["command"] if other["command"][:2] != container["command"] else []
     limits = (other["resources"].get("limits", {}), container["resources"].get("limits", {}))
     wrong += ["memory"] if limits[0].get("memory") != limits[1].get("memory") else []
     if wrong:
-        raise Unreadable(f"container {other['name']} has another {', '.join(wrong)} than container {CONTAINER}")
+        raise Unreadable(f"{other.place}: {other['name']} has another {', '.join(wrong)} than container {CONTAINER}")
+    environment = dict(_environment(other, 0))
+    calls = stage.run(("bash", f"{ARTIFACT}/task.sh", "init"), environment)
+    asked = next((call.words for call in calls if any(word.endswith("/preflight.py") for word in call.words)), ())
+    said = dict(word[2:].partition("=")[::2] for word in asked if word.startswith("--"))
+    for option, variable in (("port", "JOBC_HEAD_PORT"), ("run-root", "JOBC_RUN_ROOT")):
+        if said.get(option, "").removesuffix("/node_00") != environment.get(variable):  # of a bucket, for each node
+            raise Unreadable(f"task.sh init asks preflight.py for --{option}={said.get(option)}, not {variable}")
+    if "apart" not in said or said.get("gpus") != "0":
+        raise Unreadable("task.sh init calls preflight.py without --apart --gpus=0: nodes come one by one")
+    return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0"))}
 
 
-def _need_files(bundle: Mapping[str, Any], stage: Stage) -> None:
+def _need_files(bundle: Section, stage: Stage) -> None:
     """What a node needs is in the ConfigMap, by the name under which task.sh unpacks it."""
-    said = [entry for each in bundle["configMapGenerator"] for entry in each["files"]]
+    said = [entry for each in bundle.sections("configMapGenerator") for entry in each["files"]]
     brought = {key.replace("--", "/"): path for key, _, path in (entry.partition("=") for entry in said)}
     for path, file in brought.items():
         if file not in (path, ""):
@@ -110,10 +142,10 @@ def _head(documents: Any, main: Mapping[str, Any], pod: Mapping[str, Any]) -> st
     return f"{name}-0.{pod.get('subdomain')}"
 
 
-def _job_facts(documents: Any, main: Mapping[str, Any], job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+def _job_facts(documents: Any, main: Section, job: Section, nodes: int) -> dict[str, Any]:
     """A Job counts pods, a JobSet whole starts."""
     policy = next((p for d in documents for p in _holding(d, "maxRestarts")), None)
-    starts = policy["maxRestarts"] if policy else job["backoffLimit"] / nodes
+    starts = policy.whole("maxRestarts") if policy else job.whole("backoffLimit") / nodes
     facts: dict[str, Any] = {"lifecycle.max_requeues": int(starts) if starts == int(starts) else starts}
     kept = next((h["ttlSecondsAfterFinished"] for d in documents for h in _holding(d, "ttlSecondsAfterFinished")), 0)
     labels = dict(main["metadata"].get("labels", {}))
@@ -126,40 +158,33 @@ def _job_facts(documents: Any, main: Mapping[str, Any], job: Mapping[str, Any], 
     return facts
 
 
-def _pod_facts(pod: Mapping[str, Any], container: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
-    wait_s = int(pod["terminationGracePeriodSeconds"]) - MARGIN_S
+def _pod_facts(pod: Section, container: Section, stage: Stage) -> dict[str, Any]:
+    wait_s = pod.whole("terminationGracePeriodSeconds") - MARGIN_S
     limits = container["resources"].get("limits", {})
     asked = container["resources"].get("requests", {})
-    gpus = [int(count) for name, count in limits.items() if name.endswith("/gpu")]
+    gpus = [quantity(count, name) for name, count in limits.items() if name.endswith("/gpu")]
     facts: dict[str, Any] = {
         "lifecycle.grace_s": wait_s // 2 if "join_bucket" in stage.files["task.sh"] else wait_s,
         "container.kind": "pod",
         "container.image": container["image"],
         "container.workdir": container.get("workingDir"),
         "topology.gpus": sum(gpus),
-        "resources.cpus": int(asked["cpu"]) if "cpu" in asked else None,
-        "resources.mem_bytes": _bytes(limits["memory"]) if "memory" in limits else None,
+        "resources.cpus": quantity(asked["cpu"], "requests.cpu") if "cpu" in asked else None,
+        "resources.mem_bytes": quantity(limits["memory"], "limits.memory") if "memory" in limits else None,
         "queue.priority": pod.get("priorityClassName"),
         "mounts": list(_mounts(pod, container)),
         **_hosts(pod),
     }
-    for label, value in pod.get("nodeSelector", {}).items():
-        if re.search(r"gpu\.product|gke-accelerator|gpu[-_.]?type|accelerator", label):
-            facts["resources.gpu_type"] = value
+    facts["node_labels"] = _node_labels(pod)
     shm: dict[str, Any] = next((v["emptyDir"] for v in pod["volumes"] if v["name"] == "shm"), {})
     if "sizeLimit" in shm:
-        facts["resources.shm_bytes"] = _bytes(shm["sizeLimit"])
+        facts["resources.shm_bytes"] = quantity(shm["sizeLimit"], "sizeLimit of shm")
     facts["secrets"] = {
         entry["name"]: ("k8s", f"{ref['name']}/{ref['key']}")
         for entry in container["env"]
         if (ref := entry.get("valueFrom", {}).get("secretKeyRef"))
     }
     return facts
-
-
-def _bytes(text: str) -> int:
-    number, unit = re.fullmatch(r"(\d+)([A-Za-z]*)", str(text)).groups()  # type: ignore[union-attr]
-    return int(number) * UNITS[unit]
 
 
 def _mounts(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -181,10 +206,22 @@ def _source(volume: Mapping[str, Any]) -> tuple[str, str]:
     return "empty", volume["emptyDir"].get("sizeLimit", "")
 
 
+def _node_labels(pod: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Label -> the values of which a node must have one."""
+    rules = [rule for rule in _holding(_required(pod), "operator") if rule["operator"] == "In"]
+    selected = {label: [value] for label, value in pod.get("nodeSelector", {}).items()}
+    return {**selected, **{rule["key"]: rule["values"] for rule in rules}}
+
+
+def _required(pod: Mapping[str, Any]) -> Any:
+    rules = pod.get("affinity", {}).get("nodeAffinity", {})
+    return rules.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+
+
 def _hosts(pod: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     rules = pod.get("affinity", {}).get("nodeAffinity", {})
-    for rule in _holding(rules.get("requiredDuringSchedulingIgnoredDuringExecution", {}), "operator"):
+    for rule in _holding(_required(pod), "operator"):
         if rule["key"] == HOSTNAME:
             facts["resources.hosts" if rule["operator"] == "In" else "queue.exclude"] = rule["values"]
     for rule in _holding(rules.get("preferredDuringSchedulingIgnoredDuringExecution", []), "operator"):

@@ -6,12 +6,14 @@ of github.com/distribution/reference.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.plan import LaunchPlan
 from .._shared.kubernetes_forms import DNS_LABEL, DNS_NAME, IMAGE, LABEL_KEY, LABEL_VALUE
+from . import gpu_types
 from .options import KubernetesOptions
 from .pod import JOB_LABEL
 
@@ -19,66 +21,130 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def texts(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    for key, text in names_of_objects(plan, options):
-        if not re.fullmatch(DNS_NAME, text) or len(text) > 253:
-            yield _refused(key, text, "a name is a-z, 0-9, dash and dot")
+    yield from _names(plan, options)
     for name in ("affinity", "anti_affinity", "topology_spread", "gpu_label"):
         key = getattr(options, name)
         if key is not None and not re.fullmatch(LABEL_KEY, key):
-            yield _refused(f"backend.{name}", key, "it is a node label, such as topology.kubernetes.io/zone")
-    yield from _labels(plan, options)
+            because = "it is a node label, such as topology.kubernetes.io/zone"
+            yield _refused(f"backend.{name}", key, because, f"backend.{name}={_as_key(key)}")
+    yield from _labels(plan)
+    yield from _selected(plan, options)
     yield from _taints(options)
     if options.namespace is not None and not re.fullmatch(DNS_LABEL, options.namespace):
-        yield _refused("backend.namespace", options.namespace, "it is a-z, 0-9 and dash")
+        instead = _as_name(options.namespace).replace(".", "-")
+        yield _refused(
+            "backend.namespace", options.namespace, "it is a-z, 0-9 and dash", f"backend.namespace={instead}"
+        )
     workdir = plan.container.workdir
     if workdir is not None and not workdir.startswith("/"):
-        yield _refused("container.workdir", workdir, "a pod's is an absolute path")
+        yield _refused("container.workdir", workdir, "a pod's is an absolute path", f"container.workdir=/{workdir}")
     image = plan.container.image
     if image is not None and not re.fullmatch(IMAGE, image):
-        yield _refused("image", image, "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters")
+        because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
+        yield _refused("image", image, because, f"image={_as_image(image)}")
 
 
-def names_of_objects(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[tuple[str, str]]:
-    """Key and text of every name that must be one of an object or a node."""
-    single = {
+def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """Of every name that must be one of an object or a node."""
+    single: Mapping[str, str | None] = {
         "queue.name": plan.queue.name,
         "queue.priority": plan.queue.priority,
         "backend.service_account": options.service_account,
         "backend.runtime_class": options.runtime_class,
     }
-    several = {
+    several: Mapping[str, Sequence[str]] = {
         "hosts": plan.resources.hosts,
         "queue.nodelist": plan.queue.nodelist,
         "queue.exclude": plan.queue.exclude,
         "backend.image_pull_secrets": options.image_pull_secrets,
     }
-    yield from ((key, text) for key, text in single.items() if text is not None)
-    yield from ((f"{key}.{i}", text) for key, found in several.items() for i, text in enumerate(found))
+    found = [(key, text, f"{key}={_as_name(text)}") for key, text in single.items() if text is not None]
+    for key, names in several.items():
+        hint = f"{key}=[{','.join(map(_as_name, names))}]"
+        found += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
+    for key, text, hint in found:
+        if not re.fullmatch(DNS_NAME, text) or len(text) > 253:
+            yield _refused(key, text, "a name is a-z, 0-9, dash and dot", hint)
 
 
-def _labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, text in plan.labels.items():
-        if not re.fullmatch(LABEL_KEY, name) or name == JOB_LABEL:
-            yield _refused(f"labels.{name}", name, "a key is [PREFIX/]NAME, the name at most 63 of A-Za-z0-9-_.")
+        key = f"labels.{name}"
+        if name == JOB_LABEL:
+            yield _refused(key, name, "jobc finds its own objects by this label", f"leave out {key}")
+        elif not re.fullmatch(LABEL_KEY, name):
+            because = "a key is [PREFIX/]NAME, the name at most 63 of A-Za-z0-9-_."
+            yield _refused(key, name, because, f"'labels={{{_as_key(name)}: {_as_value(text)}}}', in place of it")
         elif not re.fullmatch(LABEL_VALUE, text):
-            yield _refused(f"labels.{name}", text, "a label's value is at most 63 of A-Za-z0-9-_.")
-    if plan.resources.gpu_type and not re.fullmatch(LABEL_VALUE, plan.resources.gpu_type):
-        yield _refused("gpu_type", plan.resources.gpu_type, f"it is the value of the node label {options.gpu_label}")
-    for i, selector in enumerate(options.node_selector):
-        key, equals, value = selector.partition("=")
-        if not (equals and re.fullmatch(LABEL_KEY, key) and re.fullmatch(LABEL_VALUE, value)):
-            yield _refused(f"backend.node_selector.{i}", selector, "it is KEY=VALUE of a node label")
+            because = "a label's value is at most 63 of A-Za-z0-9-_."
+            yield _refused(key, text, because, f"{key}={_as_value(text)}")
+
+
+def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """Labels of nodes."""
+    of_label = f"it is the value of the node label {gpu_types.label(options)}"
+    for name, values in options.gpu_labels.items():
+        hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
+        yield from (_refused(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
+    if plan.resources.gpu_type not in options.gpu_labels:
+        values = gpu_types.values(plan, options)
+        yield from (_refused("gpu_type", v, of_label, f"gpu_type={_as_value(v)}") for v in values if not _is_value(v))
+    pairs = [text.partition("=") for text in options.node_selector]
+    hint = _listed("backend.node_selector", [f"{_as_key(key)}={_as_value(value)}" for key, _, value in pairs])
+    for i, (key, equals, value) in enumerate(pairs):
+        if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
+            because = "it is KEY=VALUE of a node label"
+            yield _refused(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
 
 
 def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
+    hint = _listed("backend.tolerations", [_as_taint(text) for text in options.tolerations])
     for i, text in enumerate(options.tolerations):
         taint, colon, effect = text.partition(":")
         key, _, value = taint.partition("=")
-        known = re.fullmatch(LABEL_KEY, key) and re.fullmatch(LABEL_VALUE, value)
+        known = re.fullmatch(LABEL_KEY, key) and _is_value(value)
         if not known or (colon and effect not in EFFECTS):
-            because = f"it is KEY[=VALUE][:EFFECT], with {', '.join(EFFECTS)}"
-            yield _refused(f"backend.tolerations.{i}", text, because)
+            yield _refused(
+                f"backend.tolerations.{i}", text, f"it is KEY[=VALUE][:EFFECT], with {', '.join(EFFECTS)}", hint
+            )
 
 
-def _refused(key: str, text: str, because: str) -> Diagnostic:
-    return Diagnostic("JC4504", f"{key}: {text!r} is no text that Kubernetes takes", because, f"another {key}", key=key)
+def _is_value(text: str) -> bool:
+    return bool(re.fullmatch(LABEL_VALUE, text))
+
+
+def _as_name(text: str) -> str:
+    """The nearest name of an object; so of the others."""
+    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:253].split("."))
+    return ".".join(part for part in parts if part) or "team"
+
+
+def _as_value(text: str) -> str:
+    return re.sub(r"[^-A-Za-z0-9_.]+", "-", text)[:63].strip("-_.")
+
+
+def _as_key(text: str) -> str:
+    prefix, slash, name = text.rpartition("/")
+    return (f"{_as_name(prefix)}/" if slash else "") + (_as_value(name) or "team")
+
+
+def _as_taint(text: str) -> str:
+    taint, _, effect = text.partition(":")
+    key, equals, value = taint.partition("=")
+    known = (nearest(effect, EFFECTS) or EFFECTS)[0]
+    return f"{_as_key(key)}{equals}{_as_value(value)}:{known}"
+
+
+def _as_image(text: str) -> str:
+    bare = text.rpartition("://")[2]
+    name, colon, tag = bare.rpartition(":")
+    tries = (bare, f"{name.lower()}{colon}{tag}", bare.lower())
+    return next((each for each in tries if re.fullmatch(IMAGE, each)), "pytorch/pytorch:2.9.0")
+
+
+def _listed(key: str, items: Sequence[str]) -> str:
+    return f"'{key}={json.dumps(items, ensure_ascii=False)}'"
+
+
+def _refused(key: str, text: str, because: str, hint: str) -> Diagnostic:
+    return Diagnostic("JC4504", f"{key}: {text!r} is no text that Kubernetes takes", because, hint, key=key)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.yaml_file import read_documents
+from .schema import problems
 
 GIB = 1024**3
 WAIVED = {
@@ -29,11 +31,11 @@ WAIVED = {
 
 
 def read_back(stage: Stage) -> Reading:
-    import yaml
-
-    task = yaml.safe_load(stage.files["task.sky.yaml"])
-    resources = task["resources"]
-    nodes = int(task.get("num_nodes", 1))
+    task = read_documents(stage.files, "task.sky.yaml")[0]
+    for at, why in problems(task):
+        raise Unreadable(f"task.sky.yaml: {'.'.join(map(str, at))}: {why}")
+    resources = task.section("resources")
+    nodes = task.get("num_nodes", 1)
     kind, gpus = _accelerators(resources)
     facts: dict[str, Any] = {"topology.nodes": nodes, "topology.gpus": gpus}
     if kind:

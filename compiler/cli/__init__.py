@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
 from .arguments import SCRIPTS, Arguments, parse
@@ -56,8 +56,17 @@ def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None
         from .output import FORMATS
 
         print(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)), end="")
-    elif shown := format_text(diagnostics, sys.stderr.isatty() and not os.environ.get("NO_COLOR")):
+    elif shown := format_text(diagnostics, sys.stderr.isatty() and not os.environ.get("NO_COLOR"), _texts(diagnostics)):
         print(shown, file=sys.stderr)
+
+
+def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
+    """`ROOT:PATH` -> text of the files that a compile has read; none when no place is in one."""
+    if not any(d.origin and d.origin.line for d in diagnostics):
+        return {}
+    from ..source import read_files
+
+    return read_files
 
 
 def _dispatch(arguments: Arguments) -> int:

@@ -96,13 +96,20 @@ def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     try:
         compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
-        found = _found(compiled, sweep_folders(compiled), arguments.out)
+        found = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
     except CompileError as error:
         found = list(error.diagnostics)
     report(found, arguments)
     if not has_errors(found) and not arguments.for_machines:
         print("no errors")
     return DIAGNOSTICS if has_errors(found) else OK
+
+
+def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
+    """JC2120 to JC2124, which are estimates: a compile does not ask for them."""
+    from .plan import estimate
+
+    return estimate(compiled)[1]
 
 
 def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:

@@ -16,7 +16,7 @@ from .inspect import no_artifact, usage
 def equivalence_command(words: Sequence[str]) -> int:
     if not words or any(word.startswith("-") for word in words):
         raise usage("verify", "DIR", "jobc verify --equivalence artifacts/hello/local artifacts/hello/slurm")
-    checked = [(word, check(_files(Path(word)))) for word in words]
+    checked = [(word, check(_files(Path(word)), thorough=True)) for word in words]
     found = [
         Diagnostic("JC5033", f"{word}: {difference}", "the emitted files were read back", _hint(word))
         for word, one in checked

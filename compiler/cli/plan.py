@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import plan_sweep
-from ..estimate.figures import figures
+from ..driver import Compiled, Planned, plan_sweep
+from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
 from ..estimate.limits import warnings
 from ..estimate.measured import Measured, measured
@@ -25,6 +25,17 @@ def plan_command(arguments: Arguments) -> int:
         hint = f"--plot {arguments.plot.with_suffix('.png')}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(request(arguments))
+    sizes, of_sizes = estimate(points)
+    found = [d for one in points for d in one.diagnostics] + of_sizes
+    report(found)
+    print(FORMATS[arguments.format or "table"](sizes))
+    if arguments.plot:
+        _draw(lambda file: plot(sizes, file), arguments.plot)
+    return DIAGNOSTICS if has_errors(found) else OK
+
+
+def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
+    """The figures of every point, and what the rules about them find. CompileError JC2124."""
     runs = {path: _measured(path) for path in {one.spec.estimate.run for one in points} if path}
     sizes, found = [], []
     for one in points:
@@ -32,12 +43,8 @@ def plan_command(arguments: Arguments) -> int:
         size = figures(one.spec.point or one.spec.name, one.spec, one.plan, run.step_s if run else None)
         sizes.append(size)
         of_size = [replace(d, origin=one.origin_of(d.key)) for d in warnings(size, one.spec)]
-        found += [*one.diagnostics, *one.levels.judge(of_size)]
-    report(found)
-    print(FORMATS[arguments.format or "table"](sizes))
-    if arguments.plot:
-        _draw(lambda file: plot(sizes, file), arguments.plot)
-    return DIAGNOSTICS if has_errors(found) else OK
+        found += one.levels.judge(of_size)
+    return sizes, found
 
 
 def _measured(path: str) -> Measured:

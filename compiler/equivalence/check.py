@@ -15,11 +15,14 @@ from ...trainer.env import LAUNCHER_NAMES
 from .. import pairs
 from ..backend import ReadableBackend
 from ..compare import PLAN
+from ..diagnostics import CompileError
 from ..registry import plugin
 from . import expected
+from .branches import other_ways
 from .launchers import Node, read_node
-from .reading import Rank, Reading, Unreadable
-from .stage import ScriptStage, stage
+from .reading import Files, Rank, Reading, Unreadable
+from .scripts import mistakes
+from .stage import ScriptStage, refused_by_bash, stage
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
 
@@ -34,6 +37,16 @@ ENGINE_SAYS = {
     **dict.fromkeys(LAUNCHER_NAMES, "the launcher gives each rank its own, after what was read"),
     "JOBC_TIME_LIMIT_S": "0 where a scheduler keeps the time; compared with the plan as lifecycle.time_limit_s",
 }
+
+
+_BUILT_OTHERWISE = (  # what a reader of plain data runs into when a file is not as its backend writes it
+    LookupError, ValueError, TypeError, AttributeError, ArithmeticError, StopIteration, RecursionError, OSError,
+)  # fmt: skip
+
+
+class _Plan(dict[str, Any]):
+    def __missing__(self, key: str) -> Any:
+        raise Unreadable(f"{PLAN}: it has no {key}, so there is nothing to compare with")
 
 
 @dataclass(frozen=True)
@@ -51,31 +64,65 @@ class Checked:
     given: frozenset[str]
 
 
-def check(files: Mapping[str, str], trace: Path | None = None) -> Checked:
-    """files: path -> text, with lib/ or without; trace: as for ScriptStage. KeyError for an artifact without a plan."""
-    plan = pairs.read(files[PLAN])
-    name = plan["backend.name"]
-    backend = plugin(name).load()
+def check(files: Mapping[str, str], trace: Path | None = None, thorough: bool = False) -> Checked:
+    """files: path -> text, with lib/ or without; trace: as for ScriptStage. Whatever they hold, it raises nothing.
+
+    thorough: also where this job does not go in node.sh (branches.py), which takes a second
+    """
+    try:
+        plan = _Plan(pairs.read(files[PLAN]))
+        name = plan["backend.name"]
+        backend = plugin(name).load()
+    except (LookupError, ValueError, TypeError, Unreadable, CompileError):
+        return _unreadable("", f"{PLAN}: it is not as jobc wrote it, so there is nothing to compare with")
     if not isinstance(backend, ReadableBackend):
         waived = {"all": f"backend {name} brings no reader of its files (Backend.read_back)"}
         return Checked(name, (), waived, (), (), frozenset())
-    emitted = {path: text for path, text in files.items() if not path.startswith(("lib/", ".jobc/"))}
-    with stage(emitted, trace) as place:
-        try:
-            reading = backend.read_back(place)
-            nodes = [_node(place, reading, index) for index in _chosen(len(reading.starts))]
-            wanted = expected.setup(plan, place)
-        except Unreadable as error:
-            return Checked(name, (str(error),), {}, (), (), frozenset())
-        except (KeyError, ValueError, TypeError, AttributeError, IndexError, StopIteration) as error:
-            said = f"cannot be read back: {type(error).__name__}: {error}"
-            return Checked(name, (said,), {}, (), (), frozenset())
+    if refused := refused_by_bash(_emitted(files)):
+        return _unreadable(name, *refused)
+    try:
+        return _compared(Files(files), trace, plan, backend, thorough)
+    except Unreadable as error:
+        return _unreadable(name, str(error))
+    except _BUILT_OTHERWISE as error:
+        return _unreadable(name, f"what {name} reads is not built as it reads it: {_words(error)}")
+
+
+def _compared(
+    files: Files, trace: Path | None, plan: Mapping[str, Any], backend: ReadableBackend, thorough: bool
+) -> Checked:
+    """Raises Unreadable, and what the reader of a file raises for one that is built in another way."""
+    with stage(_emitted(files), trace) as place:
+        reading = backend.read_back(place)
+        chosen = _chosen(len(reading.starts))
+        nodes = [_node(place, reading, index) for index in chosen]
+        wanted = expected.setup(plan, place)
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
-    differences = [*expectation.differences(), *_setup(nodes, wanted)]
+    differences = [*expectation.differences(), *_setup(nodes, wanted), *mistakes(_emitted(files), plan)]
+    if thorough and not differences:
+        ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
+        differences += other_ways(_emitted(files), plan, ways)
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))
-    return Checked(name, tuple(differences), expectation.waived(), compared, ranks, given)
+    return Checked(backend.name, tuple(differences), expectation.waived(), compared, ranks, given)
+
+
+def _emitted(files: Mapping[str, str]) -> Files:
+    return Files({path: text for path, text in files.items() if not path.startswith(("lib/", ".jobc/"))})
+
+
+def _unreadable(name: str, *why: str) -> Checked:
+    return Checked(name, why, {}, (), (), frozenset())
+
+
+def _words(error: Exception) -> str:
+    """For a user, who knows the file and not our reader."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    if isinstance(error, (ValueError, OSError)) and str(error):
+        return str(error).splitlines()[0]
+    return "a part of it is of another kind, or missing"
 
 
 def _chosen(count: int) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...trainer.env import TABLE
+from ...trainer.rt.gpu_names import is_of_type
 from ..values import expand_hostlist
 from .launchers import Node
 from .reading import ARTIFACT, PROJECT, RUN, Meeting, Reading
@@ -97,12 +98,15 @@ class Expectation:
             yield from self._hosts(facts.pop("hosts"), where)
         if "resources.hosts" in facts:
             yield from self._is("resources.hosts", facts.pop("resources.hosts"), where, _hosts(self.plan))
+        if "node_labels" in facts:
+            yield from self._gpu_label(facts.pop("node_labels"), where)
         if "labels" in facts:
             yield from self._mapping("labels", facts.pop("labels"), where)
         secrets = facts.pop("secrets", {})
-        self.secrets = dict(secrets)
-        if secrets:
-            yield from self._secrets(secrets, where)
+        self.secrets = dict(secrets)  # the rest is in node.sh, and compared with it
+        for name, ref in secrets.items():
+            if tuple(ref) != (planned := self._planned_secrets().get(name, ())):
+                yield f"secrets.{name}: {where} has {_shown(ref)}, the plan {_shown(planned)}"
         for key in ("mounts", "container.kind", "container.image", "container.workdir", "pyxis.mounts"):
             facts.pop(key, None)  # see _container
         if self.plan["resources.shm_bytes"] is None:
@@ -143,6 +147,16 @@ class Expectation:
         elif not planned and len(hosts) != self.plan["topology.nodes"]:
             yield f"topology.nodes: {where} has {len(hosts)} hosts, the plan {self.plan['topology.nodes']}"
 
+    def _gpu_label(self, labels: Mapping[str, list[str]], where: str) -> Iterator[str]:
+        """One label of the nodes stands for the type: by its own name, as the options say, or as products of it."""
+        wanted = self.plan["resources.gpu_type"]
+        if wanted is None:
+            return
+        self.compared.add("resources.gpu_type")
+        mapped = self.plan.get(f"backend.gpu_labels.{wanted}", [wanted])
+        if not any(read == mapped or all(is_of_type(v, wanted) for v in read) for read in labels.values()):
+            yield f"resources.gpu_type: {where} asks for nodes of {_shown(labels)}, the plan for {wanted}"
+
     def _mapping(self, name: str, read: Mapping[str, Any], where: str) -> Iterator[str]:
         planned = {
             key.removeprefix(f"{name}."): value for key, value in self.plan.items() if key.startswith(f"{name}.")
@@ -178,13 +192,16 @@ class Expectation:
         return key in self.honours and not (key == "resources.gpu_type" and not self.plan["topology.gpus"])
 
     def _secrets(self, read: Mapping[str, tuple[str, str]], where: str) -> Iterator[str]:
-        plan = self.plan
-        names = [key.split(".")[1] for key in plan if re.fullmatch(r"secrets\.\w+\.kind", key)]
-        planned = {name: (plan[f"secrets.{name}.kind"], plan[f"secrets.{name}.ref"]) for name in names}
-        self.compared |= {key for key in plan if key.startswith("secrets")}
+        planned = self._planned_secrets()
+        self.compared |= {key for key in self.plan if key.startswith("secrets")}
         for name in sorted(read.keys() | planned.keys()):
             if tuple(read.get(name, ())) != planned.get(name, ()):
                 yield f"secrets.{name}: {where} has {_shown(read.get(name))}, the plan {_shown(planned.get(name))}"
+
+    def _planned_secrets(self) -> dict[str, tuple[str, str]]:
+        plan = self.plan
+        names = [key.split(".")[1] for key in plan if re.fullmatch(r"secrets\.\w+\.kind", key)]
+        return {name: (plan[f"secrets.{name}.kind"], plan[f"secrets.{name}.ref"]) for name in names}
 
     def _run_folder(self, read: str, where: str) -> Iterator[str]:
         """ROOT/FOLDER of a run whose folder the nodes make; ROOT is below their home when it is not absolute."""
@@ -276,6 +293,8 @@ class Expectation:
             "JOBC_GPUS": str(plan["topology.gpus"]), "JOBC_LAUNCHER": "jobc", "JOBC_ATTEMPT": "0", "JOBC_RUN_DIR": RUN,
             "JOBC_TRAIN_JSON": f"{ARTIFACT}/train.json", "JOBC_LIB": f"{ARTIFACT}/lib",
         }  # fmt: skip
+        if plan["launcher"] != "srun":
+            wanted["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(plan["lifecycle.grace_s"])
         wanted = {"PYTHONUNBUFFERED": "1", "PYTHONPATH": f"{ARTIFACT}/lib", **wanted}
         if "PYTHONPATH" in own:
             wanted["PYTHONPATH"] = f"{ARTIFACT}/lib:{own['PYTHONPATH']}"
@@ -350,7 +369,8 @@ class Expectation:
         try:
             read = dict(leaves(json.loads(self.files["train.json"]), "train"))
         except ValueError as error:
-            yield f"train.json: {error}"
+            where = f":{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            yield f"train.json{where}: this is no JSON: {getattr(error, 'msg', error)}"
             return
         planned = {key: value for key, value in self.plan.items() if key.startswith("train.")}
         for key in sorted(read.keys() | planned.keys()):

@@ -57,7 +57,7 @@ def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:
         facts["run.dir"] = made.rpartition("/")[0]
     for c in calls:
         if c.name == "settings":
-            facts |= {key: _typed(value) for key, value in zip(SETTINGS, c.words[1:], strict=True)}
+            facts |= {key: _typed(key, value) for key, value in zip(SETTINGS, c.words[1:], strict=True)}
         elif c.name == "join_run":
             facts |= {"topology.nodes": _number(c.words[2]), "lifecycle.max_requeues": _number(c.words[4])}
         elif c.name == "join_bucket":
@@ -86,8 +86,9 @@ def _number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def _typed(text: str) -> Any:
-    return {"true": True, "false": False, "": None}.get(text, _number(text))
+def _typed(key: str, text: str) -> Any:
+    known = {"true": True, "false": False, "": None}
+    return known[text] if text in known else _number(text) if key.startswith(("topology.", "rendezvous.")) else text
 
 
 def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str, str]) -> list[Rank]:
@@ -101,11 +102,17 @@ def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str
         wait, words = tuple(words[4:7]), words[8:]
     launch = _launch(words, call.env, files)
     meeting = launch.rendezvous
+    modules = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+    needs_head = words[1:2] == ["-m"] and words[2] in modules
+    if bool(wait) != (needs_head and launch.node > 0):
+        raise Unreadable(
+            f"node {launch.node} {'waits' if wait else 'does not wait'} for node 0 before it starts the ranks"
+        )
     if wait and wait[:2] != (meeting.address, meeting.port):
         raise Unreadable(
             f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {meeting.address}:{meeting.port}"
         )
-    if launch.argv[3:5] != (f"{RT}rank.py", "--"):
+    if launch.argv[:5] != ("python", "-I", "-S", f"{RT}rank.py", "--"):
         raise Unreadable(f"the ranks are not started through rank.py: {' '.join(launch.argv)}")
     return [
         Rank(
@@ -180,6 +187,8 @@ def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Laun
     argv = [string.Template(word).safe_substitute() for word in program]
     if spelt == "_":
         argv = ["python", "-I", "-S", *argv] if argv[:1] == [f"{RT}rank.py"] else argv
+    if spelt == "-" and options.get("log-dir") != f"{RUN}/logs/torchrun":
+        raise Unreadable("torchrun is called without --log-dir in the run folder, and would write to /tmp")
     conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
     nodes, procs = (int(_need(options, option, name)) for option in ("nnodes", "nproc-per-node"))
     if options.get("rdzv-backend") == "c10d":
@@ -187,7 +196,7 @@ def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Laun
     else:
         node = int(_need(options, "node-rank", name))
         address, port = (_need(options, option, name) for option in ("master-addr", "master-port"))
-        meeting = Meeting(address, port, _timeout(conf, spelt))
+        meeting = Meeting(address, port, _timeout(conf, name))
     return _Launch(nodes, procs, node, tuple(argv), meeting, tuple(range(procs)))
 
 
@@ -197,33 +206,35 @@ def _c10d(options: Mapping[str, str], conf: Mapping[str, str], env: Mapping[str,
     _need(options, "rdzv-id", "torchrun")
     if conf.get("is_host") != str(int(node == 0)):
         raise Unreadable(f"torchrun on node {node} is called with is_host={conf.get('is_host')}: node 0 has the store")
-    if conf.get("read_timeout") != _timeout({"timeout": conf.get("join_timeout", "")}, "-"):
+    if conf.get("read_timeout") != conf.get("join_timeout"):
         raise Unreadable("torchrun waits for the store of node 0 as long as read_timeout says, and not join_timeout")
-    return node, Meeting(address, port, conf["join_timeout"], "c10d")
+    return node, Meeting(address, port, conf.get("join_timeout", "600"), "c10d")
 
 
-def _timeout(conf: Mapping[str, str], spelt: str) -> str:
-    """torch.distributed.launch has no option for it."""
-    if spelt == "-" and "timeout" not in conf:
-        raise Unreadable("torchrun is called without --rdzv-conf=timeout=SECONDS, and would wait as long as it likes")
-    return conf.get("timeout", "")
+def _timeout(conf: Mapping[str, str], launcher: str) -> str:
+    if "timeout" not in conf:
+        raise Unreadable(f"{launcher} is called without --rdzv-conf=timeout=SECONDS, and waits as long as it likes")
+    return conf["timeout"]
 
 
 def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
-    import yaml
+    from .yaml_file import read_documents
 
     options, program = _options(words, ("no_python",))
     if _need(options, "config-file", "accelerate launch") != f"{ARTIFACT}/accelerate.yaml":
         raise Unreadable("accelerate launch does not read accelerate.yaml of the artifact")
-    tree = yaml.safe_load(files["accelerate.yaml"])
-    nodes, world = int(tree["num_machines"]), int(tree["num_processes"])
+    if _need(options, "log-dir", "accelerate launch") != f"{RUN}/logs/torchrun":
+        raise Unreadable("accelerate launch writes its logs elsewhere than to the run folder")
+    _need(options, "num-cpu-threads-per-process", "accelerate launch")
+    tree = read_documents(files, "accelerate.yaml")[0]
+    nodes, world = tree.whole("num_machines"), tree.whole("num_processes")
     lone = tree["distributed_type"] == "NO"  # started without torchrun, which would take $$ for $
     argv = program if lone else [string.Template(word).safe_substitute() for word in program]
     timeout = options.get("rdzv-conf", "").partition("timeout=")[2]
     address = _need(options, "main-process-ip", "accelerate launch")
     port = _need(options, "main-process-port", "accelerate launch")
     node = int(_need(options, "machine-rank", "accelerate launch"))
-    if world % nodes:
+    if nodes < 1 or world % nodes:
         raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
     return _Launch(
         nodes, world // nodes, node, tuple(argv), Meeting(address, port, timeout), tuple(range(world // nodes))
@@ -256,11 +267,29 @@ def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
     import shlex
 
     nodes, procs, node, meeting = _environment(env)
+    if words[0] != ("--node" if node else "--head"):
+        raise Unreadable(f"node {node} calls mpi.py {words[0]}; node 0 is the --head, and any other a --node")
     if words[0] == "--head":
+        _need_words(words)
         count = int(words[words.index("-np") + 1])
         hosts = words[words.index("--host") + 1].split(",")
         if count != nodes * procs or [host.rpartition(":")[2] for host in hosts] != [str(procs)] * nodes:
             raise Unreadable(f"mpirun starts {count} processes on {','.join(hosts)}, the node knows {nodes}x{procs}")
     argv = shlex.split(env.get("JOBC_MPI_RANK", "").partition(" exec ")[2])
     at = argv.index("--") if "--" in argv else 0
+    if argv[:at] != ["python", "-I", "-S", f"{RT}mpi.py", "--rank"]:
+        raise Unreadable(f"mpirun starts {' '.join(argv[:at])}, and no rank by mpi.py --rank")
     return _Launch(nodes, procs, node, tuple(argv[at + 1 :]), Meeting(*meeting, words[1]), tuple(range(procs)))
+
+
+MPIRUN = (  # what node.sh says of each, beside the counts
+    "mpirun", "--map-by slot", "--bind-to none", "--leave-session-attached", "--mca plm rsh",
+    "--mca plm_rsh_no_tree_spawn 1", "--mca ras ^slurm,tm,lsf,gridengine,loadleveler,alps",
+)  # fmt: skip
+
+
+def _need_words(words: Sequence[str]) -> None:
+    said = f" {' '.join(words)} "
+    for need in MPIRUN:
+        if f" {need} " not in said:
+            raise Unreadable(f"mpirun is called without {need}")

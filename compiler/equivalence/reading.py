@@ -59,6 +59,13 @@ class Unreadable(Exception):
     """A file that is not as an engine would take it: which, and why."""
 
 
+class Files(dict[str, str]):
+    """path -> text. A file that is not there is Unreadable."""
+
+    def __missing__(self, path: str) -> str:
+        raise Unreadable(f"{path} is not there")
+
+
 @dataclass(frozen=True)
 class Meeting:
     """Where the ranks meet. timeout: s, "" = the launcher has no option for it; backend: as torchrun names it."""

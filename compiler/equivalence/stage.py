@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from .reading import ARTIFACT, PROJECT, RUN, Call, Unreadable
+from .reading import ARTIFACT, PROJECT, RUN, Call, Files, Unreadable
 
 FILTERS = (
     "awk", "basename", "cat", "cut", "date", "dirname", "env", "find", "grep", "head", "id", "mawk", "gawk", "mktemp",
@@ -58,8 +58,9 @@ class ScriptStage:
     trace: a file that gets `+SCRIPT:LINE: …` for every command that bash executes
     """
 
-    def __init__(self, folder: Path, files: Mapping[str, str], trace: Path | None = None) -> None:
-        self.folder, self.files, self.trace = folder, files, trace
+    def __init__(self, folder: Path, files: Files, trace: Path | None = None) -> None:
+        self.folder, self.trace = folder, trace
+        self.files: Mapping[str, str] = files
         for name in ("artifact", "bin", "calls", "project", "tmp", "run/logs", "run/state"):
             (folder / name).mkdir(parents=True)
         for path, text in files.items():
@@ -148,8 +149,21 @@ class ScriptStage:
         return word
 
 
+def refused_by_bash(files: Mapping[str, str]) -> list[str]:
+    """FILE:LINE and what is wrong, for each script that bash cannot read, whether or not a start runs it."""
+    found = []
+    for path, text in files.items():
+        if path.endswith((".sh", ".sbatch")):
+            script, said_in = text.encode("utf-8", "replace"), {**os.environ, "LC_ALL": "C"}
+            done = subprocess.run(["bash", "-n"], input=script, capture_output=True, env=said_in, check=False)
+            said = re.search(rb"line (\d+): (.*)", done.stderr)
+            if done.returncode:
+                found.append(f"{path}:{said[1].decode()}: bash: {said[2].decode(errors='replace')}" if said else path)
+    return found
+
+
 @contextmanager
-def stage(files: Mapping[str, str], trace: Path | None = None) -> Iterator[ScriptStage]:
+def stage(files: Files, trace: Path | None = None) -> Iterator[ScriptStage]:
     """A stage in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="jobc-stage-") as folder:
         yield ScriptStage(Path(folder), files, trace)

@@ -239,8 +239,9 @@ def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> 
     assert (batch["micro"], batch["accumulation"], batch["global"]) == (1, 1, world)
     sizes = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size")
     assert [told[key] for key in sizes] == [1, 1, world]
-    assert Order(0, 32_217, batch["global"], drop_last=False).steps_per_epoch == steps
-    assert Order(0, 32_217, batch["global"], drop_last=True).steps_per_epoch == dropped
+    samples = json.loads(text(job, "train.json"))["data"]["samples"]
+    assert Order(0, samples, batch["global"], drop_last=False).steps_per_epoch == steps
+    assert Order(0, samples, batch["global"], drop_last=True).steps_per_epoch == dropped
 
 
 def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them() -> None:

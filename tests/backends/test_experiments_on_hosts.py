@@ -28,7 +28,7 @@ def run(cluster: Cluster, project: Path, *words: str) -> str:
 
 
 def test_qwen_image_over_ssh(cluster: Cluster, tmp_path: Path) -> None:
-    small = ("queue.nodelist=node1,node3", "model.layers=1", *TEXT, "loop.epochs=null", "loop.steps=4")
+    small = ("queue.nodelist=node1,node3", "model.layers=1", "data.val_samples=16", "loop.epochs=null", "loop.steps=4")
     assert re.search(r"sha256 \w{64}", run(cluster, tmp_path, "+experiment=qwen_image", "backend=ssh", *small))
 
 

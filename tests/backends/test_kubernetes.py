@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from jobc.backends.kubernetes.names import LONGEST, longest_pod
 from jobc.backends.kubernetes.pod import literal, quantity, toleration
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.golden import read_case
 from jobc.tests.podrunner import KUBECTL
 from jobc.tests.podrunner.environment import expand
@@ -163,8 +165,75 @@ def test_fields_of_every_shape_are_taken() -> None:
         "Pod.spec.volumes.v={emptyDir: {medium: HugePages-2Mi, sizeLimit: 1.5Gi}}", "Pod.spec.volumes.w=null",
         "Pod.spec.initContainers.a={image: 'reg.example.org:5000/a/b__c:v1', volumeMounts: {shm: {mountPath: /x}}}",
         "Pod.spec.containers.node.resources.limits={hugepages-2Mi: 1Gi, example.com/nic: 2}",
+        "Pod.spec.hostPID=false", "Job.spec.suspend=false", "Pod.spec.containers.node.env.NOT_RANK.value=1",
+        "Pod.spec.initContainers.a={image: x, env: {RANK: {value: 0}}}", "Pod.spec.dnsPolicy=ClusterFirst",
     ):  # fmt: skip
         compile_files(f"backend.extra.{word}")
+
+
+@pytest.mark.parametrize(
+    ("flavor", "words"),
+    [
+        (
+            "jobset",
+            ("JobSet.spec.startupPolicy.startupPolicyOrder=InOrder", "JobSet.spec.replicatedJobs.node.groupName=7"),
+        ),
+        ("jobset", ("JobSet.spec.coordinator={replicatedJob: node, jobIndex: 0}", "JobSet.metadata.labels.team=1")),
+        (
+            "trainjob",
+            (
+                "TrainingRuntime.spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds=90",
+                "TrainJob.spec.managedBy=a/b",
+            ),
+        ),
+    ],
+)
+def test_fields_of_the_other_flavors_are_taken_and_fit_their_models(flavor: str, words: tuple[str, ...]) -> None:
+    files = compile_files("nodes=2", f"backend.flavor={flavor}", *(f"backend.extra.{word}" for word in words))
+    assert [strictly(item, "1.36.0") for item in yaml.safe_load_all(files["job.yaml"])] == [""] * (
+        1 + (flavor != "jobset")
+    )
+
+
+def test_what_a_machine_of_aws_has_and_the_bound_of_shared_memory_need_not_be_typed() -> None:
+    files = compile_files("nodes=2", "network=efa", "gpus=8", "gpu_type=NVIDIA-H100-80GB-HBM3")
+    spec = next(pod_specs([*yaml.safe_load_all(files["job.yaml"])]))
+    assert spec["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] == "32"
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}} in spec["volumes"]
+
+
+@pytest.mark.parametrize(("gpus", "nodes", "hint"), [(12, 2, "nodes=3 gpus=8"), (9, 2, "nodes=3 gpus=6"), (8, 2, None)])
+def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hint: str | None) -> None:
+    made = compile_job(Request((*PLAIN, f"gpus={gpus}", f"nodes={nodes}")))
+    said = [(d.severity.value, d.hint) for d in made.diagnostics if d.code == "JC4505"]
+    assert said == ([("warning", hint)] if hint else [])
+
+
+def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
+    volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
+    differ = [path for path, text in volume.items() if text != shared[path]]
+    assert sorted(differ) == [".jobc/manifest.json", ".jobc/sourcemap.json"], "which say what was typed"
+
+
+def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
+    made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
+    assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
+
+
+def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
+    words = (
+        "queue.name=Team_A", "labels.team=audio team", "labels.x_=y", "image=docker://Some/X:V1", "hosts=[A_1,b]",
+        "backend.node_selector=['a b=c','d']", "backend.namespace=-x.y", "backend.gpu_label=a b",
+        "backend.affinity=A_B/c d", "backend.tolerations=['dedicated=ml:Never','a b']", "container.workdir=here",
+        "backend.image_pull_secrets=[A_b]", "backend.gpu_labels.H100=['a b',c]",
+    )  # fmt: skip
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request((*PLAIN, *words)))
+    found = [d for d in refused.value.diagnostics if d.code == "JC4504"]
+    assert len(found) == len(refused.value.diagnostics) == 15, "two items of two lists are wrong"
+    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", in place of it"))}
+    assert len(hints) == len(words)
+    compile_job(Request((*PLAIN, *hints)))
 
 
 def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_text() -> None:
@@ -180,6 +249,40 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
     assert spec["containers"][1] == {"name": "side", "image": "x", "ports": [{"name": "web", "containerPort": 80}]}
     assert job["metadata"]["labels"]["team"] == "1"
     assert strictly(job, "1.36.0") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "label", "values"),
+    [
+        (("gpu_type=NVIDIA-H200",), "nvidia.com/gpu.product", {"NVIDIA-H200"}),
+        (("gpu_type=L40S",), "nvidia.com/gpu.product", {"NVIDIA-L40S"}),
+        (("gpu_type=a100-40gb",), "nvidia.com/gpu.product", {"NVIDIA-A100-PCIE-40GB", "NVIDIA-A100-SXM4-40GB"}),
+        (("gpu_type=NVIDIA-R200",), "nvidia.com/gpu.product", {"NVIDIA-R200"}),
+        (
+            ("gpu_type=MI355X", "backend.gpu_resource=amd.com/gpu"), "amd.com/gpu.product-name",
+            {"AMD_Instinct_MI355X", "AMD_Instinct_MI355X_VF", "AMD_Instinct_MI355_OAM"},
+        ),
+        (
+            ("gpu_type=H100", "backend.gpu_label=cloud.google.com/gke-accelerator"), "cloud.google.com/gke-accelerator",
+            {"nvidia-h100-80gb", "nvidia-h100-mega-80gb"},
+        ),
+        (("gpu_type=big", "backend.gpu_label=example.org/card"), "example.org/card", {"big"}),
+        (("gpu_type=H100", "backend.gpu_labels.H100=[b, a]"), "nvidia.com/gpu.product", {"a", "b"}),
+    ],
+)  # fmt: skip
+def test_a_type_of_gpu_is_every_value_that_its_label_has_for_it(
+    words: tuple[str, ...], label: str, values: set[str]
+) -> None:
+    made = compile_job(Request((*PLAIN, "nodes=2", "gpus=8", *words)))
+    texts = {file.path: file.text for file in made.artifacts}
+    spec = next(pod_specs([*yaml.safe_load_all(texts["job.yaml"])]))
+    rules = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = [rule for term in rules.get("nodeSelectorTerms", ()) for rule in term["matchExpressions"]]
+    asked = {rule["key"]: {*rule["values"]} for rule in terms} | {
+        key: {value} for key, value in spec.get("nodeSelector", {}).items()
+    }
+    assert asked == {label: values}
+    assert check_files(texts).differences == ()
 
 
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
@@ -206,10 +309,18 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4504", ("backend.namespace=-x",)),
         ("JC4505", ("gpus=17",)),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
+        ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
+        ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
+        ("JC4521", ("gpus=8", "gpu_type=H1000")),
+        ("JC4521", ("gpus=8", "gpu_type=MI300X")),
+        ("JC4521", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[]")),
+        ("JC4504", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[a b]")),
         ("JC4508", ("mem=4GiB", "shm=4GiB")),
         ("JC4509", ("backend.flavor=pytorchjob",)),
         ("JC4510", ("network.profile=infiniband",)),
         ("JC4510", ("backend.network_resource=efa",)),
+        ("JC4510", ("network=efa", "gpus=8", "gpu_type=H200")),
+        ("JC4510", ("network=efa", "gpus=4", "gpu_type=H100")),
         ("JC4511", ("time=2h", "backend.deadline=1h")),
         ("JC4101", ("secrets.A=env:A",)),
         ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[vpc1]")),
@@ -237,6 +348,27 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
                 "backend.extra.JobSet.spec.replicatedJobs.node.template.spec.managedby=x",
             ),
         ),
+        *(
+            ("JC4540", (f"backend.flavor={flavor}", f"backend.extra.{word}"))
+            for flavor, word in (
+                ("job", "Job.sepc.suspend=false"),
+                ("jobset", "JobSet.spec.startupPolicies.startupPolicyOrder=InOrder"),
+                ("jobset", "JobSet.spec.startupPolicy.startupPolicyOrder=Ordered"),
+                ("jobset", "JobSet.spec.ttlSecondsAfterFinished=soon"),
+                ("jobset", "JobSet.spec.replicatedJobs.node.groupname=x"),
+                ("trainjob", "TrainJob.spec.manageBy=x"),
+                ("trainjob", "TrainingRuntime.spec.podGroupPolicy.volcanoes={}"),
+                ("trainjob", "TrainingRuntime.spec.template.spec.coordinator.podIndex=first"),
+            )
+        ),
+        *(
+            ("JC4522", (f"backend.flavor={flavor}", f"backend.extra.{path}.suspend=true"))
+            for flavor, path in (("jobset", "JobSet.spec"), ("trainjob", "TrainJob.spec"))
+        ),
+        (
+            "JC4600",
+            ("backend.flavor=trainjob", "backend.extra.TrainJob.spec.runtimePatches=[{manager: example.org/a}]"),
+        ),
         ("JC1202", ("backend.gpu_resource=nvidia.com/gpus",)),
         ("JC4504", ("image=docker://x",)),
         ("JC4504", ("backend.namespace=a.b",)),
@@ -250,6 +382,16 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
                 ("JC4540", "Pod.spec.initContainers.a={image: x, restartPolicy: always}"),
                 ("JC4540", "Pod.spec.securityContext.fsGroupChangePolicy=Sometimes"),
                 ("JC4540", "Service.spec.sessionAffinity=ip"),
+                ("JC4522", "Pod.spec.hostPID=true"),
+                ("JC4522", "Pod.spec.shareProcessNamespace=true"),
+                ("JC4522", "Pod.spec.nodeName=node1"),
+                ("JC4522", "Pod.spec.activeDeadlineSeconds=60"),
+                ("JC4522", "Pod.spec.dnsPolicy=Default"),
+                ("JC4522", "Job.spec.suspend=true"),
+                ("JC4600", "Job.spec.activeDeadlineSeconds=60"),
+                ("JC4600", "Pod.spec.containers.node.restartPolicy=Never"),
+                ("JC2006", "Pod.spec.containers.node.env.WORLD_SIZE.value=8"),
+                ("JC2006", "Pod.spec.containers.node.env.MASTER_ADDR.value=a"),
                 ("JC4550", "Pod.spec.initContainers.a={command: [x]}"),
                 ("JC4550", "Pod.spec.initContainers.My_C={image: x}"),
                 ("JC4550", "Pod.spec.containers.side={image: Upper/x}"),

@@ -195,13 +195,44 @@ dist.destroy_process_group()
 """
 
 
-def test_c10d_numbers_the_ranks_by_the_places_of_their_hosts(cluster: Cluster, tmp_path: Path) -> None:
-    """torchrun would sort them by address: rank 0 on node1."""
-    hosts = "hosts=[node2,node1]"
-    words = ("nodes=2", "procs=2", hosts, "launcher=torchrun", "rendezvous.backend=c10d")
-    job = make(cluster, tmp_path / "project", "ssh", *words, command=("meet.py",))
+MEETINGS = {
+    "c10d": ("ssh", "rendezvous.backend=c10d", "hosts=[node2,node1]"),  # torchrun would sort them by address
+    "c10d on slurm": ("slurm", "rendezvous.backend=c10d"),
+    "torch.distributed.launch": ("ssh", "launcher=torch_distributed_launch", "hosts=[node2,node1]"),
+}
+
+
+@pytest.mark.parametrize("words", MEETINGS.values(), ids=MEETINGS)
+def test_ranks_meet_and_are_numbered_by_the_places_of_their_hosts(
+    cluster: Cluster, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    way, *asked = words
+    job = make(
+        cluster, tmp_path / "project", way, "nodes=2", "procs=2", "launcher=torchrun", *asked, command=("meet.py",)
+    )
     (job.project / "meet.py").write_text(MEET)
-    code, said = submit(job, "ssh")
+    code, said = submit(job, way)
     assert code == 0, said
-    for rank, place in enumerate(("node2 0", "node2 0", "node1 1", "node1 1")):
-        assert f"rank {rank} of 4 on {place}\n" in read(job.run / f"logs/rank_{rank:02}.log")
+    hosts = ("node1", "node2") if way == "slurm" else ("node2", "node1")
+    for rank in range(4):
+        node = rank // 2
+        assert f"rank {rank} of 4 on {hosts[node]} {node}\n" in read(job.run / f"logs/rank_{rank:02}.log")
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_a_shell_does_without_the_secret_of_a_run(cluster: Cluster, tmp_path: Path, way: str) -> None:
+    """On ssh it is removed when all nodes are up; and without a run there is none."""
+    command = ("program.py", "-", "300")
+    job = make(cluster, tmp_path / "project", way, "nodes=2", "secrets.TOKEN=env:TOKEN", command=command)
+    code, said = job("shell.sh", "--", "bash", "-c", "echo in $JOBC_JOB_NAME: ${TOKEN-nothing}")
+    assert code == 0 and "warning: secret TOKEN is not in this shell" in said and "in job: nothing" in said, said
+
+
+def test_a_detached_run_survives_the_host_it_was_submitted_from(cluster: Cluster, tmp_path: Path) -> None:
+    job = make(cluster, tmp_path / "project", "ssh", "nodes=2", command=("program.py", "-", "4"))
+    code, said = job("submit.sh", "--detach")
+    assert code == 0, said
+    cluster.login.power_off()
+    wait_for(lambda: len(list((job.run / "exit/0").glob("node_*"))) == 2, "the end of both nodes")
+    cluster.login.power_on()
+    assert "done (exit 0)" in job("status.sh")[1]

@@ -36,8 +36,10 @@ time.sleep(float(sys.argv[2]))
 
 @pytest.fixture(scope="module")
 def rack(make_cluster: MakeCluster) -> Cluster:
-    """A login host and three nodes; each has its own file system."""
-    return make_cluster(Shape(nodes=3, gpus_per_node=0, shared=False))
+    """A login host and three nodes; each has its own file system. The start-up files of one of them talk."""
+    rack = make_cluster(Shape(nodes=3, gpus_per_node=0, shared=False))
+    rack.nodes[1].run("echo 'echo Welcome to $HOSTNAME' >~/.bashrc", check=True)  # bash reads it below sshd too
+    return rack
 
 
 @pytest.fixture(autouse=True)

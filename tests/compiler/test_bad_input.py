@@ -57,6 +57,8 @@ LINES = [  # words, code, what the message says besides
     (["queue.name="], "JC1202", "queue.name=null"),
     (["queue.after=5"], "JC1202", "queue.after=[5]"),
     (["command=python train.py"], "JC1202", "command=[python,train.py]"),
+    (["network.settings.A=x"], "JC1102", "is a list, and its items have no names"),
+    (["network.settings.A.b=x"], "JC1102", "is a list, and its items have no names"),
     (["mounts=[{source: /a}]"], "JC1203", "mounts.0.target"),
     (["secrets.TOKEN=hf_abc"], "JC1202", "never a value"),
     (["gpus=4", "procs=8"], "JC2001", "procs=4"),

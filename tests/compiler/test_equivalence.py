@@ -79,7 +79,7 @@ def test_every_golden_is_read_back_as_its_plan_says(backend: str) -> None:
 
 @pytest.mark.parametrize("job", OF)
 def test_the_jobs_that_are_edited_below_are_sound(job: str) -> None:
-    assert check(files_of(job)).differences == ()
+    assert check(files_of(job), thorough=True).differences == ()
 
 
 NODE, TASK, ENGINE, CLIENT, SUBMIT = "node.sh", "task.sh", "engine.sh", "client.sh", "submit.sh"
@@ -112,7 +112,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("ssh", TASK, "export JOBC_HEAD_ADDR=", "export JOBC_HEAD=", "node 0 is node1"),
     ("ssh", NODE, '      --rdzv-conf="timeout=$rendezvous_timeout_s"\n', "", "--rdzv-conf"),
     ("ssh", NODE, "export JOBC_TRAIN_JSON=", "export JOBC_TRAIN=", "JOBC_TRAIN_JSON"),
-    ("ssh", NODE, "export JOBC_JOB_ID=", "export JOBC_ID=", None),
+    ("ssh", NODE, "export JOBC_JOB_ID=", "export JOBC_ID=", "JOBC_ID is set, and nothing reads it"),
     ("ssh", "hosts.txt", "node2\n", "node3\n", "resources.hosts"),
     ("ssh", ENGINE, 'tail -n +2 -- "$hosts" >"$part"', 'tail -n +3 -- "$hosts" >"$part"', "submit.sh starts"),
     ("ssh", SUBMIT, "this_job base runs", "this_job base other", "run.root"),
@@ -159,7 +159,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("kubernetes", "job.yaml", "claimName: shared", "claimName: other", "mounts"),
     ("kubernetes", "job.yaml", "key: key", "key: kez", "secrets.T"),
     ("kubernetes", "job.yaml", "queue-name: team", "queue-name: teen", "queue.name"),
-    ("kubernetes", "job.yaml", "gpu.product: H100", "gpu.product: A100", "resources.gpu_type"),
+    ("kubernetes", "job.yaml", "NVIDIA-H100-NVL", "NVIDIA-A100-NVL", "resources.gpu_type"),
     ("kubernetes", "job.yaml", "value: \"3600\"", "value: \"0\"", "lifecycle.time_limit_s"),
     ("kubernetes", "job.yaml", "value: \"/s/runs\"", "value: \"/runs\"", "run.root"),
     ("kubernetes", "job.yaml", "        - 75\n", "", "podFailurePolicy"),
@@ -188,6 +188,71 @@ def test_an_edit_of_one_fact_is_noticed(job: str, path: str, before: str, after:
         assert not found.differences
     else:
         assert any(re.search(fact, text) for text in found.differences), found.differences
+
+
+BROKEN = [  # job, file, what stands there (None: the whole file), what is there instead (None: no file), what is said
+    ("kubernetes", "job.yaml", "apiVersion: v1\n", "{\n", r"^job\.yaml:\d+:\d+: this is no YAML"),
+    ("kubernetes", "job.yaml", None, None, r"^job\.yaml is not there$"),
+    ("kubernetes", "job.yaml", None, "[1]\n", r"^job\.yaml: it must be a mapping"),
+    ("kubernetes", "job.yaml", "spec:\n", "sepc:\n", r"^job\.yaml:\d+: \w+ has no field sepc$"),
+    ("kubernetes", "job.yaml", "completions: 2", "completions: two", r"\d+: Job\.spec\.completions: 'two' is"),
+    ("kubernetes", "job.yaml", "  completions: 2\n", "", r"^job\.yaml has no Job with pods in it$"),
+    ("kubernetes", "job.yaml", "memory: \"64Gi\"", "memory: \"64.5Gi\"", r"^resources\.mem_bytes: "),
+    ("kubernetes", "job.yaml", "memory: \"64Gi\"", "memory: \"lots\"", r"'lots' is no quantity such as 64Gi"),
+    ("kubernetes", "job.yaml", "        - init\n", "", r"^backend\.preflight: "),
+    ("kubernetes", "task.sh", "    --procs=2\n", "    --procs=3\n", r"^topology\.procs: "),
+    ("kubernetes", "kustomization.yaml", "configMapGenerator:", "configMap:", r"there is no configMapGenerator beside"),
+    ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: two", r"^task\.sky\.yaml: num_nodes: "),
+    ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: four", "must be a whole number$"),
+    ("accelerate", "accelerate.yaml", None, None, r"accelerate\.yaml is not there"),
+    ("ssh", "train.json", None, None, r"^train\.json is not there$"),
+    ("ssh", "train.json", "{", "{,", r"^train\.json:1:2: this is no JSON"),
+    ("ssh", "node.sh", None, None, "."),
+    ("ssh", "hosts.txt", None, "", "."),
+    ("ssh", "logs.sh", "exit\n", "exit\nif\n", r"^logs\.sh:\d+: bash: syntax error"),
+    ("slurm", "job.sbatch", "--nodes=2", "--nodes=two", "^what slurm reads is not built as it reads it: "),
+    ("ssh", ".jobc/plan.txt", None, "x\n", r"^\.jobc/plan\.txt: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "path", "before", "after", "said"), BROKEN, ids=lambda value: str(value)[:20])
+def test_a_file_that_nothing_could_read_is_a_difference(
+    job: str, path: str, before: str | None, after: str | None, said: str
+) -> None:
+    files = dict(files_of(job))
+    assert before is None or before in files[path]
+    files[path] = (after or "") if before is None else files[path].replace(before, after or "")
+    if after is None:
+        del files[path]
+    found = check(files).differences
+    assert any(re.search(said, text) for text in found), found
+    assert not re.search(r"\w(Error|Exception)\b|Traceback", " ".join(found))
+
+
+UNREACHED = [  # edits of lines that no start of the job executes
+    ("ssh", "stop.sh", "grace_s=90", "grace_s=91", "stop.sh:\\d+: grace_s is 91, the plan has 90"),
+    ("ssh", "stop.sh", 'mark_stopped "$run"', 'mark_stopped "$artifact"', "takes the folder of a run"),
+    ("ssh", "stop.sh", "    --now) now=yes ;;\n", "", "--now is one thing in the usage line"),
+    ("ssh", "logs.sh", "nodes=2", "nodesx=2", "nodesx is set, and nothing reads it"),
+    ("ssh", "status.sh", 'describe_nodes "$run" 2', 'describe_nodes "$run" 3', "number of nodes, which is 2"),
+    ("ssh", "status.sh", "set -euo pipefail", "set pipefail", "goes on after an error"),
+    ("ssh", "clean.sh", "die 2 'how", "die 3 'how", "no such exit code"),
+    ("ssh", NODE, '--node_rank="$JOBC_NODE_RANK"', "--node_rank=0", "node.sh with launcher=torch_distributed_launch"),
+    ("ssh", NODE, '    --gpus="$gpus"\n', "", "preflight.py gets --gpus=None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "path", "before", "after", "said"), UNREACHED, ids=lambda value: str(value)[:20])
+def test_an_edit_that_no_start_reaches_is_noticed(job: str, path: str, before: str, after: str, said: str) -> None:
+    files = files_of(job)
+    assert before in files[path], files[path]
+    found = check({**files, path: files[path].replace(before, after)}, thorough=path == NODE).differences
+    assert any(re.search(said, text) for text in found), found
+
+
+def test_a_line_end_of_unicode_in_a_value_is_none_in_the_plan() -> None:
+    made = compile_job(Request(("name=x", "secrets.T=env:TT"), ("train.py", "a\x85b\u2028c")))
+    assert check({artifact.path: artifact.text for artifact in made.artifacts}).differences == ()
 
 
 def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,7 @@ def test_aorta_takes_its_list_of_addresses(tmp_path: Path, monkeypatch: pytest.M
     job = compile_job(Request(("+experiment=aorta", "backend=ssh", "hosts=@node_ip_list.txt")))
     assert text(job, "hosts.txt") == "192.168.1.10\n192.168.1.11\n"
     assert job.plan.topology.world_size == 16 and job.plan.run.keep == 5
+    train = json.loads(text(job, "train.json"))
+    assert (
+        train["parallel"]["kind"] == "hsdp" and train["parallel"]["shards"] == 8 and train["profile"]["steps"] == [5, 6]
+    )

@@ -127,3 +127,27 @@ def test_the_order_does_not_hang_on_that_of_the_words(name: str, capsys: pytest.
 def test_a_format_that_a_command_does_not_have_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert "[JC1110]" in capsys.readouterr().err
+
+
+def marked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[str]]:
+    """Of the text for people: code -> the lines between the title and the reason."""
+    main([*words])
+    blocks = capsys.readouterr().err.strip().split("\n\n")
+    return {block.split("[")[1][:6]: block.split("  = because")[0].split("\n")[1:-1] for block in blocks}
+
+
+def test_text_has_a_caret_under_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert marked(capsys, "check", "time=90", "backend=slurm") == {
+        "JC1202": ["  --> command line: time=90   (time)", "                         ^^"]
+    }
+    found = marked(capsys, "check", "backend=slurm", "cluster=team", "nodes=2")
+    assert found["JC2003"] == [
+        "  --> project:cluster/team.yaml:3:11   (batch.global)",
+        "      global: 7   # of all ranks",
+        "              ^",
+    ]
+    assert found["JC4515"] == ["  --> project:cluster/team.yaml:5:18   (env.WANDB_API_KEY)"], "no secret is printed"
+
+
+def test_check_says_what_the_figures_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(marked(capsys, "check", "time=10m", "estimate.step_s=10")) == {"JC2123"}

@@ -20,7 +20,7 @@ from jobc.compiler.estimate.parameters import ModelSize
 
 from .diagnosed import assert_complete
 
-QWEN = ("+experiment=qwen_image", "backend=ssh", "nodes=1,2,8", "estimate.samples=32217")
+QWEN = ("+experiment=qwen_image", "backend=ssh", "nodes=1,2,8")
 
 
 Plan = Callable[..., "tuple[int, str, str]"]

@@ -1,6 +1,6 @@
 """What a real API server would refuse: fields that are not in the schema, and the rules of Jobs that no schema has.
 
-Source: the strict JSON schemas of kubernetes-validate; kubeflow_trainer_api 2.1 for its kinds and JobSet's; the rules
+Source: the strict JSON schemas of kubernetes-validate; kubeflow_trainer_api 2.3 for its kinds and JobSet's; the rules
         as observed on v1.36.2.
 """
 

@@ -29,6 +29,17 @@ def test_torch_distributed_launch_gives_the_program_its_local_rank(job: Callable
         assert re.search(rf"^got --local[-_]rank={rank} \$x at {rank}$", text, re.MULTILINE), text
 
 
+def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    demo = job(launcher="torch_distributed_launch")
+    later = demo.folder / "later"
+    (later / "torch").mkdir(parents=True)
+    (later / "torch" / "__init__.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(later))
+    code, output = demo.run("submit.sh")
+    assert code == 65 and f"the torch in {later}/torch has no torch.distributed.launch any more" in output, output
+    assert "launcher=torchrun" in output
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

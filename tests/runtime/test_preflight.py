@@ -11,6 +11,7 @@ import pytest
 
 from jobc.trainer.rt import gpus, meeting
 from jobc.trainer.rt.code_digest import code_digest
+from jobc.trainer.rt.gpu_names import is_of_type
 from jobc.trainer.rt.gpus import Gpu
 from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
 
@@ -173,16 +174,18 @@ def test_what_the_drivers_programs_say_is_understood(
             ("H10", "H200", "A100", "GH100"),
         ),
         ("NVIDIA A100-SXM4-80GB", ("A100", "A100-80GB"), ("A10", "A100-40GB")),
-        ("NVIDIA L40S", ("L40S",), ("L4", "L40-48GB")),
+        ("NVIDIA L40S", ("L40S",), ("L4", "L40", "L40-48GB")),
+        ("NVIDIA H100 NVL", ("H100", "H100-NVL"), ("H100-PCIe",)),
         ("NVIDIA GeForce RTX 3090", ("RTX3090", "rtx-3090"), ("RTX30", "RTX3090Ti")),
-        ("AMD Instinct MI300X", ("MI300X",), ("MI30", "MI250")),
+        ("AMD Instinct MI300X", ("MI300X",), ("MI30", "MI300", "MI250")),
+        ("AMD_Instinct_MI355_OAM", ("MI355X",), ("MI355", "MI35")),
     ],
 )
 def test_a_type_of_gpu_is_found_in_the_name_that_the_driver_gives(
     name: str, types: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    assert all(gpus.is_of_type(name, wanted) for wanted in types)
-    assert not any(gpus.is_of_type(name, wanted) for wanted in others)
+    assert all(is_of_type(name, wanted) for wanted in types)
+    assert not any(is_of_type(name, wanted) for wanted in others)
     two = [Gpu("0", name, 0), Gpu("1", "Tesla T4", 0)]
     assert not gpus.compare(two, types[0])[0] and not gpus.compare(None, types[0])[0]
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
+    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+    __package__ = "rt"
+
+from .gpu_names import is_of_type
 
 TIMEOUT_S = 60  # the driver starts at the first question, where it is not kept running
 BUSY_MIB = 1024  # a GPU nobody uses has some hundred MiB in use for itself
@@ -53,23 +59,6 @@ def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
     kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
     good = bool(found) and all(is_of_type(gpu.name, wanted) for gpu in found)
     return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
-
-
-def is_of_type(name: str, wanted: str) -> bool:
-    """Does the driver's name have every part of a type, as A100-80GB is said of `NVIDIA A100-SXM4-80GB`?
-
-    Letters and digits are words of their own, so that A10 is no A100, L4 no L40S, and RTX3090 is `GeForce RTX 3090`.
-    """
-    said = _words(name)
-
-    def has(words: list[str]) -> bool:
-        return any(said[at : at + len(words)] == words for at in range(len(said)))
-
-    return all(has(_words(part)) for part in re.split(r"[^A-Za-z0-9]+", wanted) if part)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+|[0-9]+", text.lower())
 
 
 def text(seen: int, wanted: int) -> str:

@@ -55,6 +55,8 @@ secret_env() {
     export "$1=${!2}"
   elif [[ -s $saved ]]; then
     export "$1=$(<"$saved")"
+  elif [[ $payload == shell ]]; then # the run's own is removed when all nodes are up
+    printf 'warning: secret %s is not in this shell; where it is wanted: read -rs %s && export %s\n' "$1" "$1" "$1" >&2
   else
     lacking "secret $1: the environment variable $2 is not set" "export $2 before submit.sh"
   fi
@@ -198,7 +200,7 @@ need_launch_module() {
 # need_mpirun: that of Open MPI 4, which mpi.py knows; and root may use it only by the variables that it asks for.
 need_mpirun() {
   local said
-  said=$(mpirun --version 2>/dev/null | head -n 1) || true
+  said=$(mpirun --version 2>/dev/null | sed -n 1p) || true
   if [[ $said != *'(Open MPI) 4.'* ]]; then
     lacking "no mpirun of Open MPI 4 on $(uname -n)${said:+: $said}" 'apt-get install openmpi-bin, or python.modules=[openmpi/4.1]; or launcher=torchrun'
   elif ((EUID == 0)) && [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || -z ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} ]]; then

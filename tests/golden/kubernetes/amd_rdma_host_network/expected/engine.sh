@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=amd-46bfea18 # of the job.batch, its ConfigMap and its Service
+object=amd-e159fb94 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=git-07a22683 # of the job.batch, its ConfigMap and its Service
+object=git-aac4f4e9 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

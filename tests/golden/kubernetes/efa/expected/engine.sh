@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=efa-81dab2a6 # of the job.batch, its ConfigMap and its Service
+object=efa-1356c3e9 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=extra-32cecb11 # of the job.batch, its ConfigMap and its Service
+object=extra-dc32e419 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

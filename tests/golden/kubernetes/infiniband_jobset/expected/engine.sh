@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=ib-90600d7a # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=ib-dc304cd4 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

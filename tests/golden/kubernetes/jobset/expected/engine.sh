@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=all-again-ef8cc790 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=all-again-d85d3757 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4

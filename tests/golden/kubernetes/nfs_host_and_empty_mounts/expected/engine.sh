@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=mounted-ca2f894d # of the job.batch, its ConfigMap and its Service
+object=mounted-97c01450 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=1

@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=tcpx-3defa864 # of the job.batch, its ConfigMap and its Service
+object=tcpx-18f8d61c # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=2

@@ -180,8 +180,10 @@ case $launcher in
       --node_rank="$JOBC_NODE_RANK"
       --master_addr="$JOBC_HEAD_ADDR"
       --master_port="$JOBC_HEAD_PORT"
+      --rdzv_conf="timeout=$rendezvous_timeout_s"
       "${doubled[@]:3}"
     )
+    wait_for_head=yes
     ;;
   mpirun) # one for all nodes, on node 0; see mpi.py for how the other nodes join
     words=("$python" -I -S "$rt/mpi.py" --rank -- "${rank[@]}")

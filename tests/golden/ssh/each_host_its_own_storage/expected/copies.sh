@@ -7,6 +7,15 @@ code_kind=rsync
 live_every_s=3 # how often follow_logs asks the hosts
 procs=2
 
+# what the start-up files of a host print comes before this line, and is left out
+begins='jobc: the output begins'
+from_there="while IFS= read -r line && [[ \$line != *\"$begins\" ]]; do :; done; cat"
+
+# from_host HOST WORD…: what the command prints there.
+from_host() {
+  on_host "$1" sh -c 'echo "$0" && exec "$@"' "$begins" "${@:2}" </dev/null | bash -c "$from_there"
+}
+
 # ---- out: to hosts that have nothing of jobc yet, so in words of sh
 
 # receive RUN MARK: unpacks standard input into RUN, which must not be there, or be this very run: its state/run has the sum MARK.
@@ -102,10 +111,11 @@ echo "code ${last:+${last%/state/run}/code}"
 send_code() {
   local last
   type -P rsync >/dev/null || { echo 'FAIL  there is no rsync on this machine: install it, or use code=snapshot' && return 65; }
-  last=$(on_host "$1" sh -c "$last_code" "$run") || return
+  last=$(from_host "$1" sh -c "$last_code" "$run") || return
   if [[ -z $last ]]; then return; fi # it is there: of the attempt before, or this machine
   last=${last#code }
-  rsync --archive --secluded-args --rsh="$(quoted "${ssh_command[@]}")" ${last:+--link-dest="$last"} \
+  rsync --archive --secluded-args ${last:+--link-dest="$last"} --rsync-path="echo '$begins'; rsync" \
+    --rsh="bash -c 'set -o pipefail; \"\$@\" | { $from_there; }' - $(quoted "${ssh_command[@]}")" \
     -- "$run/code/" "$1:$run/.code.$1/" || return
   on_host "$1" sh -c '[ -e "$0/code" ] || mv -- "$0/.code.$1" "$0/code"' "$run" "$1"
 }
@@ -183,9 +193,9 @@ has_met() {
 
 # fetch_meeting: what it has said, once it has.
 fetch_meeting() {
-  on_host "$(head -n 1 -- "$hosts")" sh -c '
+  from_host "$(head -n 1 -- "$hosts")" sh -c '
     cd -- "$0/state" && grep -qsx "attempt=$1" head && grep -qsx "attempt=$1" link && tar -cf - head link
-  ' "$run" "$attempt" </dev/null 2>/dev/null | tar -C "$run/state" -xf - 2>/dev/null && has_met "$run"
+  ' "$run" "$attempt" 2>/dev/null | tar -C "$run/state" -xf - 2>/dev/null && has_met "$run"
 }
 
 # ---- back: into the mirror
@@ -270,7 +280,7 @@ news_from() {
   node=node_$(printf '%02d' "$(rank_of "$1")")
   if [[ -e $run/exit/$attempt/$node && -n $(key "$run/state/$node" ended) ]]; then return; fi
   new=$(mktemp -d "$run/.news.XXXXXX")
-  on_host "$1" sh -c "$tell" "$run" "$node" "$attempt" 2>/dev/null | tar -C "$new" -xf - 2>/dev/null
+  from_host "$1" sh -c "$tell" "$run" "$node" "$attempt" 2>/dev/null | tar -C "$new" -xf - 2>/dev/null
   if [[ -f $new/state/$node && -f $new/state/.now ]]; then
     # as old as it is there, whatever the clock there says
     age=$(($(stat -c %Y "$new/state/.now") - $(stat -c %Y "$new/state/$node")))
@@ -298,8 +308,8 @@ fetch_log() {
   if [[ -z $host ]]; then return; fi
   mkdir -p -- "$(dirname -- "$2")"
   if [[ -f $2 ]]; then size=$(stat -c %s "$2"); fi
-  on_host "$host" sh -c '[ ! -e "$0/state/mirror" ] && [ -e "$0/$1" ] && tail -c "+$2" -- "$0/$1"' "$1" "$file" "$((size + 1))" \
-    </dev/null 2>/dev/null | write_at "$size" "$2" || true
+  from_host "$host" sh -c '[ ! -e "$0/state/mirror" ] && [ -e "$0/$1" ] && tail -c "+$2" -- "$0/$1"' "$1" "$file" "$((size + 1))" \
+    2>/dev/null | write_at "$size" "$2" || true
 }
 
 # write_at BYTE FILE: standard input, if there is any.

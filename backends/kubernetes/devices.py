@@ -1,0 +1,34 @@
+"""The resource of a device plugin by which a pod gets its network cards.
+
+In   the plan and the options
+Out  NAME:COUNT, or none: `network=efa` on a whole machine of AWS needs no more, everything else says the site's profile
+Source: Amazon EC2 User Guide, network cards of accelerated instances (2026): p4d and p4de have 4, p5.48xlarge 32,
+p6-b200.48xlarge 8. Of H200 there are two kinds, p5e with 32 and p5en with 16. aws-efa-k8s-device-plugin: the name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...compiler.plan import LaunchPlan
+from ...trainer.rt.gpu_names import is_of_type
+from .options import KubernetesOptions
+
+RDMA_PROFILES = ("infiniband", "roce", "efa")
+EFA = "vpc.amazonaws.com/efa"
+EFA_GPUS = 8  # of a whole machine
+EFA_CARDS = {"A100": 4, "H100": 32, "B200": 8}
+
+
+def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None:
+    wanted = plan.resources.gpu_type
+    if options.network_resource is not None or plan.network.profile != "efa" or wanted is None:
+        return options.network_resource
+    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(wanted, kind)]
+    whole = plan.topology.gpus == EFA_GPUS and not options.host_network
+    return f"{EFA}:{cards[0]}" if cards and whole else None
+
+
+def is_resource(text: str) -> bool:
+    """`vendor.example/name:COUNT`"""
+    return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

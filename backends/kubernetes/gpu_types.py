@@ -1,0 +1,104 @@
+"""What `gpu_type` is in a cluster: the values of a node label, of which a node must have one.
+
+In   the plan and the options
+Out  the label and its values; JC4521 where no node can have any of them
+Nobody labels a node `H100`: NVIDIA's discovery writes the product's name, AMD's and GKE theirs. So H100 is every
+product of that type (trainer/rt/gpu_names.py, which compares the driver's names on hosts), unless `backend.gpu_labels`
+says what it is in this cluster. A node whose GPUs are shared or in MIG slices has another name (…-SHARED,
+…-MIG-1g.5gb), and is not meant: `gpus` counts whole ones.
+
+Source: nvidia.com/gpu.product: GPU feature discovery 0.20 (internal/lm/resource.go: the driver's name, its spaces
+dashes); the names: NVIDIA/open-gpu-kernel-modules 595.45.04, README "Compatible GPUs", and V100, as nodes have it.
+amd.com/gpu.product-name: k8s-node-labeller of ROCm/k8s-device-plugin 1.31 (spaces to underscores, no parentheses); the
+names: that of the card's own memory (…_OAM), else data/amdgpu.ids of libdrm. cloud.google.com/gke-accelerator: the
+accelerator types of Compute Engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ...compiler.diagnostics import Diagnostic, nearest
+from ...compiler.plan import LaunchPlan
+from ...trainer.rt.gpu_names import is_of_type
+from .options import KubernetesOptions
+
+DISCOVERED = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}  # by resource
+PRODUCTS: Mapping[str, str] = {
+    "nvidia.com/gpu.product": """
+        Tesla-V100-PCIE-16GB Tesla-V100-PCIE-32GB Tesla-V100-SXM2-16GB Tesla-V100-SXM2-32GB Tesla-V100-SXM3-32GB
+        Tesla-T4 Quadro-RTX-6000 Quadro-RTX-8000
+        NVIDIA-A100-PCIE-40GB NVIDIA-A100-80GB-PCIe NVIDIA-A100-SXM4-40GB NVIDIA-A100-SXM4-80GB NVIDIA-A100-SXM-64GB
+        NVIDIA-A800-40GB-Active NVIDIA-A800-80GB-PCIe NVIDIA-A800-80GB-PCIe-LC NVIDIA-A800-SXM4-40GB
+        NVIDIA-A800-SXM4-80GB NVIDIA-A2 NVIDIA-A10 NVIDIA-A10G NVIDIA-A10M NVIDIA-A16 NVIDIA-A30 NVIDIA-A40
+        NVIDIA-RTX-A4000 NVIDIA-RTX-A4500 NVIDIA-RTX-A5000 NVIDIA-RTX-A5500 NVIDIA-RTX-A6000
+        NVIDIA-L2 NVIDIA-L4 NVIDIA-L20 NVIDIA-L40 NVIDIA-L40S NVIDIA-RTX-4000-Ada-Generation
+        NVIDIA-RTX-4500-Ada-Generation NVIDIA-RTX-5000-Ada-Generation NVIDIA-RTX-5880-Ada-Generation
+        NVIDIA-RTX-6000-Ada-Generation
+        NVIDIA-H100 NVIDIA-H100-80GB-HBM3 NVIDIA-H100-NVL NVIDIA-H100-PCIe NVIDIA-H800 NVIDIA-H800-NVL NVIDIA-H800-PCIe
+        NVIDIA-H20 NVIDIA-H20-NVL16 NVIDIA-H20-3e NVIDIA-H200 NVIDIA-H200-NVL
+        NVIDIA-GH200-120GB NVIDIA-GH200-144G-HBM3e NVIDIA-GH200-480GB
+        NVIDIA-B200 NVIDIA-B300-SXM6-AC NVIDIA-GB200 NVIDIA-GB300 NVIDIA-GB10
+        NVIDIA-RTX-PRO-4000-Blackwell NVIDIA-RTX-PRO-4500-Blackwell NVIDIA-RTX-PRO-5000-Blackwell
+        NVIDIA-RTX-PRO-5000-72GB-Blackwell NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition
+        NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition
+        NVIDIA-GeForce-RTX-3080 NVIDIA-GeForce-RTX-3080-Ti NVIDIA-GeForce-RTX-3090 NVIDIA-GeForce-RTX-3090-Ti
+        NVIDIA-GeForce-RTX-4080 NVIDIA-GeForce-RTX-4080-SUPER NVIDIA-GeForce-RTX-4090 NVIDIA-GeForce-RTX-4090-D
+        NVIDIA-GeForce-RTX-5080 NVIDIA-GeForce-RTX-5090 NVIDIA-GeForce-RTX-5090-D""",
+    "amd.com/gpu.product-name": """
+        AMD_Instinct_MI100 AMD_Instinct_MI210 Instinct_MI210 AMD_Instinct_MI250X AMD_Instinct_MI250 AMD_Instinct_MI300A
+        AMD_Instinct_MI300X AMD_Instinct_MI300X_HF AMD_Instinct_MI300X_OAM AMD_Instinct_MI300X_VF AMD_Instinct_MI308X
+        AMD_Instinct_MI308X_HF AMD_Instinct_MI325X AMD_Instinct_MI325_OAM AMD_Instinct_MI350X AMD_Instinct_MI350X_VF
+        AMD_Instinct_MI355X AMD_Instinct_MI355X_VF AMD_Instinct_MI355_OAM""",
+    "cloud.google.com/gke-accelerator": """
+        nvidia-tesla-p4 nvidia-tesla-p100 nvidia-tesla-t4 nvidia-tesla-v100 nvidia-l4 nvidia-tesla-a100 nvidia-a100-80gb
+        nvidia-h100-80gb nvidia-h100-mega-80gb nvidia-h200-141gb nvidia-b200 nvidia-gb200 nvidia-rtx-pro-6000""",
+}
+# A newer product than those above is written out, as the label has it.
+WHOLE = {
+    "nvidia.com/gpu.product": r"(NVIDIA|Tesla|Quadro)-.+",
+    "amd.com/gpu.product-name": r"(AMD|Instinct|Radeon)_.+",
+    "cloud.google.com/gke-accelerator": r"nvidia-.+",
+}
+
+
+def label(options: KubernetesOptions) -> str:
+    return options.gpu_label or DISCOVERED[options.gpu_resource]
+
+
+def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
+    """Of the label, for `gpu_type`; none for no type, or where JC4521 says so. A label that is the site's own has the
+    type itself.
+    """
+    wanted, key = plan.resources.gpu_type, label(options)
+    if wanted is None:
+        return ()
+    if wanted in options.gpu_labels:
+        return tuple(options.gpu_labels[wanted])
+    if key not in PRODUCTS or wanted in PRODUCTS[key].split():
+        return (wanted,)
+    found = tuple(product for product in PRODUCTS[key].split() if is_of_type(product, wanted))
+    return found or ((wanted,) if re.fullmatch(WHOLE[key], wanted) else ())
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4521"""
+    wanted, key = plan.resources.gpu_type, label(options)
+    if wanted is not None and not values(plan, options):
+        mapped = f"backend.gpu_labels.{wanted}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
+        near = nearest(wanted.upper(), _types(key))
+        others = ((resource, PRODUCTS[other].split()) for resource, other in DISCOVERED.items())
+        vendors = [resource for resource, products in others if any(is_of_type(p, wanted) for p in products)]
+        known = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
+        example = f", such as {known[-1]}" if known else ""
+        because = f"the label {key} has the names of products{example}, and the pods would be Pending for ever"
+        hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
+        hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
+        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {wanted}", because, hint, key="gpu_type")
+
+
+def _types(key: str) -> list[str]:
+    """H100 and the like: the words of products that are letters and then digits."""
+    words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
+    return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))

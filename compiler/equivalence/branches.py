@@ -1,0 +1,67 @@
+"""What node.sh does where this job does not go: with another launcher, and when preflight.sh starts it.
+
+A person who changes `launcher=` in the script, or asks preflight.sh before the job, goes there. The ranks must be the
+same ones, and preflight.py must look at the job as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .expected import OF_SHELL
+from .launchers import Node, read_node
+from .reading import ARTIFACT, Files, Start, Unreadable
+from .stage import ScriptStage, stage
+
+LAUNCHERS = ("torchrun", "torch_distributed_launch", "spawn", "mpirun")
+SAME = ("rank", "local_rank", "node", "world_size", "argv", "folder")
+
+
+def other_ways(files: Files, plan: Mapping[str, Any], starts: Mapping[int, tuple[Start, Node]]) -> Iterator[str]:
+    """starts: number -> how a node is started, and what it made of that. Nothing of a job whose engine starts ranks."""
+    own = plan["launcher"]
+    if own not in (*LAUNCHERS, "accelerate") or plan["container.kind"] in ("docker", "apptainer"):
+        return
+    for launcher in LAUNCHERS:
+        if launcher != own:
+            script = re.sub(r"^launcher=.*$", f"launcher={launcher}", files["node.sh"], flags=re.MULTILINE)
+            with stage(Files({**files, "node.sh": script})) as place:
+                for number, (start, node) in starts.items():
+                    found = _difference(place, start, node)
+                    if found:
+                        yield f"node.sh with launcher={launcher}, start {number}: {found}"
+    with stage(files) as place:
+        for number, (_, node) in starts.items():
+            yield from _preflight(place, node, number, plan)
+
+
+def _difference(place: ScriptStage, start: Start, node: Node) -> str:
+    try:
+        other = read_node(place.run(start.words, start.env), place.files)
+    except (Unreadable, LookupError, ValueError) as error:
+        return str(error)
+    for mine, its in zip(node.ranks, other.ranks, strict=False):
+        for name in SAME:
+            if getattr(mine, name) != getattr(its, name):
+                return f"rank {mine.rank} has another {name}: {getattr(its, name)}, not {getattr(mine, name)}"
+        if mine.rendezvous[:2] != its.rendezvous[:2]:
+            return f"rank {mine.rank} meets the others at {':'.join(its.rendezvous[:2])}"
+        if its.rendezvous[2] not in ("", mine.rendezvous[2]) and mine.rendezvous[2]:
+            return f"rank {mine.rank} waits {its.rendezvous[2]} s for the others, not {mine.rendezvous[2]} s"
+    return "" if len(node.ranks) == len(other.ranks) else f"it starts {len(other.ranks)} ranks, not {len(node.ranks)}"
+
+
+def _preflight(place: ScriptStage, node: Node, number: int, plan: Mapping[str, Any]) -> Iterator[str]:
+    env = {name: value for name, value in node.ranks[0].env.items() if name not in OF_SHELL}
+    calls = place.run(("bash", f"{ARTIFACT}/node.sh", str(node.ranks[0].node), "preflight"), env)
+    words = next((call.words for call in calls if any(w.endswith("/preflight.py") for w in call.words)), None)
+    if words is None:
+        yield f"node.sh preflight, start {number}: it does not come to preflight.py"
+        return
+    said = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
+    wanted = {"procs": plan["topology.procs"], "gpus": plan["topology.gpus"], "port": env["JOBC_HEAD_PORT"]}
+    for name, value in wanted.items():
+        if said.get(name) != str(value):
+            yield f"node.sh preflight, start {number}: preflight.py gets --{name}={said.get(name)}, not {value}"

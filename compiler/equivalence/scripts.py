@@ -1,0 +1,228 @@
+"""What can be seen in a script without running it: in verbs and in branches that no start takes.
+
+In   the emitted files, the plan, and the runtime library, whose comments say what each function takes
+Out  `FILE:LINE: what is wrong` for: a number or name that is not the plan's, a variable that nothing reads or sets, a
+     folder of the run looked for in the artifact and the reverse, a word of another kind than a function takes, an
+     option that is in the usage line or in the code alone, an exit code that means nothing
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...trainer.env import LAUNCHER_NAMES, TABLE
+from ...trainer.rt.exit_codes import MEANING
+from ..backend import VERBS
+
+RT = Path(__file__).resolve().parents[2] / "trainer" / "rt"
+SCRIPT = (".sh", ".sbatch")
+ON_NODES = (
+    "node.sh",
+    "task.sh",
+    "job.sbatch",
+    "array.sbatch",
+)  # programs as the verbs are; the rest is sourced
+CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
+    "nodes": "topology.nodes", "procs": "topology.procs", "gpus": "topology.gpus", "grace_s": "lifecycle.grace_s",
+    "keep_runs": "run.keep", "max_restarts": "lifecycle.max_restarts", "max_requeues": "lifecycle.max_requeues",
+    "job_name": "name", "launcher": "launcher", "rendezvous_timeout_s": "rendezvous.timeout_s",
+    "code_kind": "code.kind", "code_root": "code.root",
+}  # fmt: skip
+EXIT_CODES = {*MEANING, 2, 3, 4, 124, 137, 143}  # 2: a wrong command line, as bash and getopt have it
+OF_RUN = "state|logs|exit|control|artifact"
+FOLDERS = ("run", "artifact", "project", "here", "own_run")
+NUMBERS = ("nodes", "procs", "gpus", "rank", "attempt", "grace_s")
+TAKES_RUN = ("RUN",)
+TAKES_NUMBER = ("NODE", "NODES", "RANK", "SECONDS", "CODE", "KEEP", "TIMEOUT_S", "MOST_REQUEUES")
+OF_BASH = re.compile(
+    r"(BASH|SLURM|SKYPILOT|JOBC|OMPI|PMI|NCCL|GLOO|TORCH|HF|PYTHON|APPTAINER|KUBE|CUDA)\w*|[A-Z]+|OMP_NUM_THREADS|"
+    r"SSH_\w+|XDG_\w+|LC_ALL|CONDA_\w+|VIRTUAL_ENV|FI_\w+|LD_LIBRARY_PATH|TRANSFORMERS_\w+|_"
+)
+FOREIGN = (  # exported for programs that jobc did not write
+    "ACCELERATE_USE_CPU", "DS_ACCELERATOR", "HF_DATASETS_OFFLINE", "HF_HOME", "HF_HUB_OFFLINE", "HF_TOKEN_PATH",
+    "LOCAL_RANK", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
+    "OMP_NUM_THREADS", "PDSH_SSH_ARGS_APPEND", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR", "TORCH_CPP_LOG_LEVEL",
+    "TORCH_DISTRIBUTED_DEBUG", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE",
+    "TORCH_HOME", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_DUMP_ON_TIMEOUT", "TRANSFORMERS_OFFLINE",
+    "TRITON_CACHE_DIR",
+)  # fmt: skip
+_WORD = re.compile(r"""(?:"(?:\\.|\$\([^)]*\)|[^"\\])*"|'[^']*'|\$\(\([^)]*\)+|[^\s;|&()<>"'])+""")
+
+
+def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]:
+    scripts = {path: _code(text) for path, text in files.items() if path.endswith(SCRIPT) and "/" not in path}
+    takes = {**library()[1], **_signatures("\n".join(files[path] for path in scripts))}
+    for path, lines in scripts.items():
+        yield from _options(path, files[path])
+        if files[path].startswith("#!") and not re.search(r"^set -eu(o pipefail)?$", files[path], re.MULTILINE):
+            yield f"{path}: it goes on after an error, and lacks set -euo pipefail"
+        yield from _unread(path, scripts, plan)
+        for number, line in enumerate(lines, 1):
+            found = (
+                *_constant(line, plan),
+                *_place(line),
+                *_words(line, takes, plan),
+                *_defaults(line),
+                *_code_of_exit(line),
+            )
+            yield from (f"{path}:{number}: {what}" for what in found)
+
+
+@cache
+def library() -> tuple[str, Mapping[str, tuple[str, ...]], str]:
+    """All of its text, what its shell functions take, and the text of those."""
+    shell = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RT.glob("*.sh")))
+    python = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RT.parent.rglob("*.py")))
+    return shell + python, _signatures(shell), shell
+
+
+def _signatures(text: str) -> dict[str, tuple[str, ...]]:
+    """`# name RUN NODES: what it does` above `name() {`."""
+    functions = set(re.findall(r"^(\w+)\(\) [({]", text, re.MULTILINE))
+    said = re.findall(r"^# (\w+)((?: \[?[A-Z_]+\]?…?)+)[^:\n]*(?::|,|$)", text, re.MULTILINE)
+    return {name: tuple(words.split()) for name, words in said if name in functions}
+
+
+def _code(text: str) -> list[str]:
+    """Its lines, those of comments empty."""
+    return ["" if line.lstrip().startswith("#") else line for line in text.split("\n")]
+
+
+def _constant(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
+    found = re.match(r"(?:export )?(\w+)=(\S*)( #.*)?$", line)
+    if found and found[1] in CONSTANTS and "$" not in found[2]:
+        planned = plan[CONSTANTS[found[1]]]
+        said, wanted = "".join(shlex.split(found[2])), str(0 if planned is None else planned)
+        if said != wanted:
+            yield f"{found[1]} is {said}, the plan has {wanted} as {CONSTANTS[found[1]]}"
+    elif re.match(r"this_job ", line):
+        words = shlex.split(line, comments=True)
+        if words[1:2] != [plan["name"]] or (len(words) > 2 and words[2] not in (plan["run.root"], "runs")):
+            yield f"this_job is told {' '.join(words[1:])}, the plan has {plan['name']} in {plan['run.root']}"
+
+
+def _place(line: str) -> Iterator[str]:
+    for found in re.finditer(rf"\$\{{?(artifact|project|here)\}}?/({OF_RUN})(?=[/\"\s])", line):
+        yield f"${found[1]}/{found[2]}: a folder of the run is looked for in another one"
+    for found in re.finditer(r"(node|rank)_\$\(printf '%0\dd' \"\$?(?:\(\(10#\$|\{)?(\w+)", line):
+        if found[2] in ("attempt", "nodes", "procs", "JOBC_NODES", "JOBC_ATTEMPT"):
+            yield f"{found[1]}_NN is made of {found[2]}, which is the number of no {found[1]}"
+    for found in re.finditer(r"\$\{?run\}?/(lib/|\w+\.sh\b)", line):
+        yield f"$run/{found[1]}: a file of the artifact is looked for in the run"
+
+
+def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, Any]) -> Iterator[str]:
+    """What each function is called with."""
+    for start in re.finditer(r"(?:^|[;|&({!]|\$\()\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line):
+        if start[1] not in takes:
+            continue
+        at, words = start.end(), []
+        while found := _WORD.match(line, at + 1 if line[at : at + 1] == " " else at):
+            words.append(found[0])
+            at = found.end()
+            if line[at : at + 1] != " ":
+                break
+        kinds = takes[start[1]]
+        if start[1] in ("die", "fail") and len(words) > len(kinds):
+            yield f"{start[1]} takes {' '.join(kinds)}, and gets {len(words)} words"
+        for kind, word in zip(kinds, words, strict=False):
+            yield from _kind(start[1], kind.strip("[]…"), word.strip("\"'"), plan)
+
+
+def _kind(function: str, kind: str, word: str, plan: Mapping[str, Any]) -> Iterator[str]:
+    bare = re.fullmatch(r"\$\{?(\w+)\}?", word)
+    name = bare[1] if bare else ""
+    if kind in TAKES_RUN and name in (*FOLDERS[1:-1], *NUMBERS):
+        yield f"{function} takes the folder of a run, and gets {word}"
+    elif kind in TAKES_NUMBER and name in FOLDERS:
+        yield f"{function} takes a number, and gets {word}"
+    elif kind == "NODES" and ((word.isdecimal() and int(word) != plan["topology.nodes"]) or name in ("procs", "gpus")):
+        yield f"{function} takes the number of nodes, which is {plan['topology.nodes']}, and gets {word}"
+    elif kind in ("RANK", "NODE") and name in ("nodes", "procs", "attempt"):
+        yield f"{function} takes the number of a {kind.lower()}, and gets {word}"
+
+
+def _defaults(line: str) -> Iterator[str]:
+    """A variable of jobc's that is taken from outside, else from here, and a file that is opened for nobody."""
+    found = re.match(r"\s*export (JOBC_\w+)=\$\{(JOBC_\w+):-", line)
+    if found and found[1] != found[2]:
+        yield f"{found[1]} is set to {found[2]}"
+    if re.search(r"(?<![\w$&{])[3-9]>/dev/null", line):
+        yield "what a command prints on file descriptor 3 and above is nothing; 2>/dev/null is for its errors"
+
+
+def _code_of_exit(line: str) -> Iterator[str]:
+    for found in re.finditer(r"(?:^|[;|&{]|\b(?:then|do|else)\b)\s*(die|fail|exit) (\d+)\b", line):
+        if int(found[2]) not in EXIT_CODES - ({3, 4} if found[1] != "exit" else set()):
+            yield f"{found[1]} {found[2]}: no such exit code means anything to jobc"
+
+
+def _options(path: str, text: str) -> Iterator[str]:
+    """A verb's usage line and the arms of its `case`: the same options, with a value or without."""
+    usage = re.search(rf"^# usage: {re.escape(path)}(.*)$", text, re.MULTILINE)
+    arms = re.findall(r"^    (-[\w -|]*)\) (.*)$", text, re.MULTILINE)
+    if usage is None or not re.search(r"^  case \$1 in$", text, re.MULTILINE):
+        return
+    explained = re.findall(r"^#   (--\w.*)$", text, re.MULTILINE)
+    said = {
+        n: bool(value) for part in (*explained, usage[1]) for n, value in re.findall(r"(--\w[\w-]*)( [A-Z]+\b)?", part)
+    }
+    taken = {
+        name: "need_value" in action for names, action in arms for name in names.split(" | ") if re.match(r"--\w", name)
+    }
+    if not taken.pop("--help", False) and not re.search(r"\| --help\)", text):
+        yield f"{path}: it has no --help"
+    for name in sorted(said.keys() | taken.keys()):
+        if said.get(name) != taken.get(name):
+            yield f"{path}: {name} is one thing in the usage line and another in the code"
+
+
+def _unread(path: str, scripts: Mapping[str, list[str]], plan: Mapping[str, Any]) -> Iterator[str]:
+    """Variables that nothing reads, and those that nothing sets."""
+    everything = "\n".join("\n".join(lines) for lines in scripts.values()) + library()[0]
+    alone = path in VERBS or path in ON_NODES
+    seen = [path, *(other for other in scripts if other not in (*VERBS, *ON_NODES))] if alone else scripts
+    settable = "\n".join("\n".join(scripts[other]) for other in seen) + library()[2]
+    for number, line in enumerate(scripts[path], 1):
+        for name in _set_in(line):
+            if name not in _known(plan) and not _is_read(name, everything):
+                yield f"{path}:{number}: {name} is set, and nothing reads it"
+        for name in re.findall(r"\$\{?([A-Za-z_]\w*)", re.sub(r"'[^']*'", "''", line)):
+            if name not in FOREIGN and not OF_BASH.fullmatch(name) and not _is_set(name, settable):
+                yield f"{path}:{number}: {name} is read, and nothing sets it"
+
+
+_SETS = r"(?:^|[\s;({{])(?:export |local |readonly )?{}\+?="
+
+
+def _set_in(line: str) -> list[str]:
+    return re.findall(r"^\s*(?:(?:export|local|readonly) )?([A-Za-z_]\w*)\+?=", line)
+
+
+@cache
+def _is_read(name: str, text: str) -> bool:
+    """It stands somewhere else than before an equals sign."""
+    return bool(re.search(rf"\b{name}\b(?!\+?=)", text)) or bool(re.search(rf"\b{name}==", text))
+
+
+@cache
+def _is_set(name: str, text: str) -> bool:
+    return bool(
+        re.search(rf"\b{name}(\[[^]]*\])?\+?=|\b(for|local|read|mapfile|printf|declare)\b[^\n;]*\b{name}\b", text)
+    )
+
+
+@cache
+def _names(extra: tuple[str, ...]) -> frozenset[str]:
+    return frozenset({row.name for row in TABLE} | set(LAUNCHER_NAMES) | set(extra))
+
+
+def _known(plan: Mapping[str, Any]) -> frozenset[str]:
+    """Of the environment: jobc's, the plan's, and the settings of the network."""
+    own = [key.split(".")[1] for key in plan if key.startswith(("env.", "secrets."))]
+    return _names((*own, *(setting["name"] for setting in plan["network.settings"]), *FOREIGN))

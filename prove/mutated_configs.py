@@ -1,0 +1,304 @@
+"""Broken specs: each compiles, or is answered by diagnostics that say what, where, why and what to type instead.
+
+A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
+numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile the
+artifact is read back by the equivalence check, which runs its scripts: a value that some shell expanded has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from jobc.compiler.cli import main
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_job, known_keys
+from jobc.compiler.equivalence.check import check
+from jobc.compiler.golden import read_case
+from jobc.compiler.overrides import spell
+
+from .campaign import Campaign, Line, expect
+from .mutations import cases
+
+BATCH = 100
+LIMIT_S = 60  # of one config; a second is usual, and the machine may be busy
+CONF = Path(__file__).resolve().parent.parent / "conf"
+
+CORPUS = (
+    "", " ", "null", "~", "true", "yes", "NaN", "inf", "-1", "0", "1", "2", "3.5", "1e3", "1e999", "0x10", "0755",
+    "010", "1_000", "9" * 30, "-" + "9" * 30, "1e-320", "[]", "{}", "[1,2]", "[[[[]]]]", "{a: {b: {c: 1}}}", "[null]",
+    "{null: 1}", "[a,[b],{c: d}]", "12h", "90s", "1-12:00:00", "64GiB", "64G", "-1GiB", "1e9GiB", "node[1-2]",
+    "node[1-99999999]", "node[2-1]", "node[a-b]", "@hosts.txt", "${name}", "${nodes}", "${env.A}", "${labels.a}",
+    "${oc.env:HOME}", "${", "${}", "${a.b.c}", "${${name}}", "$", "$$", "$HOME", "${HOME}", "$(touch pwned)",
+    "`touch pwned`", "$((1/0))", "; touch pwned", "| tee x", "&& x", "> x", "* ?", "{a,b}", "!x", "# x", "'", '"', "\\",
+    "a'b\"c", "%s%h%%", "\n", "a\nb", "\r\n", "\t", "a\n#SBATCH --nodes=9\n", "\nEOF\n", "\x01\x1b[31m", "\x7f", "\x85",
+    "\u2028", "\ufeff", "\U0001f642", "e\u0301", "日本語", "\u202e", "x" * 5000, "../../x", "/", "/dev/null", "~/x",
+    "-rf", "--help", "a b", "a=b", "a: b", "- a", "|", ">", "&a", "*a", "<<", "!!python/object:os.system", "@x",
+    "{{ x }}", "{% x %}", "???",
+)  # fmt: skip
+TREES = (  # whole files
+    "defaults: [/cluster/mine]\n", "defaults: [/cluster/nope]\n", "defaults: 5\n", "a: &a [*a]\n", "env: &e {A: *e}\n",
+    "- 1\n", "5\n", "", "\0", "{", "a: b: c\n", "env: {A: '${env.B}', B: '${env.C}', C: '${env.A}'}\n",
+    "name: ${name}\n", "labels: {a: '${labels}'}\n", "? [a]\n: 1\n", "nodes: 1\nnodes: 2\n", "\tnodes: 1\n",
+    "batch: !!set {a}\n",
+    "env: {" + ", ".join(f"V{i}: {i}" for i in range(300)) + "}\n", "env: " + "{a: " * 200 + "1" + "}" * 200 + "\n",
+    "env:\n  <<: {A: 1}\n", "# @package nope\nnodes: 1\n",
+)  # fmt: skip
+FREE = (
+    "env.{}", "labels.{}", "secrets.{}", "network.settings.{}", "queue.{}", "backend.extra.{}", "estimate.prices.{}",
+)  # fmt: skip
+KINDS = (  # of mutations, some more often than others
+    "mix", "mix", "mix", "value", "value", "value", "number", "number", "free", "free", "file", "file", "lines",
+    "command", "typo", "raw", "drop",
+)  # fmt: skip
+
+characters = st.one_of(
+    st.sampled_from("'\"$`\\{}()[]!%#&;|<>*?~ \t\n=,:-@^"),
+    st.characters(exclude_characters="\0", exclude_categories=("Cs",)),
+)
+texts = st.one_of(st.sampled_from(CORPUS), st.text(characters, max_size=20))
+numbers = st.one_of(st.integers(), st.floats(), st.sampled_from((0, 1, 2, 7, 64, 2**31, 2**63, 2**64)))
+names = st.one_of(
+    st.sampled_from(("A", "PATH", "RANK", "a.b", "é", "a b", "1")), st.text(characters, min_size=1, max_size=6)
+)
+
+
+@cache
+def keys() -> tuple[str, ...]:
+    """Of the spec, of each backend, and groups."""
+    of_each = {case.parent.name: case for case in cases()}.values()
+    options = sorted({key for case in of_each for key in compile_job(read_case(case)).source_map.spec})
+    return tuple(dict.fromkeys([*known_keys(), *options, "task", "+experiment", "+task", "hydra.run.dir"]))
+
+
+@dataclass(frozen=True)
+class Config:
+    """words: of the command line; command: behind `--`; file: text of jobc/cluster/mine.yaml."""
+
+    words: tuple[str, ...]
+    command: tuple[str, ...] | None
+    file: str | None
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Config:
+    base = read_case(draw(st.sampled_from(cases())))
+    words, file, command = list(base.words), None, base.command
+    for _ in range(draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4)))):
+        kind = draw(st.sampled_from(KINDS))
+        if kind == "file":
+            whole = draw(st.sampled_from((True, True, False)))
+            file = draw(written()) if whole else draw(st.sampled_from(TREES))
+        elif kind == "lines":
+            file = draw(mutilated())
+        elif kind == "command":
+            command = tuple(draw(st.lists(texts, max_size=4)))
+        elif kind == "typo" and words:
+            at = draw(st.integers(0, len(words) - 1))
+            cut = draw(st.integers(0, len(words[at])))
+            words[at] = words[at][:cut] + draw(st.text(characters, max_size=2)) + words[at][cut + 1 :]
+        elif kind == "drop" and words:
+            del words[draw(st.integers(0, len(words) - 1))]
+        else:
+            words.append(draw(typed(kind)))
+    if file is not None:
+        words.append("cluster=mine")
+    return Config(tuple(words), command, file)
+
+
+@st.composite
+def typed(draw: st.DrawFn, kind: str) -> str:
+    """A word of the command line."""
+    key = draw(st.sampled_from(keys()))
+    if kind == "mix":  # of another job, where it made sense
+        words = [word for word in read_case(draw(st.sampled_from(cases()))).words if "=" in word]
+        return draw(st.sampled_from(words)) if words else "nodes=3"
+    if kind == "number":
+        return f"{key}={draw(numbers)}"
+    if kind == "free":
+        return f"{draw(st.sampled_from(FREE)).format(draw(names))}={spell(draw(texts))}"
+    if kind == "raw":  # as somebody types it who knows nothing of Hydra's quotes
+        return f"{draw(st.sampled_from(('', '+', '++', '~')))}{key}={draw(texts)}"
+    return f"{key}={spell(draw(texts))}"
+
+
+@st.composite
+def written(draw: st.DrawFn) -> str:
+    """A YAML file of some of the spec's sections."""
+    sections = draw(st.lists(st.sampled_from(keys()).map(lambda key: key.split(".")[0]), min_size=1, max_size=3))
+    tree = {section: draw(trees) for section in sections}
+    return "# @package _global_\n" + json.dumps(tree, ensure_ascii=False)
+
+
+FIELDS = st.one_of(names, st.sampled_from(("kind", "name", "micro", "extra", "grace", "root", "port")))
+trees = st.recursive(
+    st.one_of(texts, numbers, st.none(), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(FIELDS, inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@st.composite
+def mutilated(draw: st.DrawFn) -> str:
+    """One of jobc's own files with a line that is gone, doubled, indented, or another one."""
+    path = draw(st.sampled_from(sorted([*CONF.glob("experiment/*.yaml"), CONF / "config.yaml"])))
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        how = draw(st.sampled_from(("drop", "double", "indent", "text", "value")))
+        key, colon, _ = lines[at].partition(":")
+        new = {"drop": [], "double": [lines[at]] * 2, "indent": [" " + lines[at]], "text": [draw(texts)]}
+        lines[at : at + 1] = new.get(how, [f"{key}{colon} {draw(texts)}"])
+    return "\n".join(lines)
+
+
+def judged(config: Config) -> tuple[str, list[str]]:
+    """(`compiled` or the codes, what is wrong with the answer). In a folder that has jobc/cluster/."""
+    mine = Path("jobc/cluster/mine.yaml")
+    mine.unlink(missing_ok=True)
+    if config.file is not None:
+        mine.write_text(config.file, encoding="utf-8", newline="")
+    words = [*config.words, *(() if config.command is None else ("--", *config.command))]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _limited():
+        status = main(["check", "--format", "json", *words])
+    said = out.getvalue()
+    if status not in (0, 1) or "Traceback" in err.getvalue():
+        return "", [f"exit status {status}: {(said + err.getvalue())[-600:]}"]
+    if status and not said:  # words that are no command line, so nobody knows in which form to answer
+        refused = sorted(set(re.findall(r"^error\[(\w+)\]", err.getvalue(), re.MULTILINE)))
+        complete = "= because: " in err.getvalue() and "= hint: " in err.getvalue() and refused
+        return " ".join(refused), [] if complete else [f"no diagnostics: {err.getvalue()[-300:]}"]
+    try:
+        found = json.loads(said)["diagnostics"]
+    except ValueError:
+        return "", [f"no diagnostics: {said[-300:]} {err.getvalue()[-300:]}"]
+    wrong = [f"{d['code']} lacks {part}: {d['title'][:200]}" for d in found for part in _lacking(d)]
+    refused = sorted({d["code"] for d in found if d["severity"] == "error" and not d["allowed"]})
+    if status:
+        return " ".join(refused), wrong + ([] if refused else ["refused without an error"])
+    return "compiled", wrong + _expanded(config)
+
+
+def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
+    """What has no key is about the line as a whole, or about a file that its title names."""
+    for part in ("code", "title", "because", "hint"):
+        if not diagnostic[part].strip():
+            yield part
+    if re.search(r"JC9\d\d\d", diagnostic["code"]) or re.search(r"\b\w+(Error|Exception)\b", diagnostic["because"]):
+        yield f"a reason in our words ({diagnostic['because'][:200]})"
+
+
+def _expanded(config: Config) -> list[str]:
+    """What the ranks of the compiled artifact would get otherwise than the plan says."""
+    try:
+        request = Request(config.words, config.command, (("project", Path("jobc").resolve()),))
+        made = compile_job(request)
+    except CompileError as error:
+        return [f"jobc check took it, and the compile did not: {error}"]
+    with _limited():
+        found = check(
+            {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
+        )
+    return [f"read back: {text[:300]}" for text in found.differences[:3]]
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    def too_long(*_: object) -> None:
+        raise TimeoutError(f"it takes more than {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
+    """`count` configs of the seed `number`."""
+    answers: Counter[str] = Counter()
+    codes: Counter[str] = Counter()
+    wrong: list[str] = []
+    (folder / "jobc/cluster").mkdir(parents=True)
+    (folder / "hosts.txt").write_text("a\nb\n")
+
+    keys()
+    gc.freeze()  # a collection costs as much as a compile when it looks at all that Hypothesis and pytest hold
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # a failure is named by its words; the seed gives it again
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(mutated())
+    def judge(config: Config) -> None:
+        try:
+            answer, found = judged(config)
+        except Exception as error:  # which is what must not be
+            answer, found = "", [f"{type(error).__name__}: {error}"]
+        answers["compiled" if answer == "compiled" else "refused"] += 1
+        codes.update([] if answer == "compiled" else answer.split())
+        wrong.extend(f"{text} | {config!r}"[:3000] for text in found)
+
+    before, home = os.getcwd(), os.environ.get("HOME")
+    os.chdir(folder)
+    os.environ["HOME"] = str(folder)
+    try:
+        judge()
+    finally:
+        os.chdir(before)
+        os.environ.pop("HOME") if home is None else os.environ.update(HOME=home)
+    pwned = [str(path) for path in folder.rglob("pwned")]
+    return {**answers, "codes": dict(sorted(codes.items())), "wrong": [*wrong, *pwned]}
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    measured = judge_batch(number, BATCH, folder)
+    wrong = measured.pop("wrong")
+    expect(not wrong, f"{len(wrong)} wrong answers: {' || '.join(wrong[:4])}", **measured)
+    return measured
+
+
+def figure(lines: Sequence[Line]) -> str:
+    compiled, refused = (sum(line.get(key, 0) for line in lines) for key in ("compiled", "refused"))
+    codes = {code for line in lines for code in line.get("codes", ())}
+    bad = sum(not line["ok"] for line in lines)
+    return (
+        f"{compiled + refused:,} configs: {compiled:,} compiled and read back, {refused:,} refused with {len(codes)}"
+        f" codes; {bad or 'no'} batch{'es' * (bad != 1)} with a wrong answer"
+    )
+
+
+CAMPAIGN = Campaign(
+    name="mutated_configs",
+    claim="A broken spec gets a diagnostic, never a traceback; one that compiles expands nothing that was not meant.",
+    trial=(
+        f"is {BATCH} configs of one seed: words and files of goldens with one to four mutations, by Hypothesis and from"
+        " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
+        " `jobc check` must end with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
+        " compiles the scripts are run by the equivalence check, and every rank gets what the plan says."
+    ),
+    count=100,
+    run=run,
+    figure=figure,
+)
