@@ -2,8 +2,8 @@
 
 In:  the overrides of one compile.   Out: the config that Hydra composes, or None when only Hydra itself can tell.
 Hydra 1.3 merges the files that overrides choose, four fifths of a compile, and then sets the other overrides one by
-one. A sweep chooses the same files for most of its points: from the second on the merged tree is kept, with all that was
-asked of the file system for it, and is used again while the answers are the same.
+one. A sweep chooses the same files for most of its points: from the second on the merged tree is kept, with all that
+was asked of the file system for it, and is used again while the answers are the same.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _once: set[tuple[object, ...]] = set()  # composed once; most commands compile o
 def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig | None:
     """The config with its section `hydra`, in which `overrides` lacks those that choose no file.
 
-    folders: of the search path that Hydra was initialised on, absolute. None: these files are chosen for the first time,
-    or some override is refused, or replaces a whole group by a mapping. Raises CompileError for a file that cannot be read.
+    folders: of the search path that Hydra was initialised on, absolute. None: these files are chosen for the first
+    time, or some override is refused, or replaces a whole group by a mapping. Raises CompileError for a file that cannot
+    be read.
     """
     chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
     others = [o.canonical for o in overrides if o not in chosen]
