@@ -45,8 +45,8 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     """The config with its section `hydra`, in which `overrides` lacks those that choose no file.
 
     folders: of the search path that Hydra was initialised on, absolute. None: these files are chosen for the first
-    time, or some override is refused, or replaces a whole group by a mapping. Raises CompileError for a file that cannot
-    be read.
+    time, some override is refused, or one replaces a whole group by a mapping. Raises CompileError for a file that
+    cannot be read.
     """
     chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
     others = [o.canonical for o in overrides if o not in chosen]
