@@ -2,8 +2,8 @@
 
 In:  the overrides of one compile.   Out: the config that Hydra composes, or None when only Hydra itself can tell.
 Hydra 1.3 merges the files that overrides choose, four fifths of a compile, and then sets the other overrides one by
-one. A sweep chooses the same files for most of its points: the merged tree is kept, with all that was asked of the file
-system for it, and is used again while the answers are the same.
+one. A sweep chooses the same files for most of its points: from the second on the merged tree is kept, with all that
+was asked of the file system for it, and is used again while the answers are the same.
 """
 
 from __future__ import annotations
@@ -38,19 +38,24 @@ class _Merged:
 
 
 _kept: dict[tuple[object, ...], _Merged] = {}
+_once: set[tuple[object, ...]] = set()  # composed once; most commands compile once, and keeping takes time
 
 
 def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig | None:
     """The config with its section `hydra`, in which `overrides` lacks those that choose no file.
 
-    folders: of the search path that Hydra was initialised on, absolute. None: some override is refused, or replaces a
-    whole group by a mapping. Raises CompileError for a file that cannot be read.
+    folders: of the search path that Hydra was initialised on, absolute. None: these files are chosen for the first
+    time, some override is refused, or one replaces a whole group by a mapping. Raises CompileError for a file that
+    cannot be read.
     """
     chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
     others = [o.canonical for o in overrides if o not in chosen]
     if any(o.is_of_hydra for o in overrides) or any(o.canonical.partition("=")[2].startswith("{") for o in chosen):
         return None
     place = (folders, config_name, *(o.canonical for o in chosen))
+    if place not in _once:
+        _once.add(place)
+        return None
     try:
         merged = _kept.pop(place, None)
         if merged is None or not same_answers(merged.answers):

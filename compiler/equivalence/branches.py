@@ -46,11 +46,11 @@ def _difference(place: ScriptStage, start: Start, node: Node) -> str:
         for name in SAME:
             if getattr(mine, name) != getattr(its, name):
                 return f"rank {mine.rank} has another {name}: {getattr(its, name)}, not {getattr(mine, name)}"
-        ours, theirs = mine.rendezvous, its.rendezvous
-        if (ours.address, ours.port) != (theirs.address, theirs.port):
-            return f"rank {mine.rank} meets the others at {theirs.address}:{theirs.port}"
-        if ours.timeout and theirs.timeout not in ("", ours.timeout):
-            return f"rank {mine.rank} waits {theirs.timeout} s for the others, not {ours.timeout} s"
+        if mine.rendezvous.place != its.rendezvous.place:
+            return f"rank {mine.rank} meets the others at {its.rendezvous.place}"
+        there, here = its.rendezvous.timeout, mine.rendezvous.timeout
+        if there not in ("", here) and here:
+            return f"rank {mine.rank} waits {there} s for the others, not {here} s"
     return "" if len(node.ranks) == len(other.ranks) else f"it starts {len(other.ranks)} ranks, not {len(node.ranks)}"
 
 

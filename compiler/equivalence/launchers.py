@@ -109,9 +109,7 @@ def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str
             f"node {launch.node} {'waits' if wait else 'does not wait'} for node 0 before it starts the ranks"
         )
     if wait and wait[:2] != (meeting.address, meeting.port):
-        raise Unreadable(
-            f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {meeting.address}:{meeting.port}"
-        )
+        raise Unreadable(f"node {launch.node} waits for {':'.join(wait[:2])}, and meets at {meeting.place}")
     if launch.argv[:5] != ("python", "-I", "-S", f"{RT}rank.py", "--"):
         raise Unreadable(f"the ranks are not started through rank.py: {' '.join(launch.argv)}")
     return [

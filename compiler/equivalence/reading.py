@@ -75,6 +75,10 @@ class Meeting:
     timeout: str
     backend: str = "static"
 
+    @property
+    def place(self) -> str:
+        return f"{self.address}:{self.port}"
+
 
 @dataclass(frozen=True)
 class Rank:

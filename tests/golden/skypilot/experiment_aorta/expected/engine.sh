@@ -7,7 +7,6 @@ source "$artifact/lib/jobc_trainer/rt/records.sh"
 
 cluster=aorta
 managed=''
-cloud='' # first word of infra; '' when SkyPilot chooses
 nodes=2
 run_root=runs
 secret_variables=() # of this shell; SkyPilot keeps their values out of its output

@@ -8,7 +8,6 @@ source "$artifact/bucket.sh"
 
 cluster=bucket
 managed=yes
-cloud=aws # first word of infra; '' when SkyPilot chooses
 nodes=2
 run_root='~/runs'
 secret_variables=(AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY) # of this shell; SkyPilot keeps their values out of its output

@@ -7,7 +7,6 @@ source "$artifact/lib/jobc_trainer/rt/records.sh"
 
 cluster=pool
 managed=''
-cloud=ssh # first word of infra; '' when SkyPilot chooses
 nodes=2
 run_root=/nas/runs
 secret_variables=() # of this shell; SkyPilot keeps their values out of its output
