@@ -76,6 +76,8 @@ class Expectation:
         family = key.split(".")[0]
         if self.plan[key] in NEUTRAL:
             return ""  # asks for nothing
+        if key == "resources.gpu_type" and not self.plan["topology.gpus"]:
+            return "a type of GPUs that the job has none of"
         for known in (self.reading.waived, NOT_COMPARED):
             if found := known.get(key) or known.get(family):
                 return found
