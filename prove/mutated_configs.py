@@ -3,6 +3,8 @@
 A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
 numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile the
 artifact is read back by the equivalence check, which runs its scripts: a value that some shell expanded has changed.
+
+usage: python -m jobc.prove.mutated_configs SEED COUNT FOLDER     (what one batch found, as JSON)
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -272,8 +276,16 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
     return {**answers, "codes": dict(sorted(codes.items())), "wrong": [*wrong, *pwned]}
 
 
+def judge_apart(number: int, count: int, folder: Path) -> dict[str, Any]:
+    """judge_batch() in a process of its own: Hypothesis also draws constants of whatever modules are loaded."""
+    command = [sys.executable, "-m", __spec__.name, str(number), str(count), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, done.stderr[-2000:])
+    return dict(json.loads(done.stdout))
+
+
 def run(number: int, folder: Path) -> dict[str, Any]:
-    measured = judge_batch(number, BATCH, folder)
+    measured = judge_apart(number, BATCH, folder)
     wrong = measured.pop("wrong")
     expect(not wrong, f"{len(wrong)} wrong answers: {' || '.join(wrong[:4])}", **measured)
     return measured
@@ -302,3 +314,7 @@ CAMPAIGN = Campaign(
     run=run,
     figure=figure,
 )
+
+
+if __name__ == "__main__":
+    print(json.dumps(judge_batch(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))
