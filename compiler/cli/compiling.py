@@ -145,7 +145,8 @@ def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
-        sent["code.root"] = str(out.resolve().parent / Path(plan.code.root).expanduser())
+        root = out.resolve().parent / Path(plan.code.root).expanduser()
+        sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not be there yet
     found = []
     for key, path in sent.items():
         if not Path(path).expanduser().exists():
