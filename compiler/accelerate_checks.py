@@ -196,6 +196,21 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         hint = f"loop.precision=bf16; or {at[0]}.deepspeed_extra.fp16.enabled=true"
         yield Diagnostic("JC4604", f"{key} is said twice", because, hint, key=key)
     yield from _mesh(plan, extra.get("parallelism_config"), at)
+    yield from _gpus(plan, extra.get("gpu_ids"), at)
+
+
+def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
+    """JC4604: accelerate makes CUDA_VISIBLE_DEVICES of gpu_ids, and each process takes the one of its own number."""
+    key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
+    if ids in (None, "all") or not ACCELERATE["gpu_ids"].holds(ids):  # type: ignore[union-attr]
+        return
+    named = str(ids).split(",")
+    if not gpus:
+        yield _without_effect((*at, "gpu_ids"), "gpus=0, so the processes compute on CPUs", f"leave out {key}")
+    elif len(named) != procs:
+        title = f"{key} names {len(named)} {'GPU' if len(named) == 1 else 'GPUs'} for {procs} processes on each node"
+        because = "each process takes the one of its own number, and the file is the same on every node"
+        yield Diagnostic("JC4604", title, because, f"{key}=all, or gpus={len(named)}", key=key)
 
 
 def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:

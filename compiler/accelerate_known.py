@@ -6,13 +6,26 @@ Source accelerate 1.15.0, commands/launch.py and commands/config/config_args.py
 
 from __future__ import annotations
 
-from .known_values import COUNT, COUNT_OR_0, LIST, SECTION, SWITCH, TEXT, Known, words
+import re
+from typing import Any
+
+from .known_values import COUNT, COUNT_OR_0, LIST, SECTION, SWITCH, TEXT, Known, Value, words
+
+
+def _are_gpus(value: Any) -> bool:
+    """`all`, or as CUDA_VISIBLE_DEVICES takes them (CUDA C++ Programming Guide): different numbers, or UUIDs."""
+    if value == "all" or type(value) is int:
+        return value == "all" or value >= 0
+    names = value.split(",") if isinstance(value, str) else []
+    distinct = len({name.lstrip("0") if name.strip("0") else "0" for name in names}) == len(names) > 0
+    return distinct and all(re.fullmatch(r"\d+|(GPU|MIG)-[\w/-]+", name) for name in names)
+
 
 ACCELERATE: Known = {
     "mixed_precision": words("no", "fp8", "fp16", "bf16"),
     "debug": SWITCH,
     "megatron_lm_config": SECTION,  # said to be without effect (JC4604)
-    "gpu_ids": TEXT,
+    "gpu_ids": Value('all, or different GPUs of a node, such as "0,1"', _are_gpus, "all"),
     "main_training_function": TEXT,
     "enable_cpu_affinity": SWITCH,
     "downcast_bf16": SWITCH,

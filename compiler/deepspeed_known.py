@@ -1,18 +1,21 @@
 """The keys of deepspeed.json that the plan does not say, top level and sections: types, ranges, words.
 
 DeepSpeed takes an unknown key at the top, and in some sections, without a word; other mistakes it finds on every rank.
-What is not checked: `params` of an optimizer and of torch's own schedulers, and what data_efficiency holds below
-curriculum_metrics, dynamic_batching and random_ltd.
+What is not checked: `params` of torch's own schedulers, and what data_efficiency holds below curriculum_metrics,
+dynamic_batching and random_ltd. `optimizer` is in deepspeed_optimizers.py.
 Source DeepSpeed 0.19.8, below runtime/: config.py, constants.py, lr_schedules.py, zero/*config.py, zenflow,
        tensor_parallel, model_checkpointing, activation_checkpointing, swap_tensor, data_pipeline; elsewhere
-       config.py of comm, compile, monitor, autotuning; module_inject/auto_ep_config.py; deepspeed.ai/docs/config-json
+       config.py of comm, compile, monitor, autotuning, inference; inference/quantization/utils.py;
+       module_inject/auto_ep_config.py; deepspeed.ai/docs/config-json. Of datastates_ckpt: datastates-llm, utils.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .deepspeed_optimizers import optimizer
 from .known_values import (
+    AUTO,
     COUNT,
     COUNT_OR_0,
     LIST,
@@ -31,7 +34,6 @@ from .known_values import (
 )
 
 DTYPE = words("bf16", "fp16", "fp32")
-AUTO = words("auto")
 AUTO_OR_COUNT = either(COUNT, AUTO)
 _SIZES = ("sub_group_size", "allgather_bucket_size", *(
     f"stage3_{name}" for name in ("prefetch_bucket_size", "param_persistence_threshold", "model_persistence_threshold",
@@ -65,10 +67,11 @@ ZERO: Known = {
 }  # fmt: skip
 
 _RATE = either(NUMBER, LIST)  # one, or one for each group of parameters
+_AUTO_RATE = either(_RATE, AUTO)  # which accelerate and transformers fill in, where a program uses them
 _WARMUP: Known = {
-    "warmup_num_steps": COUNT, "warmup_type": words("log", "linear"), "last_batch_iteration": whole(-1),
+    "warmup_num_steps": AUTO_OR_COUNT, "warmup_type": words("log", "linear"), "last_batch_iteration": whole(-1),
 }  # fmt: skip
-_WARMUP_RATES: Known = {**_WARMUP, "warmup_min_lr": _RATE, "warmup_max_lr": _RATE}
+_WARMUP_RATES: Known = {**_WARMUP, "warmup_min_lr": _AUTO_RATE, "warmup_max_lr": _AUTO_RATE}
 SCHEDULERS: Mapping[str, Known] = {
     "LRRangeTest": {
         "lr_range_test_min_lr": _RATE, "lr_range_test_step_size": COUNT, "lr_range_test_step_rate": NUMBER,
@@ -81,8 +84,8 @@ SCHEDULERS: Mapping[str, Known] = {
         "decay_mom_rate": NUMBER, "last_batch_iteration": whole(-1),
     },
     "WarmupLR": _WARMUP_RATES,
-    "WarmupDecayLR": {**_WARMUP_RATES, "total_num_steps": COUNT},
-    "WarmupCosineLR": {**_WARMUP, "total_num_steps": COUNT, "warmup_min_ratio": SHARE, "cos_min_ratio": SHARE},
+    "WarmupDecayLR": {**_WARMUP_RATES, "total_num_steps": AUTO_OR_COUNT},
+    "WarmupCosineLR": {**_WARMUP, "total_num_steps": AUTO_OR_COUNT, "warmup_min_ratio": SHARE, "cos_min_ratio": SHARE},
 }  # fmt: skip
 OF_TORCH = (
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
@@ -96,10 +99,6 @@ def _scheduler(tree: Tree) -> Known:
     return {"type": words(*OF_TORCH, *SCHEDULERS), "params": SCHEDULERS.get(str(tree.get("type")), SECTION)}
 
 
-OPTIMIZERS = either(
-    any_case("Adam", "AdamW", "Adagrad", "Lamb", "Lion", "MuAdam", "MuAdamW", "MuSGD", "Muon"),
-    words("ASGD", "Adadelta", "Adafactor", "Adamax", "LBFGS", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"),
-)
 CHECKPOINT: Known = {
     "tag_validation": any_case("Ignore", "Warn", "Fail"),
     "load_universal": SWITCH,
@@ -170,8 +169,21 @@ AUTOTUNING: Known = {
     "arg_mappings": SECTION,
     "model_info": {"profile": SWITCH, **dict.fromkeys(("num_params", "hidden_size", "num_layers"), COUNT)},
 }  # fmt: skip
+QUANTIZED: Known = {  # how one weight is; DeepSpeed refuses other numbers when it builds the model
+    "num_bits": Value("4 or 8", lambda value: type(value) is int and value in (4, 8), "8"),
+    "symmetric": Value("false: DeepSpeed quantizes asymmetrically alone", lambda value: value is False, "false"),
+    "group_dim": COUNT_OR_0,
+    "group_size": COUNT,
+}
+
+
+def _by_module(tree: Tree) -> Known:
+    """A part of a module's name -> how its weights are."""
+    return dict.fromkeys(tree, QUANTIZED)
+
+
 DEEPSPEED: Known = {
-    "optimizer": {"type": OPTIMIZERS, "params": SECTION, "legacy_fusion": SWITCH},
+    "optimizer": optimizer,
     "scheduler": _scheduler,
     "checkpoint": CHECKPOINT,
     "tensor_parallel": TENSOR_PARALLEL,
@@ -186,9 +198,9 @@ DEEPSPEED: Known = {
     },
     "weight_quantization": {
         "enabled": SWITCH, "num_bits": COUNT, "q_type": words("asymmetric", "symmetric"), "q_groups": COUNT,
-        "quantized_initialization": SECTION, "post_init_quant": SECTION,
+        "quantized_initialization": QUANTIZED, "post_init_quant": _by_module,
     },
-    "datastates_ckpt": SECTION,
+    "datastates_ckpt": {"host_cache_size": COUNT_OR_0, "parser_threads": COUNT},  # GiB; it reads no other
     "zero_optimization": ZERO,
     "fp16": {
         "enabled": SWITCH, "auto_cast": SWITCH, "loss_scale": NUMBER, "initial_scale_power": COUNT_OR_0,

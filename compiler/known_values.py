@@ -45,14 +45,15 @@ def either(one: Value, other: Value) -> Value:
     return Value(f"{one.words}, or {other.words}", lambda value: one.holds(value) or other.holds(value), one.example)
 
 
-def _number(value: Any) -> bool:
+def number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 SWITCH = Value("true or false", lambda value: isinstance(value, bool), "true")
 TEXT = Value("text", lambda value: isinstance(value, str) and value != "", "TEXT")
 COUNT, COUNT_OR_0 = whole(1), whole(0)
-NUMBER = Value("a number of at least 0", lambda value: _number(value) and value >= 0, "1.0")
-SHARE = Value("a number from 0 to 1", lambda value: _number(value) and 0 <= value <= 1, "0.5")
+NUMBER = Value("a number of at least 0", lambda value: number(value) and value >= 0, "1.0")
+SHARE = Value("a number from 0 to 1", lambda value: number(value) and 0 <= value <= 1, "0.5")
+AUTO = words("auto")
 SECTION = Value("a mapping", lambda value: isinstance(value, Mapping), "{}")
 LIST = Value("a list", lambda value: isinstance(value, tuple), "[]")

@@ -15,6 +15,9 @@ import yaml
 from jobc.compiler.accelerate_checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
 from jobc.compiler.accelerate_known import ACCELERATE
 from jobc.compiler.deepspeed_known import DEEPSPEED, OF_TORCH, REMOVED, SCHEDULERS, ZERO
+from jobc.compiler.deepspeed_optimizers import OF_DEEPSPEED as OF_DEEPSPEEDS_OPTIMIZERS
+from jobc.compiler.deepspeed_optimizers import OF_TORCH as TORCH_OPTIMIZERS
+from jobc.compiler.deepspeed_optimizers import optimizer
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
 from jobc.trainer.data.order import Order
@@ -32,8 +35,12 @@ def text(job: Compiled, path: str) -> str:
 
 def codes(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
     """key -> code of what is refused."""
+    return refused("backend=accelerate", HOSTS, *words, command=command)
+
+
+def refused(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
     try:
-        compiled(*words, command=command)
+        compile_job(Request(words, command))
     except CompileError as error:
         return {diagnostic.key: diagnostic.code for diagnostic in error.diagnostics}
     return {}
@@ -105,7 +112,13 @@ from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import launch_command_parser
 from deepspeed.compile.config import CompileConfig
 from deepspeed.inference.config import WeightQuantConfig
+from deepspeed.ops.adagrad import DeepSpeedCPUAdagrad
+from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
+from deepspeed.ops.lamb import FusedLamb
+from deepspeed.ops.lion import DeepSpeedCPULion, FusedLion
 from deepspeed.runtime import lr_schedules
+from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
+from deepspeed.runtime.engine import DeepSpeedEngine
 from deepspeed.runtime.config import DeepSpeedConfig, get_pipeline_config
 from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
 from deepspeed.runtime.zenflow.zenflow_config import ZenFlowConfig
@@ -131,7 +144,18 @@ def names(model):
     found = model.model_fields.items()
     return sorted(f.alias or name for name, f in found if not (f.json_schema_extra or {}).get("deprecated"))
 
+def arguments(*classes):
+    return sorted({name for each in classes for name in signature(each).parameters} - {"params", "model_params"})
+
+optimizers = {name: getattr(torch.optim, name) for name in dir(torch.optim)}
 print(json.dumps({
+    "optimizers": {n: arguments(c) for n, c in optimizers.items() if isinstance(c, type)},
+    "own_optimizers": {
+        "adam": arguments(DeepSpeedCPUAdam, FusedAdam), "lamb": arguments(FusedLamb),
+        "lion": arguments(DeepSpeedCPULion, FusedLion), "adagrad": arguments(DeepSpeedCPUAdagrad, torch.optim.Adagrad),
+    },
+    "names": sorted(DEEPSPEED_OPTIMIZERS),
+    "muon": sorted({*DeepSpeedEngine._MUON_HALF_KEYS, *DeepSpeedEngine._ADAM_HALF_KEYS}),
     "accelerate": sorted(ClusterConfig.__dataclass_fields__),
     "flags": sorted(action.dest for action in launch_command_parser()._actions),
     "deepspeed": sorted(whole.asked),
@@ -189,6 +213,22 @@ def test_the_known_keys_are_those_of_the_installed_engines() -> None:
         n: set(p) for n, p in schedulers.items()
     }
     assert set(OF_TORCH) <= set(theirs["of_torch"])
+    assert sorted(OF_DEEPSPEEDS_OPTIMIZERS) == theirs["names"]
+    optimizers: dict[str, list[str]] = theirs["optimizers"]  # type: ignore[assignment]
+    assert {n: set(keys) for n, keys in TORCH_OPTIMIZERS.items()} == {n: set(optimizers[n]) for n in TORCH_OPTIMIZERS}
+    own: dict[str, list[str]] = theirs["own_optimizers"]  # type: ignore[assignment]
+    chosen = {"torch_adam", "adam_w_mode"}  # which DeepSpeed takes out, and says in the words of the one that it chose
+    assert {*optimizer_params("Adam")} - chosen == set(own["adam"]) - {"adamw_mode", *chosen}
+    refused_by_all = {"max_grad_norm"}
+    for name in ("lamb", "lion", "adagrad"):
+        assert set(optimizer_params(name)) == set(own[name]) - refused_by_all, name
+    assert set(optimizer_params("muon")) >= set(theirs["muon"])
+    assert set(optimizer_params("AdamW", torch_adam=True)) >= set(optimizers["AdamW"])
+
+
+def optimizer_params(kind: str, **params: bool) -> Any:
+    known: Any = optimizer({"type": kind})["params"]
+    return known(params) if callable(known) else known
 
 
 def _section(name: str) -> Any:
@@ -332,12 +372,70 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
         ("backend.deepspeed_extra.zero_optimization.zenflow.topk_ration=0.1", "JC4602"),
         ("backend.deepspeed_extra.optimizer.type=Adma", "JC4603"),
         ("backend.deepspeed_extra.optimizer.type=adamw", ""),
+        ("backend.deepspeed_extra.optimizer={type: OneBitAdam, params: {freeze_step: 9}}", "JC4603"),
+        ("backend.deepspeed_extra.optimizer.legacy_fusion=1", "JC4603"),
+        ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: auto}}", ""),
+        ("backend.deepspeed_extra.datastates_ckpt.host_cache_size=16", ""),
+        ("backend.deepspeed_extra.datastates_ckpt.host_cache=16", "JC4602"),
+        ("backend.deepspeed_extra.weight_quantization.quantized_initialization.num_bits=6", "JC4603"),
+        ("backend.deepspeed_extra.weight_quantization.quantized_initialization.group_sise=64", "JC4602"),
+        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {num_bits: 4, symmetric: false}}", ""),
+        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {num_bits: 4, symmetric: true}}", "JC4603"),
+        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {bits: 4}}", "JC4602"),
+        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: 4}", "JC4603"),
         ("backend.extra.megatron_lm_config.megatron_lm_tp_degree=2", "JC4604"),
     ],
 )
 def test_keys_types_and_ranges_of_extras(word: str, code: str) -> None:
     found = codes("nodes=2", "procs=2", "parallel=deepspeed", word)
     assert set(found.values()) == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "wrong"),
+    [
+        ("AdamW", "{lr: -1, beta: [0.9]}", {"lr": "JC4603", "beta": "JC4602"}),
+        ("AdamW", "{lr: 1e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0, torch_adam: true, fused: true}", {}),
+        ("Adam", "{lr: auto, betas: auto, eps: auto, weight_decay: auto, adam_w_mode: false}", {}),
+        ("adam", "{lr: 0, betas: [0.9, 1], eps: 0, weight_decay: -1}",
+         {"lr": "JC4603", "betas": "JC4603", "eps": "JC4603", "weight_decay": "JC4603"}),
+        ("Adam", "{fused: true, amsgrad: true, max_grad_norm: 1}",
+         {"fused": "JC4602", "amsgrad": "JC4603", "max_grad_norm": "JC4602"}),
+        ("Lamb", "{lr: 1e-3, max_coeff: 0.3, min_coeff: 0.01, momentum: 0.9}", {"momentum": "JC4602"}),
+        ("Lion", "{betas: [0.9, 0.99], eps: 1e-8}", {"eps": "JC4602"}),
+        ("Muon", "{muon_lr: 0.02, adam_lr: 3e-4, momentum: 0.95, ns_method: gram, nesterov: true}",
+         {"nesterov": "JC4602"}),
+        ("MuSGD", "{lr: 0.1, decoupled_wd: true, momentum: -1}", {"momentum": "JC4603"}),
+        ("Adagrad", "{lr: 1e-2, lr_decay: -1}", {"lr_decay": "JC4603"}),
+        ("SGD", "{lr: 0.1, momentum: 0.9, nesterov: true}", {}),
+        ("Rprop", "{etas: [1.2, 0.5]}", {"etas": "JC4603"}),
+        ("Adafactor", "{d: 0.5, betas: [0.9, 0.99]}", {"d": "JC4603", "betas": "JC4602"}),
+    ],
+)  # fmt: skip
+def test_params_of_an_optimizer_are_those_of_its_type(kind: str, params: str, wrong: dict[str, str]) -> None:
+    for section, backend in (("backend", "accelerate"), ("accelerate", "slurm")):
+        word = f"{section}.deepspeed_extra.optimizer={{type: {kind}, params: {params}}}"
+        found = refused(
+            f"backend={backend}",
+            *([HOSTS] if backend != "slurm" else []),
+            "nodes=2",
+            "procs=2",
+            "parallel=deepspeed",
+            word,
+        )
+        assert found == {f"{section}.deepspeed_extra.optimizer.params.{name}": code for name, code in wrong.items()}
+
+
+@pytest.mark.parametrize(
+    ("ids", "gpus", "code"),
+    [("'0,1'", 2, ""), ("all", 2, ""), ("3", 1, ""), ("'GPU-1a2b,GPU-3c4d'", 2, ""), ("'9,99'", 0, "JC4604"),
+     ("'0,1,2'", 2, "JC4604"), ("'1,1'", 2, "JC4603"), ("'1,01'", 2, "JC4603"), ("'0, 1'", 2, "JC4603"),
+     ("one", 1, "JC4603"), ("-1", 1, "JC4603")],
+)  # fmt: skip
+def test_gpu_ids_are_as_many_different_gpus_as_processes_of_a_node(ids: str, gpus: int, code: str) -> None:
+    size = f"gpus={gpus}" if gpus else "procs=2"
+    found = refused("backend=accelerate", HOSTS, "nodes=2", size, f"backend.extra.gpu_ids={ids}")
+    assert found == ({"backend.extra.gpu_ids": code} if code else {})
 
 
 def test_an_extra_of_the_trainers_own_settings_is_refused_for_the_trainer_alone() -> None:
