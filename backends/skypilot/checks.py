@@ -1,4 +1,4 @@
-"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4719.
+"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4720.
 
 Keys of the job are checked here; what may also come from `backend.extra` in checks_finished.py, on the finished task.
 Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.

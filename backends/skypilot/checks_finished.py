@@ -1,7 +1,7 @@
 """Checks of the finished task, whoever said what stands there: a key of the job, `backend.config` or `backend.extra`.
 
 JC4709 files, JC4711 what an infrastructure has not, JC4713 JC4714 queues, JC4715 JC4716 `config`, JC4717 ports and
-labels, JC4718 SkyPilot's own schema. A place leads to the key that said it (Finished.key).
+labels, JC4718 SkyPilot's own schema, JC4720 disks. A place leads to the key that said it (Finished.key).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
-from .._shared import kubernetes_fields
+from .._shared import kubernetes_fields, sbatch_options
 from .._shared.kubernetes_forms import LABEL_KEY, LABEL_VALUE
 from . import schema
 from .config import PODS
 from .finished import SBATCH, Finished, Machine, mapping, text
-from .known import CONFIG_KEYS, OWNED, SBATCH_TIME, TIERS
+from .known import BREAKS, CONFIG_KEYS, LEAST_DISK_GB, OWNED, QUEUED, SBATCH_TIME, TIERS
 
 ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
@@ -26,6 +26,7 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     yield from files(task)
     for machine in task.machines():
         yield from not_there(task, machine)
+        yield from disk(task, machine)
     yield from one_list(task)
     yield from queue(task)
     yield from config(task)
@@ -140,7 +141,7 @@ def config(task: Finished) -> Iterator[Diagnostic]:
                 because = f"a task may set {', '.join(known)} there, and any other key is taken and not read"
                 yield _dropped(task, ("config", section, name), because, nearest(name, known) or [*known])
     for name, value in task.section(*SBATCH).items():
-        yield from _sbatch_option(task.key((*SBATCH, name)), name.lstrip("-"), value)
+        yield from _sbatch_option(task, task.key((*SBATCH, name)), name.replace("_", "-"), value)
 
 
 def _dropped(task: Finished, at: schema.At, because: str, instead: list[str]) -> Diagnostic:
@@ -149,13 +150,56 @@ def _dropped(task: Finished, at: schema.At, because: str, instead: list[str]) ->
     return Diagnostic("JC4715", f"SkyPilot would drop {key}", because, hint, key=key)
 
 
-def _sbatch_option(key: str, option: str, value: Any) -> Iterator[Diagnostic]:
+def _sbatch_option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
+    """JC4716. option: as SkyPilot writes it behind `#SBATCH --`"""
+
+    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
+        yield Diagnostic("JC4716", title, because, hint, key=key)
+
     if option in OWNED:
         because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
-        yield Diagnostic("JC4716", f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}", key=key)
-    elif option in ("time", "t") and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
+        yield from refuse(f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}")
+    elif option in BREAKS and value not in (None, False):
+        because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
+        yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
+    elif option in task.queued and key.startswith("backend."):
+        because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
+        yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
+    elif not sbatch_options.is_known(option):
+        meant = sbatch_options.meant(option)
+        because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
+        hint = f"{key.rpartition('.')[0]}.{meant}" if meant else f"leave out {key}"
+        yield from refuse(f"sbatch has no option --{option}", because, hint)
+    elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
-        yield Diagnostic("JC4716", f"{key}: {value!r} is no time", because, f'{key}="12:00:00"', key=key)
+        yield from refuse(f"{key}: {value!r} is no time", because, f'{key}="12:00:00"')
+    elif option == "exclusive" and not _is_exclusive(value):
+        because = f"sbatch takes it without a value, or one of {', '.join(sbatch_options.EXCLUSIVE)}"
+        yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
+
+
+def _is_exclusive(value: Any) -> bool:
+    return value is None or isinstance(value, bool) or str(value).lower() in sbatch_options.EXCLUSIVE
+
+
+def disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
+    """JC4720: SkyPilot counts disks in whole GB, and asks for them when it launches; Slurm's nodes have their own."""
+    place, said = machine.place("disk_size"), machine.asked.get("disk_size")
+    least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
+    size, typed, key = _gigabytes(said), task.options.disk_size, task.key(place)
+    if key == "backend.disk_size" and typed is not None:
+        size = typed / 1024**3
+    if size is not None and size < least:
+        because = "SkyPilot counts whole GB" if least == 1 else "the image of the machine would not fit on it"
+        title = f"a disk of {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
+        value = f"{least}GiB" if key == "backend.disk_size" else least
+        yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
+
+
+def _gigabytes(said: Any) -> float | None:
+    """A size as SkyPilot reads it, a number of GB or with a unit; None when it is none, which its schema says."""
+    found = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
+    return int(found[1]) * 1024.0 ** ("kmgtp".index(found[2] or "g") - 2) if found else None
 
 
 def pods(task: Finished) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...compiler.plan import LaunchPlan
 from . import schema, task
+from .config import cloud, sbatch_options
 from .options import SkypilotOptions, cloud_of
 
 Tree = Mapping[str, Any]
@@ -25,6 +26,7 @@ SAID_BY: Mapping[schema.At, str] = {
     ("resources", "accelerators"): "gpu_type",
     ("resources", "memory"): "mem",
     ("resources", "use_spot"): "backend.use_spot",
+    ("resources", "disk_size"): "backend.disk_size",
     ("resources", "disk_tier"): "backend.disk_tier",
     ("resources", "network_tier"): "backend.network_tier",
     ("resources", "ports"): "backend.ports",
@@ -61,14 +63,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class Finished:
-    """tree: what SkyPilot will read."""
+    """tree: what SkyPilot will read; queued: the options of sbatch that keys of the job say."""
 
     tree: Tree
     options: SkypilotOptions
+    queued: Tree
 
     @classmethod
     def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> Finished:
-        return cls(task.plain(task.document(plan, options), plan, options), options)
+        queued = sbatch_options(plan) if cloud(plan, options) == "slurm" else {}
+        return cls(task.plain(task.document(plan, options), plan, options), options, queued)
 
     def section(self, *path: str) -> Tree:
         """The mapping at a path; none is an empty one."""

@@ -1,4 +1,4 @@
-"""What SkyPilot 0.14.1 knows by name: GPUs, the keys that a task may override, what it says to sbatch itself.
+"""What SkyPilot 0.14.1 knows by name: GPUs, the keys that a task may override, options of sbatch, sizes of images.
 
 Sources: docs.skypilot.co/en/latest/compute/gpus.html and `sky gpus list`; OVERRIDEABLE_CONFIG_KEYS_IN_TASK in
 sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of sbatch that it drops with a warning.
@@ -38,14 +38,33 @@ CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
     "active_workspace": (),
 }  # fmt: skip
 
-# Options of sbatch that SkyPilot gives itself, and the key of a job that it gives them from.
+# Options of sbatch that SkyPilot gives itself, dropping others' with a warning: the key of a job that they come from.
 OWNED: Mapping[str, str] = {
-    "job-name": "backend.cluster", "J": "backend.cluster", "output": "storage.root", "o": "storage.root",
-    "error": "storage.root", "e": "storage.root", "nodes": "nodes", "N": "nodes", "wait-all-nodes": "nodes",
-    "no-requeue": "backend.managed", "cpus-per-task": "cpus", "c": "cpus", "mem": "mem", "gres": "gpus",
-    "partition": "queue.name", "p": "queue.name",
+    "job-name": "backend.cluster", "output": "storage.root", "error": "storage.root", "nodes": "nodes",
+    "wait-all-nodes": "nodes", "no-requeue": "backend.managed", "cpus-per-task": "cpus", "mem": "mem", "gres": "gpus",
+    "partition": "queue.name",
+}  # fmt: skip
+# Options that it hands on, and that make another job of it than the plan: with the key that says what they would say.
+_LAYOUT = ("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-tres")
+BREAKS: Mapping[str, str] = {
+    "array": "jobc -m, which makes a job of each point",
+    **dict.fromkeys((*_LAYOUT, "tasks-per-node"), "nodes and procs"),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gpu-bind", "tres-per-task"), "gpus"),
+    "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",
+    "nodefile": "queue.nodelist", "clusters": "backend.infra", "cluster": "backend.infra",
+    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit.sh, which lets SkyPilot submit"),
+}  # fmt: skip
+# Options that config.py makes of keys of a job: said twice, the one would hide the other.
+QUEUED: Mapping[str, str] = {
+    "account": "queue.account", "qos": "queue.qos", "reservation": "queue.reservation",
+    "nodelist": "hosts or queue.nodelist", "exclude": "queue.exclude", "exclusive": "queue.exclusive",
+    "dependency": "queue.after",
 }  # fmt: skip
 SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --time
+
+# GB that SkyPilot's own image of a machine takes (DEFAULT_AMI_GB and its like in sky/clouds/), or that a cloud asks for
+# (scp); any other cloud: the least of them.
+LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
 # Words of resources that SkyPilot's schema takes as any text, and refuses when it reads them.
 TIERS: Mapping[str, tuple[str, ...]] = {

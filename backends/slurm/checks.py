@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan
+from .._shared import sbatch_options
 from .options import SlurmOptions
 from .spelling import more_option, tasks_per_node
 
@@ -34,11 +35,13 @@ OURS = {
     "--mem-per-cpu": "mem and backend.mem_policy",
     "--mem-per-gpu": "mem and backend.mem_policy",
     "--no-requeue": "lifecycle.max_requeues",
+    "--nodefile": "queue.nodelist",
     "--nodelist": "queue.nodelist",
     "--nodes": "nodes",
     "--ntasks": "nodes, procs and launcher",
     "--ntasks-per-gpu": "nodes, procs and launcher",
     "--ntasks-per-node": "nodes, procs and launcher",
+    "--ntasks-per-tres": "nodes, procs and launcher",
     "--open-mode": "lifecycle.max_requeues",
     "--output": "storage.root",
     "--partition": "queue.name",
@@ -47,26 +50,12 @@ OURS = {
     "--requeue": "lifecycle.max_requeues",
     "--reservation": "queue.reservation",
     "--signal": "lifecycle.grace",
+    "--tasks-per-node": "nodes, procs and launcher",
     "--time": "time",
     "--tres-per-task": "gpus and cpus",
     "--wrap": "the words after --",
 }
-# Options that sbatch does not have from 22.05 to 25.11: the first version with it, or the first without. Source:
-# src/common/slurm_opt.c of the releases XX.YY.0 (github.com/SchedMD/slurm).
-SINCE = {
-    "--container-id": "23.02",
-    "--extra": "23.02",
-    "--tres-bind": "23.11",
-    "--resv-ports": "24.05",
-    "--segment": "24.05",
-    "--stepmgr": "24.05",
-    "--oom-kill-step": "24.11",
-    "--external": "25.05",
-    "--consolidate-segments": "25.11",
-    "--resources": "25.11",
-    "--spread-segments": "25.11",
-}
-GONE = {"--power": "24.05"}
+LONG = "[a-z][a-z-]+"  # the name of a long option
 EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
 
 
@@ -94,13 +83,27 @@ def _of_another_version(options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4340: sbatch ends at an option that it does not know, and nothing of the job is queued."""
     site = options.version
     for name in options.extra:
-        since, gone = SINCE.get(f"--{name}", site), GONE.get(f"--{name}", "99.99")
-        if since <= site < gone:
-            continue
-        key = f"backend.extra.{name}"
-        because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
-        hint = f"leave out {key}" + (f", or backend.version={since} if that is the site's" if site < since else "")
-        yield Diagnostic("JC4340", f"Slurm {site} has no option --{name}", because, hint, key=key)
+        key, title = f"backend.extra.{name}", f"Slurm {site} has no option --{name}"
+        since, gone = sbatch_options.SINCE.get(name, site), sbatch_options.GONE.get(name, "99.99")
+        if not re.fullmatch(LONG, name):
+            continue  # JC4303
+        if not sbatch_options.is_known(name):
+            yield _unknown(key, title, sbatch_options.meant(name))
+        elif not since <= site < gone:
+            because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
+            hint = f"leave out {key}" + (f", or backend.version={since} if that is the site's" if site < since else "")
+            yield Diagnostic("JC4340", title, because, hint, key=key)
+
+
+def _unknown(key: str, title: str, meant: str) -> Diagnostic:
+    """An error where a known option is close; else a warning, for a plugin of the site may bring it."""
+    because = "no sbatch from 22.05 to 25.11 has it, and Pyxis brings none such"
+    if not meant:
+        hint = f"leave out {key}, unless a plugin of the site (SPANK) brings it"
+        return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
+    owner = OURS.get(f"--{meant}")
+    hint = f"leave it out, and set {owner}" if owner else f"did you mean backend.extra.{meant}?"
+    return Diagnostic("JC4340", title, because, hint, key=key)
 
 
 def _equal_shares(plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -144,6 +147,6 @@ def _one_word(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
             title = f"{key}: {text!r} does not fit in an #SBATCH line"
             because = "sbatch would split or cut it: letters, digits and .,:+=/@%&|*()[]-_ only"
             yield Diagnostic("JC4303", title, because, f"another {key}", key=key)
-        elif text is not None and key.startswith("backend.extra.") and not re.match(r"--[a-z][a-z-]+(=|$)", text):
+        elif text is not None and key.startswith("backend.extra.") and not re.match(rf"--{LONG}(=|$)", text):
             because = "an option has its long name here, by which it can be told from those that jobc says itself"
             yield Diagnostic("JC4303", f"{key}: {text!r} is no long option", because, f"leave out {key}", key=key)

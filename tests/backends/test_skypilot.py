@@ -128,6 +128,9 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
+        ("JC4720", (*PLAIN, "backend.disk_size=1MiB")),
+        ("JC4720", (*PLAIN, "backend.infra=gcp", "backend.disk_size=45GiB")),
+        ("JC4720", (*PLAIN, "backend.extra={resources: {disk_size: 20GB}}")),
         ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
         ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
         ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
@@ -155,6 +158,38 @@ def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tu
     assert code in refused(*words)
 
 
+NODES = (*SHARED, "queue.nodelist=[node1, node2]")
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "found"),
+    [
+        (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; backend.config.slurm.sbatch_options.time"),
+        (SHARED, "N: 2", "sbatch has no option --N; backend.config.slurm.sbatch_options.nodes"),
+        (SHARED, "--time: 60", "sbatch has no option ----time; backend.config.slurm.sbatch_options.time"),
+        (SHARED, "array: 0-3", "KEY would break the plan; leave it out; what says that is jobc -m, which makes a job"),
+        (SHARED, "ntasks: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
+        (SHARED, "ntasks_per_node: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
+        (SHARED, "gpus-per-node: 1", "KEY would break the plan; leave it out; what says that is gpus"),
+        (NODES, "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "queue.qos=a"), "qos: b", "KEY is said twice; leave out KEY, or queue.qos"),
+        (SHARED, "exclusive: maybe", "KEY: 'maybe' is no way to have a node; KEY=true"),
+        (SHARED, "nodelist: a", ""),
+        (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: a}", ""),
+    ],
+)  # fmt: skip
+def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...], option: str, found: str) -> None:
+    options = option if option.startswith("{") else f"{{{option}}}"
+    key = f"backend.config.slurm.sbatch_options.{option.partition(':')[0]}"
+    try:
+        said = compile_job(Request((*words, f"backend.config={{slurm: {{sbatch_options: {options}}}}}"))).diagnostics
+    except CompileError as error:
+        said = error.diagnostics
+    texts = [f"{each.title}; {each.hint}" for each in said if each.code == "JC4716"]
+    assert [text.startswith(found.replace("KEY", key)) for text in texts] == ([True] if found else []), texts
+
+
 def test_what_looks_like_those_mistakes_is_taken() -> None:
     for words in (
         ("backend.infra=aws", "backend.ports=[80, 8000-8010]", "labels.team='audio team'"),
@@ -166,6 +201,8 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
         ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
         ("backend.down=false", "backend.infra=aws"),
+        ("backend.infra=aws", "backend.disk_size=45GiB"),
+        ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
     ):
         assert refused(*PLAIN, *words) == []
     on_slurm = (*SHARED, "container=pod", "env=image", "image=x")

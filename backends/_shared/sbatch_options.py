@@ -1,0 +1,74 @@
+"""The options of sbatch, for all that hand some on: backend slurm's `extra`, and SkyPilot's `sbatch_options`.
+
+Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
+set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxis: README of github.com/NVIDIA/pyxis
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...compiler.diagnostics import nearest
+
+# Options that sbatch does not have from 22.05 to 25.11: the first version with it, or the first without.
+SINCE: Mapping[str, str] = {
+    "container-id": "23.02",
+    "extra": "23.02",
+    "tres-per-task": "23.02",
+    "tres-bind": "23.11",
+    "resv-ports": "24.05",
+    "segment": "24.05",
+    "stepmgr": "24.05",
+    "oom-kill-step": "24.11",
+    "external": "25.05",
+    "consolidate-segments": "25.11",
+    "resources": "25.11",
+    "spread-segments": "25.11",
+}
+GONE: Mapping[str, str] = {"power": "24.05"}
+OPTIONS = frozenset((
+    "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster", "cluster-constraint",
+    "clusters", "comment", "constraint", "container", "context", "contiguous", "core-spec", "cores-per-socket",
+    "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency", "distribution", "error",
+    "exclude", "exclusive", "export", "export-file", "extra-node-info", "get-user-env", "gid", "gpu-bind",
+    "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "help", "hint",
+    "hold", "ignore-pbs", "input", "job-name", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user",
+    "mcs-label", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nice", "no-kill",
+    "no-requeue", "nodefile", "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node",
+    "ntasks-per-socket", "ntasks-per-tres", "open-mode", "output", "overcommit", "oversubscribe", "parsable",
+    "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet", "reboot", "requeue",
+    "reservation", "signal", "sockets-per-node", "spread-job", "switches", "tasks-per-node", "test-only",
+    "thread-spec", "threads-per-core", "time", "time-min", "tmp", "uid", "usage", "use-min-nodes", "verbose",
+    "version", "wait", "wait-all-nodes", "wckey", "wrap",
+    *SINCE,
+))  # fmt: skip
+# Of the plugin Pyxis, where a site has it; another plugin of a site (SPANK) may bring others.
+PYXIS = frozenset(
+    f"container-{name}"
+    for name in (
+        "image", "mounts", "workdir", "name", "save", "mount-home", "remap-root", "entrypoint", "entrypoint-log",
+        "writable", "readonly", "env",
+    )
+) | {"no-container-mount-home", "no-container-remap-root", "no-container-entrypoint"}  # fmt: skip
+LETTERS: Mapping[str, str] = {
+    "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
+    "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
+    "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
+    "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
+    "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # what --exclusive takes besides nothing; any case
+
+
+def is_known(option: str) -> bool:
+    """option: its long name without dashes, as --NAME wants it"""
+    return option in OPTIONS or option in PYXIS
+
+
+def meant(option: str) -> str:
+    """The option that somebody meant by a name that is none; "" when none is close."""
+    name = option.lstrip("-")
+    if name in LETTERS:
+        return LETTERS[name]
+    near = [name] if is_known(name) else nearest(name, sorted(OPTIONS | PYXIS))
+    return near[0] if near else ""
