@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from jobc.backends._shared import kubernetes_fields as fields
 from jobc.backends.kubernetes import objects
 from jobc.backends.kubernetes.names import LONGEST, longest_pod
 from jobc.backends.kubernetes.pod import literal, quantity, toleration
@@ -412,3 +413,46 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
 )
 def test_what_a_cluster_would_refuse_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
     assert code in codes(*words)
+
+
+SPREAD = "topologySpreadConstraints: [{maxSkew: %s, topologyKey: '%s', whenUnsatisfiable: DoNotSchedule}]"
+ONE = "affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: '%s'}]}}"
+NEAR = """affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+    {weight: %s, podAffinityTerm: {topologyKey: zone, labelSelector: {
+        matchExpressions: [{key: '%s', operator: Exists}]}}}
+]}}"""
+NODES = """affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+    {matchExpressions: [{key: '%s', operator: Exists}]}
+]}}}"""
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        ("containers: {node: {envFrom: [{secretRef: {name: %s}}]}}", "a.b-1", "Bad_N"),
+        ("containers: {node: {envFrom: [{configMapRef: {name: %s}}]}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {secret: {secretName: %s}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {configMap: {name: %s}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {projected: {sources: [{secret: {name: %s}}]}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {projected: {sources: [{configMap: {name: %s}}]}}}", "a.b-1", "Bad_N"),
+        (SPREAD, (1, "topology.kubernetes.io/zone"), (1, "a b")),
+        (SPREAD, (1, "zone"), (0, "zone")),
+        (ONE, ("podAffinity", "kubernetes.io/hostname"), ("podAffinity", "a b")),
+        (ONE, ("podAntiAffinity", "kubernetes.io/hostname"), ("podAntiAffinity", "a b")),
+        (NEAR, (100, "jobc/job"), (101, "jobc/job")),
+        (NEAR, (1, "jobc/job"), (1, "a b")),
+        (NODES, "pool", "a b"),
+    ],
+)
+def test_a_name_that_no_object_and_a_key_that_no_label_has_is_noticed(form: str, right: Any, wrong: Any) -> None:
+    def found(value: Any) -> list[str]:
+        return [d.code for d in fields.check({"Pod": {"spec": frozen(yaml.safe_load(form % value))}})]
+
+    assert (found(right), found(wrong)) == ([], ["JC4550"])
+
+
+def frozen(tree: Any) -> Any:
+    """Lists as tuples, as the converter has them."""
+    if isinstance(tree, dict):
+        return {key: frozen(value) for key, value in tree.items()}
+    return tuple(map(frozen, tree)) if isinstance(tree, list) else tree
