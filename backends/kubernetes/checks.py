@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
+from ...compiler.values import show_bytes
 from .._shared.kubernetes_forms import DNS_NAME
 from . import extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
@@ -141,7 +142,7 @@ def resources(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
         because = "/dev/shm counts into the memory of the pod, which is killed when it is full (137)"
-        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={2 * shm // 1024**2}MiB", key="shm")
+        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")
 
 
 def secrets(plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -415,6 +415,14 @@ def test_what_a_cluster_would_refuse_late_is_refused_now(code: str, words: tuple
     assert code in codes(*words)
 
 
+@pytest.mark.parametrize(("shm", "hint"), [("2KiB", "mem=4KiB"), ("4GiB", "mem=8GiB"), ("3MiB", "mem=6MiB")])
+def test_the_memory_that_is_proposed_is_enough(shm: str, hint: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_files(f"shm={shm}", "mem=1KiB")
+    assert [(d.code, d.hint) for d in refused.value.diagnostics] == [("JC4508", hint)]
+    assert compile_files(f"shm={shm}", hint)
+
+
 SPREAD = "topologySpreadConstraints: [{maxSkew: %s, topologyKey: '%s', whenUnsatisfiable: DoNotSchedule}]"
 ONE = "affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: '%s'}]}}"
 NEAR = """affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
