@@ -7,6 +7,7 @@ import runpy
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import pytest
 import yaml
 
 from jobc.backends._shared import kubernetes_fields as fields
-from jobc.backends.kubernetes import objects
+from jobc.backends.kubernetes import checks, objects
 from jobc.backends.kubernetes.names import LONGEST, longest_pod
 from jobc.backends.kubernetes.pod import literal, quantity, toleration
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.golden import read_case
+from jobc.compiler.plan import NodeGroup, Topology
 from jobc.tests.podrunner import KUBECTL
 from jobc.tests.podrunner.environment import expand
 from jobc.tests.podrunner.schema import invalid, problem
@@ -210,6 +212,34 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
     assert said == ([("warning", hint)] if hint else [])
 
 
+@pytest.mark.parametrize(
+    ("gpu_type", "usual", "most"),
+    [
+        ("H100", 8, 10),
+        ("NVIDIA-H100-80GB-HBM3", 8, 10),
+        ("nvidia-h100-mega-80gb", 8, 10),
+        ("GB200", 4, 4),
+        ("GH200", 2, 2),
+        ("L4", 8, 16),
+        ("A100", 8, 16),
+        ("NVIDIA-A100-SXM4-80GB", 8, 16),
+        ("Tesla-V100-SXM3-32GB", 8, 16),
+        (None, 8, 16),
+        ("X1", 8, 16),
+    ],
+)
+def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: int, most: int) -> None:
+    made = compile_job(Request((*PLAIN, "gpus=1"))).plan
+
+    def said(count: int) -> list[str]:
+        topology = Topology((NodeGroup(1, count, count),))
+        plan = replace(made, topology=topology, resources=replace(made.resources, gpu_type=gpu_type))
+        return [d.severity.value for d in checks.gpus(plan)]
+
+    assert said(usual) == [] and said(most + 1) == ["error"]
+    assert said(most) == (["warning"] if most > usual else [])
+
+
 def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
     volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
     differ = [path for path, text in volume.items() if text != shared[path]]
@@ -309,6 +339,7 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4504", ('backend.node_selector=["a b=c"]',)),
         ("JC4504", ("backend.namespace=-x",)),
         ("JC4505", ("gpus=17",)),
+        ("JC4505", ("gpus=12", "gpu_type=H100")),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
         ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
         ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
