@@ -284,13 +284,17 @@ def test_kubectl_create_by_hand_makes_its_own_run(make) -> None:  # type: ignore
     assert code == 0, said  # the ConfigMap and the Service were still there
 
 
-def test_a_pod_that_comes_late_is_waited_for(make) -> None:  # type: ignore[no-untyped-def]
-    job = make("nodes=5", program="0 0")  # the test bed has four nodes
+def test_a_pod_that_comes_late_is_waited_for(make, cluster: Cluster) -> None:  # type: ignore[no-untyped-def]
+    late = cluster.nodes[-1]
+    late.power_off()
+    job = make("nodes=4", program="0 0")
     assert job("submit.sh")[0] == 0
-    wait_for(lambda: len(job.pods("Running")) == 4, "four pods")
+    wait_for(lambda: len(job.pods("Running")) == 3, "three pods")
     time.sleep(2)
     assert not list(job.run.glob("logs/rank_*")), "no rank has started"
-    assert "1 of 5 pods are pending" in job("status.sh")[1]
+    assert "1 of 4 pods are pending" in job("status.sh")[1]
+    late.power_on()
+    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
 
 
 def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None:  # type: ignore[no-untyped-def]

@@ -69,7 +69,7 @@ def run(runner: PodRunner) -> Iterator[Run]:
     made: list[JobRun] = []
 
     def run(
-        *command: str, pods: int = 1, service: bool = True, spec: Any = (), pod: Any = (), container: Any = ()
+        *command: str, pods: int = 1, not_ready: bool = True, spec: Any = (), pod: Any = (), container: Any = ()
     ) -> JobRun:
         name = f"j{next(_numbers)}"
         node = {"name": "c", "image": "x", "command": list(command), **dict(container)}
@@ -88,7 +88,7 @@ def run(runner: PodRunner) -> Iterator[Run]:
         }
         assert not problem(job) and not invalid(job)
         with runner.store.changed:
-            headless = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"app": name}}
+            headless = {"clusterIP": "None", "publishNotReadyAddresses": not_ready, "selector": {"app": name}}
             item = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": headless}
             runner.store.add("services", item)
             runner.store.add("jobs", job)
@@ -123,6 +123,20 @@ def test_a_pod_knows_its_index_and_its_name(run: Run) -> None:
         assert log.split("\n")[:2] == [host, f"{host} {index} {index} {index}"]
         assert f"{host}.{job.name}.{NAMESPACE}.svc.cluster.local" in log
         assert job.pods()[index]["metadata"]["name"].startswith(f"{host}-")
+
+
+@ENGINE
+@pytest.mark.parametrize("published", [True, False])
+def test_a_pod_that_is_not_ready_has_a_name_where_the_service_says_so(run: Run, published: bool) -> None:
+    """It is not while its init containers run."""
+    look = (
+        'for i in {1..20}; do getent hosts "$(hostname).${HOSTNAME%-*}" >/dev/null && echo yes && exit; sleep 0.1; done'
+    )
+    first = {"name": "first", "image": "x", "command": ["bash", "-c", f"{look}; echo no"]}
+    job = run("bash", "-c", look, not_ready=published, pod={"initContainers": [first]})
+    job.wait("Complete")
+    (pod,) = job.pods()
+    assert job.runner.log(pod, "first") == ("yes\n" if published else "no\n") and job.runner.log(pod) == "yes\n"
 
 
 @ENGINE
