@@ -144,7 +144,7 @@ def gpus(plan: LaunchPlan) -> Iterator[Diagnostic]:
     usual = min(USUAL_GPUS, (most_in_cloud(kind) if kind else None) or USUAL_GPUS)
     if count <= usual:
         return
-    of = f" {kind}" if kind else ""
+    of = f" of type {kind}" if kind else ""
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
@@ -152,8 +152,7 @@ def gpus(plan: LaunchPlan) -> Iterator[Diagnostic]:
     each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and total % n == 0), usual)
     hint = f"nodes={-(-total // each)} gpus={each}"
     severity = Severity.WARNING if rare else Severity.ERROR
-    title = f"{count} GPUs{of} on a node"
-    yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)
+    yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)
 
 
 def secrets(plan: LaunchPlan) -> Iterator[Diagnostic]:
