@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, check, directory, neutral, policy, rules, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, policy, private, rules, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -205,7 +205,7 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     notes = levels.settle(_placed(checked, origin_of))
     plan, table, made_by = lower(spec)
     found = [*check.check_training(plan, partial(blamed, composed, read.values))]
-    found += [*rules.check(spec, plan), *policy.check(spec, plan)]
+    found += [*private.texts_hold_no_secret(read.values), *rules.check(spec, plan), *policy.check(spec, plan)]
     notes += levels.settle(_placed(found, origin_of))
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 
@@ -364,6 +364,8 @@ def _shown(override: Override) -> str:
     """`nodes=8`, for people."""
     key, _, value = override.canonical.partition("=")
     quoted = value[:1] == value[-1:] == "'"
+    if private.looks_like_token(value):
+        return f"{key}=…"
     return f"{key}={value[1:-1] if quoted else value}"
 
 

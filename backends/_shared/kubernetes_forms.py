@@ -55,8 +55,10 @@ def _resources(value: Any) -> str:
 
 _LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 of a-z, 0-9 and dash")
 _NAME = _text(DNS_NAME, "name of a-z, 0-9, dash and dot")
+_LABEL_KEY = _text(LABEL_KEY, "key of a label")
 _QUANTITY = _text(QUANTITY, "quantity such as 64Gi or 500m")
 _PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2**31 - 1)
+_WEIGHT = _number(1, 100)
 FORMS: Mapping[tuple[str, str], Form] = {
     ("Container", "name"): _LABEL,
     ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"),
@@ -66,6 +68,14 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("PodSpec", "nodeSelector"): _labels,
     ("Toleration", "key"): _text(LABEL_KEY, "key of a taint"),
     ("Toleration", "value"): _text(LABEL_VALUE, "value of a taint"),
+    ("NodeSelectorRequirement", "key"): _LABEL_KEY,
+    ("LabelSelectorRequirement", "key"): _LABEL_KEY,
+    ("PodAffinityTerm", "topologyKey"): _LABEL_KEY,
+    ("WeightedPodAffinityTerm", "weight"): _WEIGHT,
+    ("PreferredSchedulingTerm", "weight"): _WEIGHT,
+    ("TopologySpreadConstraint", "topologyKey"): _LABEL_KEY,
+    ("TopologySpreadConstraint", "maxSkew"): _FROM_1,
+    ("TopologySpreadConstraint", "minDomains"): _FROM_1,
     ("PodSpec", "priorityClassName"): _NAME,
     ("PodSpec", "runtimeClassName"): _NAME,
     ("PodSpec", "serviceAccountName"): _NAME,
@@ -77,6 +87,12 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("LocalObjectReference", "name"): _NAME,
     ("SecretKeySelector", "name"): _NAME,
     ("ConfigMapKeySelector", "name"): _NAME,
+    ("SecretEnvSource", "name"): _NAME,
+    ("ConfigMapEnvSource", "name"): _NAME,
+    ("SecretVolumeSource", "secretName"): _NAME,
+    ("ConfigMapVolumeSource", "name"): _NAME,
+    ("SecretProjection", "name"): _NAME,
+    ("ConfigMapProjection", "name"): _NAME,
     ("PersistentVolumeClaimVolumeSource", "claimName"): _NAME,
     ("EmptyDirVolumeSource", "sizeLimit"): _QUANTITY,
     ("EmptyDirVolumeSource", "medium"): _text(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),

@@ -14,6 +14,8 @@ from pathlib import PurePosixPath
 from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
+from ...compiler.values import show_bytes
+from .._shared.gpus import MOST_GPUS, most_at_site, most_in_cloud
 from .._shared.kubernetes_forms import DNS_NAME
 from . import extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
@@ -24,7 +26,7 @@ from .texts import texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
-USUAL_GPUS, MOST_GPUS = 8, 16  # of a node; 16: a2-megagpu-16g, DGX-2
+USUAL_GPUS = 8  # of a node
 RESERVED = ("/", "/bin", "/dev", "/dev/shm", "/etc", "/lib", "/proc", "/sys", "/usr", "/jobc", FILES, ARTIFACT)
 
 
@@ -36,7 +38,8 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for i, mount in enumerate(plan.mounts):
         yield from mounted(i, mount, plan.mounts)
     yield from texts(plan, options)
-    yield from resources(plan, options)
+    yield from resources(plan)
+    yield from gpus(plan)
     yield from gpu_types.check(plan, options)
     yield from secrets(plan)
     yield from size(plan)
@@ -126,22 +129,30 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
         )
 
 
-def resources(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4505 GPUs that no node has, or hardly one; JC4508 shared memory beyond the pod's memory."""
-    gpus = plan.topology.gpus
-    if gpus > USUAL_GPUS:
-        rare = gpus <= MOST_GPUS
-        some = f"few machines have more than {USUAL_GPUS}" if rare else f"no machine has more than {MOST_GPUS}"
-        because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node"
-        total = gpus * plan.topology.nodes
-        each = next((n for n in (8, 6, 5, 4) if total % n == 0), USUAL_GPUS)
-        hint = f"nodes={-(-total // each)} gpus={each}"
-        severity = Severity.WARNING if rare else Severity.ERROR
-        yield Diagnostic("JC4505", f"{gpus} GPUs on a node", because, hint, key="gpus", severity=severity)
+def resources(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4508: shared memory beyond the pod's memory."""
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
         because = "/dev/shm counts into the memory of the pod, which is killed when it is full (137)"
-        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={2 * shm // 1024**2}MiB", key="shm")
+        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")
+
+
+def gpus(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC4505: GPUs that no node has, or hardly one."""
+    count, kind = plan.topology.gpus, plan.resources.gpu_type
+    most = (most_at_site(kind) if kind else None) or MOST_GPUS
+    usual = min(USUAL_GPUS, (most_in_cloud(kind) if kind else None) or USUAL_GPUS)
+    if count <= usual:
+        return
+    of = f" of type {kind}" if kind else ""
+    rare = count <= most
+    some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
+    because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
+    total = count * plan.topology.nodes
+    each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and total % n == 0), usual)
+    hint = f"nodes={-(-total // each)} gpus={each}"
+    severity = Severity.WARNING if rare else Severity.ERROR
+    yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)
 
 
 def secrets(plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -12,7 +12,7 @@ from typing import Any
 from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
-from ...compiler.private import looks_secret
+from ...compiler.private import names_secret
 from .._shared import kubernetes_fields as fields
 from .._shared import kubernetes_forms as forms
 from . import gpu_types, promises, tcpx
@@ -119,13 +119,13 @@ def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnosti
 
 
 def holds_no_secret(options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4515"""
+    """JC4515, by the names of variables; what looks like a token is found in any text (compiler/private.py)."""
     spec = _pod_spec(options)
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
             for entry in container.get("env") or ():
                 name, value = entry.get("name", ""), entry.get("value")
-                if isinstance(value, str) and looks_secret(name, value):
+                if isinstance(value, str) and value and names_secret(name):
                     title = f"{KEY} has a variable {name} that looks like a secret"
                     because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
                     hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"

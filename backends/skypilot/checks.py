@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
+from .._shared.gpus import GPUS, MOST_GPUS
 from .._shared.kubernetes_forms import IMAGE
 from . import checks_finished, schema, task
 from .config import PODS, cloud
 from .finished import Finished
-from .known import GPUS, MOST_GPUS
 from .options import SkypilotOptions, cloud_of
 
 HAS_SITE_GPUS = ("slurm", "kubernetes", "ssh")  # whose GPUs have the names that the site gave them

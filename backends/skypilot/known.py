@@ -1,24 +1,13 @@
-"""What SkyPilot 0.14.1 knows by name: GPUs, the keys that a task may override, options of sbatch, sizes of images.
+"""What SkyPilot 0.14.1 knows by name: the keys that a task may override, options of sbatch, sizes of images.
 
-Sources: docs.skypilot.co/en/latest/compute/gpus.html and `sky gpus list`; OVERRIDEABLE_CONFIG_KEYS_IN_TASK in
-sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of sbatch that it drops with a warning.
+Its GPUs are in backends/_shared/gpus.py.
+Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of
+sbatch that it drops with a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-# GPU -> the most of them that a machine has.
-GPUS: Mapping[str, int] = {
-    **dict.fromkeys(("A10", "A10G", "A40", "A100-80GB", "A100-80GB-SXM", "H100", "H100-SXM", "H100-NVLINK"), 8),
-    **dict.fromkeys(("H100-MEGA", "H100-80GB", "H200", "H200-SXM", "B200", "B300", "L4", "L40", "L40S"), 8),
-    **dict.fromkeys(("RTX3090", "RTX4090", "RTX5090", "RTX6000-Ada", "RTXA4000", "RTXA5000", "RTXA6000"), 8),
-    **dict.fromkeys(("RTXPRO6000", "V100", "V100-32GB", "T4", "P100", "MI250", "MI300X", "MI325X", "MI350X"), 8),
-    **dict.fromkeys(("GB200", "GB300", "P4", "M60"), 4),
-    **dict.fromkeys(("GH200", "T4g"), 2),
-    **dict.fromkeys(("A100", "K80", "Trainium", "Trainium2", "Inferentia"), 16),
-}
-MOST_GPUS = 16
 
 # `config:` of a task: section -> keys below it. What is not here is taken and dropped.
 CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {

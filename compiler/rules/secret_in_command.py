@@ -38,4 +38,4 @@ def _what(word: str, following: str) -> str:
         value = found[3] or ("" if found[2] or following.startswith("-") else following)
         if value and not value.startswith("$"):
             return f"a value for {word.partition('=')[0]}"
-    return "what looks like a token" if looks_like_token(word.rpartition("=")[2]) else ""
+    return "what looks like a token" if looks_like_token(word) else ""

@@ -7,19 +7,22 @@ import runpy
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from jobc.backends.kubernetes import objects
+from jobc.backends._shared import kubernetes_fields as fields
+from jobc.backends.kubernetes import checks, objects
 from jobc.backends.kubernetes.names import LONGEST, longest_pod
 from jobc.backends.kubernetes.pod import literal, quantity, toleration
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.golden import read_case
+from jobc.compiler.plan import NodeGroup, Topology
 from jobc.tests.podrunner import KUBECTL
 from jobc.tests.podrunner.environment import expand
 from jobc.tests.podrunner.schema import invalid, problem
@@ -209,6 +212,34 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
     assert said == ([("warning", hint)] if hint else [])
 
 
+@pytest.mark.parametrize(
+    ("gpu_type", "usual", "most"),
+    [
+        ("H100", 8, 10),
+        ("NVIDIA-H100-80GB-HBM3", 8, 10),
+        ("nvidia-h100-mega-80gb", 8, 10),
+        ("GB200", 4, 4),
+        ("GH200", 2, 2),
+        ("L4", 8, 16),
+        ("A100", 8, 16),
+        ("NVIDIA-A100-SXM4-80GB", 8, 16),
+        ("Tesla-V100-SXM3-32GB", 8, 16),
+        (None, 8, 16),
+        ("X1", 8, 16),
+    ],
+)
+def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: int, most: int) -> None:
+    made = compile_job(Request((*PLAIN, "gpus=1"))).plan
+
+    def said(count: int) -> list[str]:
+        topology = Topology((NodeGroup(1, count, count),))
+        plan = replace(made, topology=topology, resources=replace(made.resources, gpu_type=gpu_type))
+        return [d.severity.value for d in checks.gpus(plan)]
+
+    assert said(usual) == [] and said(most + 1) == ["error"]
+    assert said(most) == (["warning"] if most > usual else [])
+
+
 def test_code_on_a_volume_is_shared_code_by_another_name() -> None:
     volume, shared = (compile_files(f"code={word}", "code.root=/shared/a") for word in ("volume", "shared"))
     differ = [path for path, text in volume.items() if text != shared[path]]
@@ -308,6 +339,7 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
         ("JC4504", ('backend.node_selector=["a b=c"]',)),
         ("JC4504", ("backend.namespace=-x",)),
         ("JC4505", ("gpus=17",)),
+        ("JC4505", ("gpus=12", "gpu_type=H100")),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
         ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
         ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
@@ -412,3 +444,54 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
 )
 def test_what_a_cluster_would_refuse_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
     assert code in codes(*words)
+
+
+@pytest.mark.parametrize(("shm", "hint"), [("2KiB", "mem=4KiB"), ("4GiB", "mem=8GiB"), ("3MiB", "mem=6MiB")])
+def test_the_memory_that_is_proposed_is_enough(shm: str, hint: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_files(f"shm={shm}", "mem=1KiB")
+    assert [(d.code, d.hint) for d in refused.value.diagnostics] == [("JC4508", hint)]
+    assert compile_files(f"shm={shm}", hint)
+
+
+SPREAD = "topologySpreadConstraints: [{maxSkew: %s, topologyKey: '%s', whenUnsatisfiable: DoNotSchedule}]"
+ONE = "affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: '%s'}]}}"
+NEAR = """affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+    {weight: %s, podAffinityTerm: {topologyKey: zone, labelSelector: {
+        matchExpressions: [{key: '%s', operator: Exists}]}}}
+]}}"""
+NODES = """affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+    {matchExpressions: [{key: '%s', operator: Exists}]}
+]}}}"""
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        ("containers: {node: {envFrom: [{secretRef: {name: %s}}]}}", "a.b-1", "Bad_N"),
+        ("containers: {node: {envFrom: [{configMapRef: {name: %s}}]}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {secret: {secretName: %s}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {configMap: {name: %s}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {projected: {sources: [{secret: {name: %s}}]}}}", "a.b-1", "Bad_N"),
+        ("volumes: {z: {projected: {sources: [{configMap: {name: %s}}]}}}", "a.b-1", "Bad_N"),
+        (SPREAD, (1, "topology.kubernetes.io/zone"), (1, "a b")),
+        (SPREAD, (1, "zone"), (0, "zone")),
+        (ONE, ("podAffinity", "kubernetes.io/hostname"), ("podAffinity", "a b")),
+        (ONE, ("podAntiAffinity", "kubernetes.io/hostname"), ("podAntiAffinity", "a b")),
+        (NEAR, (100, "jobc/job"), (101, "jobc/job")),
+        (NEAR, (1, "jobc/job"), (1, "a b")),
+        (NODES, "pool", "a b"),
+    ],
+)
+def test_a_name_that_no_object_and_a_key_that_no_label_has_is_noticed(form: str, right: Any, wrong: Any) -> None:
+    def found(value: Any) -> list[str]:
+        return [d.code for d in fields.check({"Pod": {"spec": frozen(yaml.safe_load(form % value))}})]
+
+    assert (found(right), found(wrong)) == ([], ["JC4550"])
+
+
+def frozen(tree: Any) -> Any:
+    """Lists as tuples, as the converter has them."""
+    if isinstance(tree, dict):
+        return {key: frozen(value) for key, value in tree.items()}
+    return tuple(map(frozen, tree)) if isinstance(tree, list) else tree

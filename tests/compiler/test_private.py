@@ -1,0 +1,82 @@
+"""Secrets in the texts of a job (JC4515): found anywhere in them, never repeated; what only looks like one is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobc.compiler.diagnostics import CompileError, format_text
+from jobc.compiler.driver import Request, compile_job, compile_sweep
+from jobc.compiler.private import texts_hold_no_secret
+from jobc.compiler.sourcemap import SpecValue
+
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
+HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+def hints(value: object, key: str = "backend.setup") -> list[str]:
+    return [d.hint.partition(" ")[0] for d in texts_hold_no_secret({key: SpecValue(value, None)})]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"export HF_TOKEN={TOKEN}", "HF_TOKEN"),
+        (f"export X='{TOKEN}'", "X"),
+        (f'curl -H "Authorization: Bearer {TOKEN}" https://h', "TOKEN"),
+        ("pip install https://me:pw@example.org/a.whl", "TOKEN"),
+        ("redis://:pw@example.org", "TOKEN"),
+        ("-e AWS_SECRET_ACCESS_KEY=abc", "AWS_SECRET_ACCESS_KEY"),
+        ("aws configure set aws_access_key_id AKIAIOSFODNN7EXAMPLE", "TOKEN"),
+        ("echo 'sk-proj-abcDEF123456789012345-x' > key", "TOKEN"),
+        ("echo '-----BEGIN RSA PRIVATE KEY-----", "TOKEN"),
+    ],
+)
+def test_a_secret_is_found_anywhere_in_a_text(text: str, name: str) -> None:
+    assert hints(text) == hints(["a", {"b": [text]}]) == [f"secrets.{name}=env:{name}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HASH,
+        f"image@sha256:{HASH}",
+        "/data/hf_transfer/hf_datasets_cache_v2",
+        "HF_HUB_ENABLE_HF_TRANSFER=1",
+        "pip install sk-learn-toolkit-environment disk-abcdefghijklmnop12345678901",
+        "export HF_TOKEN=$HF_TOKEN",
+        'export HF_TOKEN="$(cat /run/secrets/hf)"',
+        "git clone https://me:$GIT_TOKEN@example.org/a",
+        "reg.example.org:5000/a/b",
+        "MAX_TOKENS=12",
+    ],
+)
+def test_what_is_none_is_not_taken_for_one(text: str) -> None:
+    assert hints(text) == []
+
+
+def test_what_other_rules_look_at_is_left_to_them() -> None:
+    for key in ("env.A", "labels.a", "command", "code.repository"):
+        assert hints(TOKEN, key) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backend.setup", f'["export HF_TOKEN={TOKEN}"]'),
+        ("backend.config.docker.run_options", f'["-e HF_TOKEN={TOKEN}"]'),
+        ("backend.extra.event_callback", f'"curl -H {TOKEN}"'),
+        ("python.modules", f"[{TOKEN}]"),
+    ],
+)
+def test_the_message_names_the_key_and_not_the_secret(key: str, value: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request(("backend=skypilot", f"{key}={value}")))
+    assert [(d.code, d.key) for d in refused.value.diagnostics] == [("JC4515", key)]
+    assert TOKEN not in format_text(refused.value.diagnostics)
+
+
+def test_nor_does_the_label_of_a_sweep() -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_sweep(Request(("backend=local", f"env.A=x,{TOKEN}")))
+    (found,) = refused.value.diagnostics
+    assert found.points == ("++env.A=…",)
