@@ -7,12 +7,12 @@ Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky la
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
-from .._shared.gpus import GPUS, MOST_GPUS
+from .._shared.gpus import GPUS, MOST_GPUS, sold
 from .._shared.kubernetes_forms import IMAGE
 from . import checks_finished, schema, task
 from .config import PODS, cloud
@@ -96,7 +96,7 @@ def _has_pods(infra: str) -> bool:
 
 
 def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4703 GPUs without a name; JC4704 a name that SkyPilot has not; JC4705 more than a machine has."""
+    """JC4703 GPUs without a name; JC4704 a name that SkyPilot has not; JC4705 a number that no machine has."""
     count = plan.topology.gpus
     asked = {("gpu_type", plan.resources.gpu_type)}
     asked |= {(f"backend.{n}", e.gpu_type) for n in ("any_of", "ordered") for e in getattr(options, n)}
@@ -122,6 +122,29 @@ def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             nodes = -(-count * plan.topology.nodes // most)
             because = f"a machine has at most {most} of them, and gpus is per node"
             yield Diagnostic("JC4705", f"{count} {name} on a node", because, f"nodes={nodes} gpus={most}", key="gpus")
+    if options.instance_type is None:
+        yield from not_sold(plan, options)
+
+
+def not_sold(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4705, a warning, for what clouds sell changes: between two sizes of a named cloud's machines."""
+    count, entries = plan.topology.gpus, (*options.any_of, *options.ordered)
+    asked = [(each.infra or options.infra, each.gpu_type or plan.resources.gpu_type) for each in entries]
+    for infra, name in dict.fromkeys(asked or [(options.infra, plan.resources.gpu_type)]):
+        there = cloud_of(infra)
+        numbers = sold(there, name) if count and name and there and there not in HAS_SITE_GPUS else ()
+        if not numbers or count in numbers or count > GPUS.get(name or "", MOST_GPUS):
+            continue
+        near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
+        title = f"no machine of {there} is known that has {count} {name}"
+        because = f"there are machines with {_in_words(numbers)} of them, and SkyPilot would find none when it launches"
+        hint = " or ".join(f"gpus={number}" for number in near)
+        yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

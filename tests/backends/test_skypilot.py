@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
+from jobc.backends._shared.gpus import GPUS, SOLD
 from jobc.backends.skypilot import schema
 from jobc.compiler.diagnostics import CompileError, Severity
 from jobc.compiler.driver import Request, compile_job, write_job
@@ -212,6 +213,28 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
 def test_a_site_may_call_its_gpus_as_it_likes() -> None:
     words = (*SHARED, "gpus=2", "gpu_type=fake")
     assert refused(*words) == [] and refused(*words, severity=Severity.WARNING) == ["JC4704"]
+
+
+@pytest.mark.parametrize(
+    ("infra", "gpus", "hint"),
+    [
+        ("aws", "3 gpu_type=H100", "gpus=1 or gpus=8"), ("gcp/us-central1", "3 gpu_type=H100", "gpus=2 or gpus=4"),
+        ("azure", "4 gpu_type=H100", "gpus=2 or gpus=8"), ("aws", "2 gpu_type=A100-80GB", "gpus=8"),
+        ("gcp", "12 gpu_type=A100", "gpus=8 or gpus=16"), ("lambda", "5 gpu_type=H100", "gpus=4 or gpus=8"),
+        ("aws", "8 gpu_type=H100", ""), ("gcp", "4 gpu_type=H100", ""), ("runpod", "3 gpu_type=H100", ""),
+        ("k8s", "3 gpu_type=H100", ""), ("null", "3 gpu_type=H100", ""),
+        ("aws", "3 gpu_type=H100 backend.instance_type=p9.new", ""),
+    ],
+)  # fmt: skip
+def test_a_number_of_gpus_that_a_cloud_does_not_sell_is_a_warning(infra: str, gpus: str, hint: str) -> None:
+    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split()))).diagnostics
+    hints = [each.hint for each in found if each.code == "JC4705" and each.severity is Severity.WARNING]
+    assert hints == ([hint] if hint else [])
+
+
+def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_most() -> None:
+    for kinds in SOLD.values():
+        assert all(list(numbers) == sorted({*numbers}) and numbers[-1] <= GPUS[kind] for kind, numbers in kinds.items())
 
 
 def test_wishes_that_no_queue_hears_are_named() -> None:
