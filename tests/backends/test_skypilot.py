@@ -345,11 +345,14 @@ class Job:
         compiled = compile_job(Request((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
         self.artifact = write_job(compiled, folder / "artifacts", force=True)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
+
     def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        environment = {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
         command = [str(self.artifact / script), *words]
         done = subprocess.run(
-            command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )
         return done.returncode, done.stdout + done.stderr
 
@@ -466,26 +469,58 @@ def test_sky_launch_by_hand(folder: Path, where: str) -> None:
     job = Job(folder, "nodes=1", program="0")
     (folder / "elsewhere").mkdir()
     places = {"project": folder, "artifact": job.artifact, "elsewhere": folder / "elsewhere"}
-    environment = {**os.environ, "HOME": str(folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
     if where == "artifact":  # which brings no code
         job = Job(folder, "nodes=1", "code=none", program="0")
         shutil.copy(folder / "program.py", job.artifact)
     command = ["sky", "launch", "--cluster", "mine", "--yes", str(job.artifact / "task.sky.yaml")]
-    done = subprocess.run(command, cwd=places[where], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=places[where], env=job.environment, capture_output=True, text=True, check=True)
     if where == "elsewhere":
         assert "no task.sh in what was sent" in done.stdout and "[65]" in done.stdout, done.stdout
     else:
         assert "ends with 0" in done.stdout and job.run.name.startswith("sky-"), done.stdout
 
 
-def test_another_number_of_nodes_or_gpus_is_refused_on_the_node(folder: Path) -> None:
-    job = Job(folder, program="0 0")
+@pytest.mark.parametrize(
+    ("said", "by_hand", "refused"),
+    [
+        ("num_nodes: 2", "num_nodes: 3", "SkyPilot gives this job 3 nodes, it was compiled for 2"),
+        ('"fake:2"', '"fake:1"', "SkyPilot gives this job 1 GPUs on each node, it was compiled for 2"),
+        ('  accelerators: "fake:2"\n', "", "SkyPilot gives this job 0 GPUs on each node, it was compiled for 2"),
+    ],
+)
+def test_another_number_of_nodes_or_gpus_is_refused_on_the_node(
+    folder: Path, said: str, by_hand: str, refused: str
+) -> None:
+    job = Job(folder, "gpus=2", "gpu_type=fake", program="0 0 0 0")
     file = job.artifact / "task.sky.yaml"
-    file.write_text(file.read_text().replace("num_nodes: 2", "num_nodes: 3"))
-    environment = {**os.environ, "HOME": str(folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
+    assert said in file.read_text()
+    file.write_text(file.read_text().replace(said, by_hand))
     command = ["sky", "launch", "--cluster", "mine", "--yes", str(file)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    assert "SkyPilot gives this job 3 nodes, it was compiled for 2" in done.stdout
+    done = subprocess.run(command, cwd=folder, env=job.environment, capture_output=True, text=True, check=True)
+    assert refused in done.stdout and re.search(r"return code list: .*\b65\b", done.stdout), done.stdout
+    assert not [*folder.glob("storage/job/*/logs/rank_*")]
+
+
+@pytest.mark.parametrize(
+    ("words", "cancel"),
+    [((), ("cancel", "--yes", "CLUSTER", "1")), (("managed=true",), ("jobs", "cancel", "--yes", "1"))],
+)
+def test_a_cancel_by_hand_ends_it_and_nothing_starts_it_again(
+    folder: Path, words: tuple[str, ...], cancel: tuple[str, ...]
+) -> None:
+    job = Job(folder, *(f"backend.{word}" for word in words), program="- -")
+    assert job("submit.sh")[0] == 0
+    job.wait_until_up()
+    (cluster,) = (folder / ".stand_in_sky").iterdir()
+    command = ["sky", *(word.replace("CLUSTER", cluster.name) for word in cancel)]
+    subprocess.run(command, env=job.environment, check=True, timeout=60)
+    state = cluster / "1.json"
+    wait_for(lambda: json.loads(state.read_text())["status"] != "RUNNING", "its end")
+    assert json.loads(state.read_text())["status"] == "CANCELLED"
+    wait_for(lambda: not pids(str(folder)), "no process of it anywhere")
+    assert [path.name for path in (job.run / "artifact").iterdir()] == ["0"] and len([*cluster.glob("*.json")]) == 1
+    code, said = job("status.sh")
+    assert code == 0 and "stopped early (exit 75)" in said and "SkyPilot says CANCELLED" in said, said
 
 
 def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

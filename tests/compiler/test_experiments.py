@@ -63,6 +63,9 @@ def test_opensora_is_what_its_team_has_by_hand() -> None:
     assert service["spec"]["publishNotReadyAddresses"] is True and service["spec"]["clusterIP"] == "None"
     assert container["resources"]["limits"] == container["resources"]["requests"] == {"nvidia.com/gpu": "8"}
     assert {"medium": "Memory", "sizeLimit": "16Gi"} in [volume.get("emptyDir") for volume in pod["volumes"]]
+    waits = ("COLOSSALAI_DIST_TIMEOUT=1800", "COLOSSALAI_MASTER_READY_TIMEOUT=600")
+    lines = text(job, "node.sh").splitlines()
+    assert {"rendezvous_timeout_s=1800", *(f"export {wait}" for wait in waits)} <= {*lines}
     test_before = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes", "nodes=2")))
     assert test_before.plan.topology.world_size == 16
 
