@@ -14,9 +14,9 @@ from .known_values import COUNT, COUNT_OR_0, LIST, SECTION, SWITCH, TEXT, Known,
 
 def _are_gpus(value: Any) -> bool:
     """`all`, or as CUDA_VISIBLE_DEVICES takes them (CUDA C++ Programming Guide): different numbers, or UUIDs."""
-    if value == "all" or type(value) is int:
-        return value == "all" or value >= 0
-    names = value.split(",") if isinstance(value, str) else []
+    if value == "all":
+        return True
+    names = str(value).split(",") if isinstance(value, str) or type(value) is int else []
     distinct = len({name.lstrip("0") if name.strip("0") else "0" for name in names}) == len(names) > 0
     return distinct and all(re.fullmatch(r"\d+|(GPU|MIG)-[\w/-]+", name) for name in names)
 

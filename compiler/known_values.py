@@ -54,6 +54,6 @@ TEXT = Value("text", lambda value: isinstance(value, str) and value != "", "TEXT
 COUNT, COUNT_OR_0 = whole(1), whole(0)
 NUMBER = Value("a number of at least 0", lambda value: number(value) and value >= 0, "1.0")
 SHARE = Value("a number from 0 to 1", lambda value: number(value) and 0 <= value <= 1, "0.5")
-AUTO = words("auto")
+AUTO = Value("auto", lambda value: value == "auto", "auto")
 SECTION = Value("a mapping", lambda value: isinstance(value, Mapping), "{}")
 LIST = Value("a list", lambda value: isinstance(value, tuple), "[]")

@@ -166,16 +166,21 @@ def _sbatch_option(task: Finished, key: str, option: str, value: Any) -> Iterato
         because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
         yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
-        meant = sbatch_options.meant(option)
         because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
-        hint = f"{key.rpartition('.')[0]}.{meant}" if meant else f"leave out {key}"
-        yield from refuse(f"sbatch has no option --{option}", because, hint)
+        yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
         yield from refuse(f"{key}: {value!r} is no time", because, f'{key}="12:00:00"')
     elif option == "exclusive" and not _is_exclusive(value):
         because = f"sbatch takes it without a value, or one of {', '.join(sbatch_options.EXCLUSIVE)}"
         yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
+
+
+def _instead(key: str, meant: str) -> str:
+    """The hint for an option that is none, by the one that was meant; "" for none."""
+    if owner := OWNED.get(meant) or BREAKS.get(meant):
+        return f"leave it out, and set {owner}"
+    return f"did you mean {key.rpartition('.')[0]}.{meant}?" if meant else f"leave out {key}"
 
 
 def _is_exclusive(value: Any) -> bool:

@@ -165,9 +165,10 @@ NODES = (*SHARED, "queue.nodelist=[node1, node2]")
 @pytest.mark.parametrize(
     ("words", "option", "found"),
     [
-        (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; backend.config.slurm.sbatch_options.time"),
-        (SHARED, "N: 2", "sbatch has no option --N; backend.config.slurm.sbatch_options.nodes"),
-        (SHARED, "--time: 60", "sbatch has no option ----time; backend.config.slurm.sbatch_options.time"),
+        (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; did you mean backend.config.slurm.sbatch_options.time"),
+        (SHARED, "N: 2", "sbatch has no option --N; leave it out, and set nodes"),
+        (SHARED, "w: node1", "sbatch has no option --w; did you mean backend.config.slurm.sbatch_options.nodelist"),
+        (SHARED, "--time: 60", "sbatch has no option ----time; did you mean backend.config.slurm.sbatch_options.time"),
         (SHARED, "array: 0-3", "KEY would break the plan; leave it out; what says that is jobc -m, which makes a job"),
         (SHARED, "ntasks: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
         (SHARED, "ntasks_per_node: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
