@@ -1,6 +1,6 @@
 """Checks of the finished task, whoever said what stands there: a key of the job, `backend.config` or `backend.extra`.
 
-JC4709 files, JC4711 what an infrastructure has not, JC4713 JC4714 queues, JC4715 JC4716 `config`, JC4717 ports and
+JC4709 files, JC4711 what an infrastructure has not, JC4713 JC4714 queues, JC4715 `config`, JC4717 ports and
 labels, JC4718 SkyPilot's own schema, JC4720 disks. A place leads to the key that said it (Finished.key).
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
-from .._shared import kubernetes_fields, sbatch_options
+from .._shared import kubernetes_fields
 from .._shared.kubernetes_forms import LABEL_KEY, LABEL_VALUE
-from . import schema
+from . import checks_sbatch, schema
 from .config import PODS
 from .finished import SBATCH, Finished, Machine, mapping, text
-from .known import BREAKS, CONFIG_KEYS, LEAST_DISK_GB, OWNED, QUEUED, SBATCH_TIME, TIERS
+from .known import CONFIG_KEYS, LEAST_DISK_GB, TIERS
 
 ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
@@ -129,7 +129,7 @@ def queue(task: Finished) -> Iterator[Diagnostic]:
 
 
 def config(task: Finished) -> Iterator[Diagnostic]:
-    """JC4715 keys that a task may not override, which SkyPilot drops; JC4716 options of sbatch."""
+    """JC4715 keys that a task may not override, which SkyPilot drops; and options of sbatch."""
     for section, inner in task.section("config").items():
         known = CONFIG_KEYS.get(section)
         if known is None:
@@ -140,51 +140,13 @@ def config(task: Finished) -> Iterator[Diagnostic]:
             if name not in known:
                 because = f"a task may set {', '.join(known)} there, and any other key is taken and not read"
                 yield _dropped(task, ("config", section, name), because, nearest(name, known) or [*known])
-    for name, value in task.section(*SBATCH).items():
-        yield from _sbatch_option(task, task.key((*SBATCH, name)), name.replace("_", "-"), value)
+    yield from checks_sbatch.check(task)
 
 
 def _dropped(task: Finished, at: schema.At, because: str, instead: list[str]) -> Diagnostic:
     key = task.key(at)
     hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"leave out {key}"
     return Diagnostic("JC4715", f"SkyPilot would drop {key}", because, hint, key=key)
-
-
-def _sbatch_option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
-    """JC4716. option: as SkyPilot writes it behind `#SBATCH --`"""
-
-    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
-        yield Diagnostic("JC4716", title, because, hint, key=key)
-
-    if option in OWNED:
-        because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
-        yield from refuse(f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}")
-    elif option in BREAKS and value not in (None, False):
-        because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
-        yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
-    elif option in task.queued and key.startswith("backend."):
-        because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
-        yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
-    elif not sbatch_options.is_known(option):
-        because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
-        yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
-    elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
-        because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
-        yield from refuse(f"{key}: {value!r} is no time", because, f'{key}="12:00:00"')
-    elif option == "exclusive" and not _is_exclusive(value):
-        because = f"sbatch takes it without a value, or one of {', '.join(sbatch_options.EXCLUSIVE)}"
-        yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
-
-
-def _instead(key: str, meant: str) -> str:
-    """The hint for an option that is none, by the one that was meant; "" for none."""
-    if owner := OWNED.get(meant) or BREAKS.get(meant):
-        return f"leave it out, and set {owner}"
-    return f"did you mean {key.rpartition('.')[0]}.{meant}?" if meant else f"leave out {key}"
-
-
-def _is_exclusive(value: Any) -> bool:
-    return value is None or isinstance(value, bool) or str(value).lower() in sbatch_options.EXCLUSIVE
 
 
 def disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:

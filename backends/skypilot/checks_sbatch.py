@@ -1,0 +1,58 @@
+"""Options of sbatch in a task, which SkyPilot hands on unread: JC4716.
+
+In   the finished task; what keys of the job say there (config.py) is right
+Source SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...compiler.diagnostics import Diagnostic
+from .._shared import sbatch_options
+from .finished import SBATCH, Finished
+from .known import BREAKS, OWNED, QUEUED, SBATCH_TIME
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for name, value in task.section(*SBATCH).items():
+        yield from _option(task, task.key((*SBATCH, name)), name.replace("_", "-"), value)
+
+
+def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
+    """option: as SkyPilot writes it behind `#SBATCH --`"""
+
+    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
+        yield Diagnostic("JC4716", title, because, hint, key=key)
+
+    if option in OWNED:
+        because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
+        yield from refuse(f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}")
+    elif option in BREAKS and value not in (None, False):
+        because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
+        yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
+    elif option in task.queued and key.startswith("backend."):
+        because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
+        yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
+    elif not sbatch_options.is_known(option):
+        because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
+        yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
+    elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
+        because = "sbatch reads minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot hands on what it gets"
+        yield from refuse(f"{key}: {value!r} is no time", because, f'{key}="12:00:00"')
+    elif option == "exclusive" and not _is_exclusive(value):
+        because = f"sbatch takes it without a value, or one of {', '.join(sbatch_options.EXCLUSIVE)}"
+        yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
+
+
+def _instead(key: str, meant: str) -> str:
+    """The hint for an option that is none, by the one that was meant; "" for none."""
+    if owner := OWNED.get(meant) or BREAKS.get(meant):
+        return f"leave it out, and set {owner}"
+    return f"did you mean {key.rpartition('.')[0]}.{meant}?" if meant else f"leave out {key}"
+
+
+def _is_exclusive(value: Any) -> bool:
+    return value is None or isinstance(value, bool) or str(value).lower() in sbatch_options.EXCLUSIVE
