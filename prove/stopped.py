@@ -31,8 +31,7 @@ def ctrl_c(job: BedJob) -> None:
     """As a terminal does: to the foreground group of submit.sh."""
     assert job.follower is not None
     inside = [seen for seen in job.cluster.login.processes("submit.sh") if str(job.project) in seen.command]
-    own = min(seen.own_pid for seen in inside)
-    job.cluster.login.run(["kill", "-INT", "--", f"-{own}"], check=True)
+    job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group
     job.follower.wait(60)
 
 

@@ -82,7 +82,7 @@ def is_over(pid: int) -> bool:
 
 
 def in_namespace(pid: int) -> list[Seen]:
-    """All processes in the PID namespace of a process, but zombies."""
+    """All processes in the PID namespace of a process, but zombies; the oldest first, for numbers come round again."""
     namespace = os.readlink(f"/proc/{pid}/ns/pid")
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -94,5 +94,8 @@ def in_namespace(pid: int) -> list[Seen]:
             environment = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
             own_pid = re.search(r"^NSpid:.*?(\d+)$", (folder / "status").read_text(), re.MULTILINE)
             assert own_pid is not None
-            found.append(Seen(int(folder.name), int(own_pid[1]), " ".join(words), environment))
-    return found
+            ticks = int((folder / "stat").read_text().rpartition(")")[2].split()[19])  # field 22, starttime: proc(5)
+            found.append(
+                (ticks, int(folder.name), Seen(int(folder.name), int(own_pid[1]), " ".join(words), environment))
+            )
+    return [seen for *_, seen in sorted(found, key=lambda each: each[:2])]

@@ -148,7 +148,8 @@ job_reason() {
   if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
     grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
   elif [[ -n $init ]]; then
-    named=$(grep -m 1 -oE 'FAIL +.*|error: .*' "$said" 2>/dev/null) || named=''
+    # not what kubectl says of a container that has not begun, which comes first or last
+    named=$(sed -nE 's/^\[pod[^]]*\] (FAIL +.*|error: .*)/\1/p' "$said" 2>/dev/null | sed -n 1p) || named=''
     echo "$init${named:+: $named}"
   else
     grep -m 1 -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | tr '\t' ' '
