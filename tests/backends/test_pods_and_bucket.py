@@ -24,7 +24,7 @@ from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import Cluster, wait_for
 from jobc.tests.testbed.process import in_namespace
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(500), pytest.mark.xdist_group("bucket")]  # one story
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(500), pytest.mark.xdist_group("bucket")]
 
 TRAIN = ("task=digits", "loop.epochs=null", "loop.steps=240", "checkpoint.every_steps=40", "threads=1")
 SAID = tuple[int, str]
