@@ -236,3 +236,21 @@ def test_a_detached_run_survives_the_host_it_was_submitted_from(cluster: Cluster
     wait_for(lambda: len(list((job.run / "exit/0").glob("node_*"))) == 2, "the end of both nodes")
     cluster.login.power_on()
     assert "done (exit 0)" in job("status.sh")[1]
+
+
+def test_two_runs_that_derive_one_port_start_on_the_same_hosts(cluster: Cluster, tmp_path: Path) -> None:
+    """Of one name, so of one derived port; each worker gets the port that its own node 0 could have."""
+    jobs = [
+        make(cluster, tmp_path / name, "ssh", "nodes=2", command=("program.py", "-", "5")) for name in ("one", "two")
+    ]
+    for job in jobs:
+        code, said = job("submit.sh", "--detach", "--run-id", "same")
+        assert code == 0, said
+    ports = {int(re.findall(r"^port=(\d+)$", read(job.run / "state/head"), re.MULTILINE)[0]) for job in jobs}
+    assert len(ports) == 2 and all(f"at node1:{port}" in "".join(map(shown, jobs)) for port in ports)
+    for job in jobs:
+        wait_for(lambda job=job: "done (exit 0)" in job("status.sh")[1], "the end")
+
+
+def shown(job: Job) -> str:
+    return read(job.run / "logs/node_00.log")
