@@ -353,3 +353,22 @@ def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignor
     code, said = job("shell.sh", "--node", "1", *ask)
     assert code == 3 and "node 1 in /shared" in said, said
     assert job("stop.sh", "--now")[0] == 0
+
+
+def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """On two nodes of two GPUs, from a folder of the image, with the storage of the nodes and their own time-outs."""
+    image, disk = tmp_path / "image", tmp_path / "opensora"
+    disk.mkdir()
+    (image / "scripts/diffusion").mkdir(parents=True)
+    (image / "scripts/diffusion/train.py").write_text(
+        "import os, sys\nprint(*sys.argv[1:], os.environ['COLOSSALAI_DIST_TIMEOUT'], os.environ['WORLD_SIZE'])"
+    )
+    mount = f"mounts=[{{kind: host, source: {disk}, target: /mnt/opensora, read_only: false}}]"
+    small = ("nodes=2", "gpus=2", "shm=16MiB", "launcher=spawn", "backend.preflight=false")
+    words = ("backend=kubernetes", "+experiment=opensora_k8s", f"container.workdir={image}", mount, *small)
+    artifact = write_job(compile_job(Request(words)), tmp_path / "project" / "artifacts")
+    code, said = Job(runner, disk, artifact)("submit.sh", "--wait")
+    assert code == 0, said
+    logs = sorted(disk.glob("runs/opensora_k8s/*/logs/rank_*.log"))
+    line = "configs/diffusion/train/demo.py --dataset.data-path modified_data.csv 1800 4\n"
+    assert len(logs) == 4 and all(log.read_text().endswith(line) for log in logs)
