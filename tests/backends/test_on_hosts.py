@@ -235,7 +235,7 @@ def test_a_detached_run_survives_the_host_it_was_submitted_from(cluster: Cluster
     cluster.login.power_off()
     wait_for(lambda: len(list((job.run / "exit/0").glob("node_*"))) == 2, "the end of both nodes")
     cluster.login.power_on()
-    assert "done (exit 0)" in job("status.sh")[1]
+    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end, in words")
 
 
 def test_two_runs_that_derive_one_port_start_on_the_same_hosts(cluster: Cluster, tmp_path: Path) -> None:
