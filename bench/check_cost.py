@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from compile_cost import JOBC, cpu_s, install_wheel
+from compile_cost import JOBC, cpu_s, install_wheel, report
 
 UNCHECKED = """
 from jobc.compiler import driver
@@ -52,17 +51,8 @@ def main() -> int:
         floor = [sys.executable, "-c", UNCHECKED + JOBC, *WORDS]
         jobc = [sys.executable, "-c", JOBC, *WORDS]
         samples = [(cpu_s(floor, work, environment), cpu_s(jobc, work, environment)) for _ in range(pairs + 1)][1:]
-    report(samples)
+    report(samples, "jobc check without any rule", "jobc check", 1.10)
     return 0
-
-
-def report(samples: list[tuple[float, float]]) -> None:
-    ratios = [jobc / floor for floor, jobc in samples]
-    print(f"{len(samples)} paired runs, CPU ms of the whole process     min   median")
-    for name, column in (("floor F: jobc check without any rule", 0), ("jobc check", 1)):
-        values = [1000 * sample[column] for sample in samples]
-        print(f"  {name:<44} {min(values):7.0f} {statistics.median(values):8.0f}")
-    print(f"  {'ratio jobc / F':<44} {min(ratios):7.2f} {statistics.median(ratios):8.2f}   (goal: 1.10)")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from .accelerate import SHARDED
-from .accelerate_known import ACCELERATE
+from .accelerate_known import ACCELERATE, are_gpus
 from .deepspeed_known import DEEPSPEED, REMOVED
 from .diagnostics import Diagnostic, alternatives, nearest
 from .extra import Path, leaves, refuse_extra
@@ -202,7 +202,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
     """JC4604: accelerate makes CUDA_VISIBLE_DEVICES of gpu_ids, and each process takes the one of its own number."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
-    if ids in (None, "all") or not ACCELERATE["gpu_ids"].holds(ids):  # type: ignore[union-attr]
+    if ids in (None, "all") or not are_gpus(ids):
         return
     named = str(ids).split(",")
     if not gpus:

@@ -12,7 +12,7 @@ from typing import Any
 from .known_values import COUNT, COUNT_OR_0, LIST, SECTION, SWITCH, TEXT, Known, Value, words
 
 
-def _are_gpus(value: Any) -> bool:
+def are_gpus(value: Any) -> bool:
     """`all`, or as CUDA_VISIBLE_DEVICES takes them (CUDA C++ Programming Guide): different numbers, or UUIDs."""
     if value == "all":
         return True
@@ -25,7 +25,7 @@ ACCELERATE: Known = {
     "mixed_precision": words("no", "fp8", "fp16", "bf16"),
     "debug": SWITCH,
     "megatron_lm_config": SECTION,  # said to be without effect (JC4604)
-    "gpu_ids": Value('all, or different GPUs of a node, such as "0,1"', _are_gpus, "all"),
+    "gpu_ids": Value('all, or different GPUs of a node, such as "0,1"', are_gpus, "all"),
     "main_training_function": TEXT,
     "enable_cpu_affinity": SWITCH,
     "downcast_bf16": SWITCH,

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .campaign import Campaign, Line, expect
-from .compile_cost import PAIRS, measure
+from .campaign import Campaign, expect
+from .compile_cost import PAIRS, figure, measure
 
 BENCH = Path(__file__).resolve().parent.parent / "bench" / "check_cost.py"
 GOAL = 1.10
+FLOOR = "unchecked"
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    measured = measure(PAIRS, BENCH, "unchecked")
+    measured = measure(PAIRS, BENCH, FLOOR)
     expect(measured["ratio_median"] <= GOAL, f"median ratio {measured['ratio_median']}", **measured)
     return measured
-
-
-def figure(lines: Sequence[Line]) -> str:
-    line = lines[0]
-    if "ratio_median" not in line:
-        return "did not finish"
-    return (
-        f"ratio {line['ratio_median']:.2f} (median), {line['ratio_min']:.2f} (min) of {line['pairs']} pairs;"
-        f" {line['jobc_cpu_ms_median']:.0f} ms against {line['unchecked_cpu_ms_median']:.0f} ms of CPU time"
-    )
 
 
 CAMPAIGN = Campaign(
@@ -38,5 +29,5 @@ CAMPAIGN = Campaign(
     ),
     count=1,
     run=run,
-    figure=figure,
+    figure=partial(figure, floor=FLOOR),
 )

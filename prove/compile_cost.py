@@ -36,13 +36,13 @@ def measure(pairs: int, bench: Path = BENCH, floor: str = "hydra") -> dict[str, 
     return {"pairs": pairs, **found}
 
 
-def figure(lines: Sequence[Line]) -> str:
+def figure(lines: Sequence[Line], floor: str = "hydra") -> str:
     line = lines[0]
     if "ratio_median" not in line:
         return "did not finish"
     return (
         f"ratio {line['ratio_median']:.2f} (median), {line['ratio_min']:.2f} (min) of {line['pairs']} pairs;"
-        f" {line['jobc_cpu_ms_median']:.0f} ms against {line['hydra_cpu_ms_median']:.0f} ms of CPU time"
+        f" {line['jobc_cpu_ms_median']:.0f} ms against {line[f'{floor}_cpu_ms_median']:.0f} ms of CPU time"
     )
 
 
