@@ -40,19 +40,11 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
 @pytest.mark.parametrize(
     ("gpu_type", "usual", "most"),
     [
-        ("H100", 8, 10),
-        ("NVIDIA-H100-80GB-HBM3", 8, 10),
-        ("nvidia-h100-mega-80gb", 8, 10),
-        ("GB200", 4, 4),
-        ("GH200", 2, 2),
-        ("L4", 8, 16),
-        ("A100", 8, 16),
-        ("NVIDIA-A100-SXM4-80GB", 8, 16),
-        ("Tesla-V100-SXM3-32GB", 8, 16),
-        (None, 8, 16),
-        ("X1", 8, 16),
+        ("H100", 8, 32), ("NVIDIA-H100-80GB-HBM3", 8, 32), ("nvidia-h100-mega-80gb", 8, 32), ("L4", 8, 32),
+        ("A100", 8, 32), ("NVIDIA-A100-SXM4-80GB", 8, 32), ("NVIDIA-B200", 8, 8), ("AMD_Instinct_MI300X_OAM", 8, 8),
+        ("GB200", 4, 4), ("GH200", 1, 4), ("P100", 4, 32), (None, 8, 32), ("X1", 8, 32),
     ],
-)
+)  # fmt: skip
 def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: int, most: int) -> None:
     made = compile_job(Request((*PLAIN, "gpus=1"))).plan
 
@@ -102,8 +94,8 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         ("JC4504", ("image=Upper/X:1",)),
         ("JC4504", ('backend.node_selector=["a b=c"]',)),
         ("JC4504", ("backend.namespace=-x",)),
-        ("JC4505", ("gpus=17",)),
-        ("JC4505", ("gpus=12", "gpu_type=H100")),
+        ("JC4505", ("gpus=33",)),
+        ("JC4505", ("gpus=12", "gpu_type=B200")),
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
         ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
         ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
