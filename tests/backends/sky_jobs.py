@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from jobc.compiler.driver import Request, compile_job, write_job
@@ -71,9 +72,22 @@ class Job:
 
 def pids(*words: str) -> list[int]:
     """Of the processes of this machine with all these in their command lines."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    return [pid for pid, command, _ in _processes() if all(word in command for word in words)]
+
+
+def pids_of(folder: Path, *variables: str) -> list[int]:
+    """Of the processes of the jobs of a folder that have these in their environment, `RANK=1` or only `RANK=`."""
+    wanted = (f"HOME={folder}", *variables)
+    return [
+        pid
+        for pid, _, environment in _processes()
+        if all(any(each == v or (v.endswith("=") and each.startswith(v)) for each in environment) for v in wanted)
+    ]
+
+
+def _processes() -> Iterator[tuple[int, str, list[str]]]:
+    """(pid, command line, environment)"""
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if all(word in file.read_text(errors="replace") for word in words):
-                found.append(int(file.parent.name))
-    return found
+            texts = [(folder / name).read_text(errors="replace") for name in ("cmdline", "environ")]
+            yield int(folder.name), texts[0], texts[1].split("\0")
