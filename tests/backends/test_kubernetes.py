@@ -138,7 +138,7 @@ def test_the_fields_that_are_known_are_those_of_the_schemas() -> None:
             "trainjob",
             (
                 "TrainingRuntime.spec.podGroupPolicy.coscheduling.scheduleTimeoutSeconds=90",
-                "TrainJob.spec.managedBy=a/b",
+                "TrainJob.spec.managedBy=trainer.kubeflow.org/trainjob-controller",
             ),
         ),
     ],

@@ -19,7 +19,7 @@ def test_fields_of_every_shape_are_taken() -> None:
     for word in (
         "Pod.metadata.annotations={a: 1, b: true}", "Pod.spec.containers.node.env.A.value=1",
         "Pod.spec.tolerations=[{key: a, operator: Exists}]", "Pod.spec.schedulerName=null",
-        "Pod.spec.containers.node.resources.limits.ephemeral-storage=5Gi", "Job.spec.manualSelector=true",
+        "Pod.spec.containers.node.resources.limits.ephemeral-storage=5Gi", "Job.spec.manualSelector=false",
         "Pod.spec.containers.side={image: x, ports: [{containerPort: 80, protocol: TCP}]}",
         "Pod.spec.volumes.v={emptyDir: {medium: HugePages-2Mi, sizeLimit: 1.5Gi}}", "Pod.spec.volumes.w=null",
         "Pod.spec.initContainers.a={image: 'reg.example.org:5000/a/b__c:v1', volumeMounts: {shm: {mountPath: /x}}}",
@@ -57,9 +57,33 @@ def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: 
     assert said(most) == (["warning"] if most > usual else [])
 
 
-def test_what_only_opens_the_pod_to_its_node_is_a_warning() -> None:
-    made = compile_job(Request((*PLAIN, "backend.extra.Pod.spec.hostIPC=true")))
+@pytest.mark.parametrize(
+    "word",
+    [
+        "hostIPC=true", "containers.node.securityContext.privileged=true", "containers.side={image: x}",
+        "initContainers.a={image: x, securityContext: {privileged: true}}",
+        "containers.node.terminationMessagePolicy=File",
+    ],
+)  # fmt: skip
+def test_what_hurts_others_than_the_job_is_a_warning(word: str) -> None:
+    made = compile_job(Request((*PLAIN, f"backend.extra.Pod.spec.{word}")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
+
+
+def test_what_looks_like_a_broken_promise_and_is_none_is_taken() -> None:
+    for word in (
+        "Pod.spec.containers.node.readinessProbe={exec: {command: ['true']}}", "Pod.spec.schedulerName=volcano",
+        "Pod.spec.initContainers.side={image: x, restartPolicy: Always, livenessProbe: {tcpSocket: {port: 80}}}",
+        "Pod.spec.containers.node.lifecycle.postStart.exec.command=['true']", "Pod.spec.os.name=linux",
+        "Pod.spec.readinessGates=[{conditionType: a/b}]", "Pod.spec.schedulingGates=[]", "Pod.spec.hostUsers=false",
+        "Job.spec.managedBy=kubernetes.io/job-controller", "Pod.spec.resources.limits.hugepages-2Mi=1Gi",
+        "Service.spec.type=ClusterIP", "Pod.spec.containers.node.securityContext.privileged=false",
+        "Pod.spec.preemptionPolicy=Never", "Pod.spec.automountServiceAccountToken=true", "Pod.spec.dnsPolicy=None",
+        "Pod.metadata.annotations={cluster-autoscaler.kubernetes.io/safe-to-evict: false}",
+        "Pod.spec.hostAliases=[{ip: 10.0.0.1, hostnames: [a]}]", "Pod.spec.containers.node.tty=true",
+    ):  # fmt: skip
+        made = compile_job(Request((*PLAIN, f"backend.extra.{word}")))
+        assert not [d for d in made.diagnostics if d.code == "JC4522"], word
 
 
 def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
@@ -150,8 +174,9 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
             )
         ),
         *(
-            ("JC4522", (f"backend.flavor={flavor}", f"backend.extra.{path}.suspend=true"))
+            ("JC4522", (f"backend.flavor={flavor}", f"backend.extra.{path}.{word}"))
             for flavor, path in (("jobset", "JobSet.spec"), ("trainjob", "TrainJob.spec"))
+            for word in ("suspend=true", "managedBy=a/b")
         ),
         (
             "JC4600",
@@ -176,6 +201,26 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
                 ("JC4522", "Pod.spec.activeDeadlineSeconds=60"),
                 ("JC4522", "Pod.spec.dnsPolicy=Default"),
                 ("JC4522", "Job.spec.suspend=true"),
+                ("JC4522", "Job.spec.managedBy=kueue.x-k8s.io/multikueue"),
+                ("JC4522", "Job.spec.manualSelector=true"),
+                ("JC4522", "Job.metadata.finalizers=[a/b]"),
+                ("JC4522", "Job.metadata.uid=abc"),
+                ("JC4522", "Service.spec.type=NodePort"),
+                ("JC4522", "Pod.spec.schedulingGates=[{name: a/b}]"),
+                ("JC4522", "Pod.spec.os.name=windows"),
+                ("JC4522", "Pod.spec.priority=1000"),
+                ("JC4522", "Pod.spec.ephemeralContainers=[{name: a, image: x}]"),
+                ("JC4522", "Pod.spec.containers.node.livenessProbe={exec: {command: ['true']}}"),
+                ("JC4522", "Pod.spec.containers.node.startupProbe={tcpSocket: {port: 80}}"),
+                ("JC4522", "Pod.spec.containers.node.lifecycle.preStop.sleep.seconds=3"),
+                ("JC4522", "Pod.spec.containers.node.lifecycle.stopSignal=SIGKILL"),
+                ("JC4600", "Pod.spec.hostnameOverride=a"),
+                ("JC4600", "Pod.spec.resources.limits.memory=1Gi"),
+                ("JC4600", "Pod.metadata.labels.job-name=a"),
+                ("JC4600", "Pod.metadata.annotations={batch.kubernetes.io/job-completion-index: 1}"),
+                ("JC4600", "Job.spec.maxFailedIndexes=1"),
+                ("JC4600", "Job.spec.ttlSecondsAfterFinished=60"),
+                ("JC4600", "Service.spec.clusterIPs=[10.0.0.1]"),
                 ("JC4600", "Job.spec.activeDeadlineSeconds=60"),
                 ("JC4600", "Pod.spec.containers.node.restartPolicy=Never"),
                 ("JC2006", "Pod.spec.containers.node.env.WORLD_SIZE.value=8"),
