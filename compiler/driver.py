@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, check, directory, neutral, policy, private, rules, sourcemap
+from . import accelerate_checks, capabilities, check, directory, neutral, policy, private, rules, site, sourcemap
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -218,6 +218,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     found = [
         *(unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else ()),
         *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
+        *site.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
+        *site.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # of backend accelerate
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend)),
     ]

@@ -55,6 +55,20 @@ def enough_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
     yield from _too_much("JC2060", spec, "gpus", "gpus")
 
 
+def gpu_ids_there(spec: JobSpec, extra: Mapping[str, Any], section: str) -> Iterator[Diagnostic]:
+    """JC2060: numbers in gpu_ids of accelerate, which count from 0. extra: what goes into accelerate.yaml
+
+    What gpu_ids may be at all, and how many: accelerate_checks.py.
+    """
+    limit, ids = most(spec, "gpus"), extra.get("gpu_ids")
+    beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
+    if beyond:
+        key = f"{section}.extra.gpu_ids"
+        there = f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
+        because = f"{there} has {limit} GPUs on each node, and they are counted from 0"
+        yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)
+
+
 def kind_of_gpu(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2061"""
     known = [fact(spec, "gpu_types", partition) for partition in partitions(spec) or (None,)]

@@ -3,12 +3,17 @@
 In   a type, `H100`, or a product's name as drivers and labels have it, `NVIDIA-H100-80GB-HBM3`; a cloud, as SkyPilot
      calls it
 Out  the most of them in a machine of a cloud, and in one of a site; None for a type that is not known. The numbers of
-     them that machines of that cloud have, () where any may be
-Sources: docs.skypilot.co/en/latest/compute/gpus.html and `sky gpus list` of SkyPilot 0.14.1, which asks for GPUs by
-these names; NVIDIA DGX-2 and HGX A100 16-GPU; AMD MI250, of which each of two dies counts as a GPU; servers for ten
-cards of two slots, such as Supermicro SYS-420GP-TNR. Of gcp: _ACC_INSTANCE_TYPE_DICTS in sky/catalog/gcp_catalog.py
-and "GPU machine types" of Compute Engine; of aws: "Accelerated computing" in Amazon EC2 instance types (p3 to p6, g4dn
-to g7e, g5g); of azure: "GPU accelerated" sizes of virtual machines (NC, ND, NV).
+     them that machines of that cloud have, () where it has none, None where any may be or nothing is known
+Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
+     aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Not seen in it, but
+     said in "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
+     RTXPRO6000 beyond one GPU.
+     azure: catalogs/v5/azure/vms.csv there (80b37e8); for H200, MI300X, GB200 and GB300 the families and
+     AZURE_MISSING_GPU_COUNT of fetch_azure.py in SkyPilot 0089fca. Left out: Standard_ND48s_H100_v5 with 6, there
+     without a price.
+     gcp: _ACC_INSTANCE_TYPE_DICTS and _NUM_ACC_TO_MAX_CPU_AND_MEMORY in gcp_catalog.py of SkyPilot 0.14.1.
+     sites: 20 T4 in a Supermicro SYS-6049GP-TRT, 18 cards of one slot or 10 of two in a SYS-322GB-NR; 32 GPUs in a node
+     that is composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
 """
 
 from __future__ import annotations
@@ -19,31 +24,36 @@ from ...trainer.rt.gpu_names import is_of_type
 
 # GPU -> the most of them that a machine of a cloud has.
 GPUS: Mapping[str, int] = {
-    **dict.fromkeys(("A10", "A10G", "A40", "A100-80GB", "A100-80GB-SXM", "H100", "H100-SXM", "H100-NVLINK"), 8),
-    **dict.fromkeys(("H100-MEGA", "H100-80GB", "H200", "H200-SXM", "B200", "B300", "L4", "L40", "L40S"), 8),
-    **dict.fromkeys(("RTX3090", "RTX4090", "RTX5090", "RTX6000-Ada", "RTXA4000", "RTXA5000", "RTXA6000"), 8),
-    **dict.fromkeys(("RTXPRO6000", "V100", "V100-32GB", "T4", "P100", "MI250", "MI300X", "MI325X", "MI350X"), 8),
-    **dict.fromkeys(("GB200", "GB300", "P4", "M60"), 4),
-    **dict.fromkeys(("GH200", "T4g"), 2),
-    **dict.fromkeys(("A100", "K80", "Trainium", "Trainium2", "Inferentia"), 16),
-}
+    **dict.fromkeys(("A10", "A10G", "A16", "A30", "A40", "A4000", "A5000", "A6000", "A800", "A100-80GB"), 8),
+    **dict.fromkeys(("A100-80GB-SXM", "H100", "H100-SXM", "H100-NVL", "H100-NVLINK", "H100-MEGA", "H100-80GB"), 8),
+    **dict.fromkeys(("H200", "H200-SXM", "NVIDIA-H200-NVL", "B200", "B300", "L4", "L40", "L40S"), 8),
+    **dict.fromkeys(("RTX3060", "RTX3070", "RTX3080", "RTX3090", "RTX4060", "RTX4070", "RTX4090", "RTX5060"), 8),
+    **dict.fromkeys(("RTX5070", "RTX5090", "RTX2000-Ada", "RTX4000-Ada", "RTX5880-Ada", "RTX6000", "RTX6000-Ada"), 8),
+    **dict.fromkeys(("RTX6000Ada", "RTXA4000", "RTXA4500", "RTXA5000", "RTXA6000", "RTXPRO6000", "RTXPRO6000-WK"), 8),
+    **dict.fromkeys(("RTXPRO6000S", "RTXPRO6000WS", "V100", "V100-32GB", "T4"), 8),
+    **dict.fromkeys(("MI250", "MI300X", "MI325X", "MI350X"), 8),
+    **dict.fromkeys(("GB200", "GB300", "K80", "M60", "P4", "P40", "P100"), 4),
+    "T4g": 2, "GH200": 1,
+    **dict.fromkeys(("A100", "Trainium", "Trainium2", "Inferentia"), 16),
+}  # fmt: skip
+_1_TO_4 = (1, 2, 4)
 _1_TO_8 = (1, 2, 4, 8)
-# Cloud -> GPU -> the numbers of them that its machines have.
+# Cloud -> GPU -> the numbers of them that its machines have; a cloud that is here has no other types.
 SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "aws": {
         **dict.fromkeys(("A100", "A100-80GB", "H200", "B200", "B300", "V100-32GB"), (8,)), "H100": (1, 8),
         **dict.fromkeys(("L4", "L40S", "A10G", "T4", "V100"), (1, 4, 8)), "RTXPRO6000": _1_TO_8, "T4g": (1, 2),
-        "GB200": (4,), "K80": (1, 8, 16), "M60": (1, 2, 4), "Trainium": (1, 16), "Trainium2": (1, 16),
-        "Inferentia": (1, 4, 16),
+        "GB200": (4,), "Trainium": (1, 16), "Trainium2": (1, 16), "Inferentia": (1, 4, 16),
     },
     "gcp": {
-        "A100": (*_1_TO_8, 16), **dict.fromkeys(("H100-MEGA", "H200", "B200", "B300"), (8,)), "GB200": (4,),
-        **dict.fromkeys(("A100-80GB", "L4", "H100", "RTXPRO6000", "V100", "K80"), _1_TO_8),
-        **dict.fromkeys(("T4", "P4", "P100"), (1, 2, 4)),
+        "A100": (*_1_TO_8, 16), **dict.fromkeys(("H100-MEGA", "H200", "B200"), (8,)),
+        **dict.fromkeys(("A100-80GB", "L4", "H100", "RTXPRO6000", "V100"), _1_TO_8),
+        **dict.fromkeys(("T4", "P4", "P100"), _1_TO_4),
     },
     "azure": {
         **dict.fromkeys(("A100", "H200", "MI300X", "V100-32GB"), (8,)), "A100-80GB": _1_TO_8, "H100": (1, 2, 8),
-        **dict.fromkeys(("V100", "P100", "K80"), (1, 2, 4)), "T4": (1, 4), "A10": (1, 2), "GB200": (4,),
+        **dict.fromkeys(("V100", "P100", "P40", "K80", "M60"), _1_TO_4), "T4": (1, 4), "A10": (1, 2),
+        **dict.fromkeys(("GB200", "GB300"), (4,)),
     },
 }  # fmt: skip
 # Clouds that rent GPUs one by one, or whose machines are each somebody's own.
@@ -58,9 +68,13 @@ _ANY_NUMBER = (
     "mithril",
     "vsphere",
 )
-MOST_GPUS = 16  # of any type: a2-megagpu-16g, DGX-2
-_CARDS = 10  # of two slots, in one server; boards of other kinds are made for the 8 that clouds have
-_DENSER = ("V100", "A100", "MI250", "T4", "P4", "L4", "A10", "A10G")  # HGX boards in pairs, two dies; cards of one slot
+MOST_GPUS = 32  # of any type, in one node that is composed of cards
+# Types that are no cards but soldered on boards of one size: as many has a machine, wherever it stands.
+_BOARDS: Mapping[str, int] = {
+    **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
+    **dict.fromkeys(("GB200", "GB300", "GH200"), 4),
+    "T4g": 2,
+}
 
 
 def most_in_cloud(gpu_type: str) -> int | None:
@@ -71,22 +85,30 @@ def most_in_cloud(gpu_type: str) -> int | None:
 def most_at_site(gpu_type: str) -> int | None:
     """Of machines that somebody may have bought: a cloud's, or a larger one."""
     name = _known(gpu_type)
-    if not name:
-        return None
-    denser = any(is_of_type(name, kind) for kind in _DENSER)
-    return MOST_GPUS if denser else _CARDS if GPUS[name] == 8 else GPUS[name]
+    return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
-def sold(cloud: str, gpu_type: str) -> tuple[int, ...]:
-    """The numbers of GPUs that machines of a cloud have, rising; () where any may be, or nothing is known of the type.
+def most_in(cloud: str, gpu_type: str) -> int | None:
+    """Of machines of that cloud; "" for any. Where machines are each somebody's own they are like those of a site."""
+    return most_at_site(gpu_type) if cloud in _ANY_NUMBER else most_in_cloud(gpu_type)
+
+
+def sold(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
+    """The numbers of GPUs that machines of a cloud have, rising; () for none; None where any may be or none is known.
 
     A cloud whose machines are not listed has 1, 2, 4 and so on, up to the most of any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:
-        return ()
-    listed = SOLD.get(cloud, {}).get(name)
-    return listed or tuple(2**i for i in range(5) if 2**i <= GPUS[name])
+        return None
+    if cloud in SOLD:
+        return SOLD[cloud].get(name, ())
+    return tuple(2**i for i in range(5) if 2**i <= GPUS[name])
+
+
+def sellers(gpu_type: str) -> list[str]:
+    """Clouds that are listed with machines of that type."""
+    return [cloud for cloud in SOLD if sold(cloud, gpu_type)]
 
 
 def _known(gpu_type: str) -> str:

@@ -34,9 +34,11 @@ _JOB = {
     "activeDeadlineSeconds": "backend.deadline",
     "backoffLimit": "lifecycle.max_requeues",
     "backoffLimitPerIndex": "lifecycle.max_requeues",
+    "maxFailedIndexes": "lifecycle.max_requeues",
     "podReplacementPolicy": "lifecycle.max_requeues",
     "podFailurePolicy": "lifecycle.max_requeues",
     "successPolicy": "nodes",
+    "ttlSecondsAfterFinished": "lifecycle.keep",
     "selector": "name",
     "template": f"{KEY}.{POD}",
 }
@@ -44,6 +46,7 @@ _POD = {
     "subdomain": "name",
     "hostname": "name",
     "setHostnameAsFQDN": "name",
+    "hostnameOverride": "name",
     "restartPolicy": "lifecycle.max_requeues",
     "terminationGracePeriodSeconds": "lifecycle.grace",
     "hostNetwork": "backend.host_network",
@@ -57,6 +60,13 @@ _CONTAINER = {
     "restartPolicy": "lifecycle.max_requeues",
     "restartPolicyRules": "lifecycle.max_requeues",
 }
+_INDEX = "batch.kubernetes.io/job-completion-index"  # tells a pod which node it is
+_OF_THE_CONTROLLER = (
+    "job-name",
+    "controller-uid",
+    *(f"batch.kubernetes.io/{n}" for n in ("job-name", "controller-uid")),
+    _INDEX,
+)
 _NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
 _VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
 
@@ -144,9 +154,13 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         own({"name": "name", "namespace": "backend.namespace", "generateName": "name"}, kind, "metadata")
         own({"jobc/job": "name"}, kind, "metadata", "labels")
         own({"jobc/owner": "name"}, kind, "metadata", "annotations")
-    own({"clusterIP": "name", "publishNotReadyAddresses": "name", "selector": "name"}, "Service", "spec")
+    service = ("clusterIP", "clusterIPs", "publishNotReadyAddresses", "selector")
+    own(dict.fromkeys(service, "name"), "Service", "spec")
+    own(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "labels")
+    own(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "annotations")
     own(_JOB, "Job", "spec")
     job_set = {"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}
+    job_set["ttlSecondsAfterFinished"] = "lifecycle.keep"
     for prefix in (("JobSet", "spec"), ("TrainingRuntime", "spec", "template", "spec")):
         own(job_set, *prefix)
         own({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
@@ -160,6 +174,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own(dict.fromkeys(_VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
+        own({"memory": "mem"}, POD, "spec", "resources", kind)  # of all containers together
     if plan.resources.gpu_type is not None:
         own({gpu_types.label(options): "gpu_type"}, POD, "spec", "nodeSelector")
     chosen = {

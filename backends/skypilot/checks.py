@@ -1,25 +1,24 @@
 """What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4720.
 
-Keys of the job are checked here; what may also come from `backend.extra` in checks_finished.py, on the finished task.
+Keys of the job are checked here, GPUs in checks_gpus.py; what may also come from `backend.extra` in checks_finished.py,
+on the finished task.
 Each was tried with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
-from .._shared.gpus import GPUS, MOST_GPUS, sold
 from .._shared.kubernetes_forms import IMAGE
-from . import checks_finished, schema, task
-from .config import PODS, cloud
+from . import checks_finished, checks_gpus, schema, task
+from .config import PODS, SITES, cloud
 from .finished import Finished
 from .options import SkypilotOptions, cloud_of
 
-HAS_SITE_GPUS = ("slurm", "kubernetes", "ssh")  # whose GPUs have the names that the site gave them
 LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 
@@ -36,7 +35,7 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """Key by key."""
     yield from infra(options)
     yield from partition(plan, options)
-    yield from gpus(plan, options)
+    yield from checks_gpus.check(plan, options)
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
         yield from mounted(i, mount, options)
@@ -88,63 +87,11 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
 
 
 def _is_site(cloud: str) -> bool:
-    return cloud.lower() in ("k8s", *HAS_SITE_GPUS)
+    return cloud.lower() in ("k8s", *SITES)
 
 
 def _has_pods(infra: str) -> bool:
     return infra.partition("/")[0].lower() in ("k8s", *PODS)
-
-
-def gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4703 GPUs without a name; JC4704 a name that SkyPilot has not; JC4705 a number that no machine has."""
-    count = plan.topology.gpus
-    asked = {("gpu_type", plan.resources.gpu_type)}
-    asked |= {(f"backend.{n}", e.gpu_type) for n in ("any_of", "ordered") for e in getattr(options, n)}
-    types = sorted((key, text) for key, text in asked if text is not None)
-    if count and not types and options.instance_type is None:
-        because = "SkyPilot asks for GPUs by name, such as H100:8"
-        yield Diagnostic("JC4703", "GPUs of no type", because, "gpu_type=H100", key="gpu_type")
-    for key, name in types:
-        if ":" in name:
-            because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
-            hint = f"gpu_type={name.partition(':')[0]} gpus={max(count, 1)}"
-            yield Diagnostic("JC4704", f"{name} is no type of GPU", because, hint, key=key)
-            continue
-        if name not in GPUS:
-            near = nearest(name.upper(), GPUS)
-            free = cloud(plan, options) in HAS_SITE_GPUS
-            because = "SkyPilot takes any name, and finds none when it launches"
-            hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
-            severity = Severity.WARNING if free else Severity.ERROR  # a site may have called its own so
-            yield Diagnostic("JC4704", f"no GPU {name} is known", because, hint, key=key, severity=severity)
-        if count > GPUS.get(name, MOST_GPUS):
-            most = GPUS.get(name, MOST_GPUS)
-            nodes = -(-count * plan.topology.nodes // most)
-            because = f"a machine has at most {most} of them, and gpus is per node"
-            yield Diagnostic("JC4705", f"{count} {name} on a node", because, f"nodes={nodes} gpus={most}", key="gpus")
-    if options.instance_type is None:
-        yield from not_sold(plan, options)
-
-
-def not_sold(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705, a warning, for what clouds sell changes: between two sizes of a named cloud's machines."""
-    count, entries = plan.topology.gpus, (*options.any_of, *options.ordered)
-    asked = [(each.infra or options.infra, each.gpu_type or plan.resources.gpu_type) for each in entries]
-    for infra, name in dict.fromkeys(asked or [(options.infra, plan.resources.gpu_type)]):
-        there = cloud_of(infra)
-        numbers = sold(there, name) if count and name and there and there not in HAS_SITE_GPUS else ()
-        if not numbers or count in numbers or count > GPUS.get(name or "", MOST_GPUS):
-            continue
-        near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
-        title = f"no machine of {there} is known that has {count} {name}"
-        because = f"there are machines with {_in_words(numbers)} of them, and SkyPilot would find none when it launches"
-        hint = " or ".join(f"gpus={number}" for number in near)
-        yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
-
-
-def _in_words(numbers: Sequence[int]) -> str:
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

@@ -17,6 +17,7 @@ from ...compiler.plan import LaunchPlan
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods, with a section `pod_config` each
+SITES = ("slurm", *PODS)  # of somebody's own machines, not a cloud's
 MIB = 1024**2
 
 

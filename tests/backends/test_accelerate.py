@@ -438,6 +438,18 @@ def test_gpu_ids_are_as_many_different_gpus_as_processes_of_a_node(ids: str, gpu
     assert found == ({"backend.extra.gpu_ids": code} if code else {})
 
 
+@pytest.mark.parametrize("section", ["backend", "accelerate"])
+@pytest.mark.parametrize(
+    ("ids", "site", "code"),
+    [("'9,99'", "2", "JC2060"), ("'0,2'", "2", "JC2060"), ("'0,1'", "2", ""), ("'1,3'", "4", ""),
+     ("'9,99'", "null", ""), ("'GPU-7,GPU-8'", "2", ""), ("all", "2", "")],
+)  # fmt: skip
+def test_gpu_ids_are_of_gpus_that_a_host_has(section: str, ids: str, site: str, code: str) -> None:
+    where = {"backend": ("backend=accelerate",), "accelerate": ("backend=ssh", "launcher=accelerate")}[section]
+    words = (*where, HOSTS, "nodes=2", "gpus=2", f"site.gpus={site}", f"{section}.extra.gpu_ids={ids}")
+    assert refused(*words) == ({f"{section}.extra.gpu_ids": code} if code else {})
+
+
 def test_an_extra_of_the_trainers_own_settings_is_refused_for_the_trainer_alone() -> None:
     words = ("nodes=2", "procs=2", "backend.extra.mixed_precision=fp16")
     assert codes(*words, command=None) == {"backend.extra.mixed_precision": "JC4600"}

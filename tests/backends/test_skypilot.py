@@ -1,55 +1,28 @@
-"""Backend skypilot without SkyPilot: the conformance suite on a stand-in, what is refused, how a run ends.
+"""Backend skypilot without SkyPilot: the conformance suite on a stand-in, the task, how a run ends.
 
 tests/skypilot/ has the rest (make test-sky): SkyPilot reads the goldens, and launches one on the test bed's Slurm.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import yaml
 
-from jobc.backends._shared.gpus import GPUS, SOLD
 from jobc.backends.skypilot import schema
-from jobc.compiler.diagnostics import CompileError, Severity
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.testing import BackendSuite
-from jobc.tests.storage.s3_server import S3Server
+from jobc.tests.backends.sky_jobs import PLAIN, SHARED, STAND_INS, Job, any_of, pids
 from jobc.tests.testbed import wait_for
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"
-STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
-PLAIN = ("backend=skypilot", "storage.run=node")
-SHARED = ("backend=skypilot", "backend.infra=slurm/bed", "storage.root=/shared/runs", "nodes=2")
-
-
-def any_of(*infras: str) -> str:
-    """Machines that would do, as a word of the command line."""
-    return f"backend.any_of=[{', '.join(f'{{infra: {i}, gpu_type: null, use_spot: null}}' for i in infras)}]"
-
-
-PROGRAM = """
-import os, signal, sys, time
-rank, codes = int(os.environ["RANK"]), sys.argv[1:]
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-print("up", flush=True)
-if codes[rank] != "-":
-    time.sleep(1)
-    sys.exit(int(codes[rank]))
-time.sleep(60)
-"""
 
 
 class TestSkypilot(BackendSuite):
@@ -62,187 +35,6 @@ class TestSkypilot(BackendSuite):
         """SkyPilot keeps what it knows in the home folder. project: that, or an artifact in it"""
         inside = [folder for folder in project.parents if folder.name == "artifacts"]
         return {**super().environment(project), "HOME": str(inside[0].parent if inside else project)}
-
-
-def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
-    try:
-        found = compile_job(Request(words)).diagnostics
-    except CompileError as error:
-        found = error.diagnostics
-    return [diagnostic.code for diagnostic in found if diagnostic.severity is severity]
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("JC4701", (*PLAIN, "backend.infra=awss")),
-        ("JC4701", (*PLAIN, "backend.infra=aws/a/b/c")),
-        ("JC4701", (*PLAIN, "backend.any_of=[{infra: moon, gpu_type: null, use_spot: null}]")),
-        ("JC4702", (*PLAIN, "backend.infra=k8s/prod", "backend.clusters=[dev]")),
-        ("JC4703", (*PLAIN, "gpus=8")),
-        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=ZZ9000")),
-        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
-        ("JC4704", (*SHARED, "gpus=1", "gpu_type=H100:0.5")),
-        ("JC4705", (*PLAIN, "gpus=16", "gpu_type=H100")),
-        ("JC4706", ("backend=skypilot", "nodes=2")),
-        ("JC4706", ("backend=skypilot", "nodes=2", "backend.infra=slurm/bed")),
-        ("JC4706", ("backend=skypilot", "nodes=2", "storage.root=/shared/runs")),
-        ("JC4707", (*PLAIN, "backend.managed=true")),
-        ("JC4707", (*PLAIN, "nodes=2", "lifecycle.max_restarts=1")),
-        ("JC4708", (*PLAIN, "mounts=[{kind: claim, source: a, target: /a, read_only: false}]")),
-        (
-            "JC4708",
-            (
-                *PLAIN,
-                "container=pod",
-                "env=image",
-                "image=x",
-                "mounts=[{kind: host, source: /a, target: /a, read_only: false}]",
-                "backend.infra=aws",
-            ),
-        ),
-        ("JC4708", (*PLAIN, "mounts=[{kind: bucket, source: a, target: /b, read_only: false}]")),
-        ("JC4708", (*PLAIN, "mounts=[{kind: volume, source: a, target: /b, read_only: true}]")),
-        ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
-        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: {source: data, mode: COPY}}}")),
-        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: 3}}")),
-        ("JC4711", (*SHARED, "backend.use_spot=true")),
-        ("JC4711", (*SHARED, "backend.extra={resources: {use_spot: true}}")),
-        ("JC4711", (*SHARED, "backend.extra={resources: {ports: [80]}}")),
-        ("JC4711", (*SHARED, "backend.extra={resources: {memory: 8}}", "backend.tracks_memory=false")),
-        ("JC4711", (*SHARED, "backend.extra={resources: {local_disk: nvme}}")),
-        ("JC4711", (*SHARED, "backend.down=false")),
-        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.down=false")),
-        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.disk_tier=high")),
-        ("JC4711", (*PLAIN, "backend.ports=[80]", any_of("aws", "slurm/bed"))),
-        ("JC4711", (*PLAIN, "backend.any_of=[{infra: slurm/bed, gpu_type: null, use_spot: true}]")),
-        ("JC4711", (*SHARED, "backend.ports=[80]")),
-        ("JC4711", (*SHARED, "mem=1GiB", "backend.tracks_memory=false")),
-        ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
-        ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
-        ("JC4714", (*PLAIN, "queue.priority=99999")),
-        ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
-        ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
-        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
-        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {mem: 4G}}}}")),
-        ("JC4715", (*PLAIN, "backend.config={slurm: {bogus: 1}}")),
-        ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
-        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
-        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
-        ("JC4720", (*PLAIN, "backend.disk_size=1MiB")),
-        ("JC4720", (*PLAIN, "backend.infra=gcp", "backend.disk_size=45GiB")),
-        ("JC4720", (*PLAIN, "backend.extra={resources: {disk_size: 20GB}}")),
-        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
-        ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
-        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
-        ("JC4717", (*PLAIN, "backend.infra=aws", "backend.ports=[80-]")),
-        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "labels.team='audio team'")),
-        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "backend.extra={resources: {labels: {team: 'a b'}}}")),
-        ("JC4718", (*PLAIN, any_of("aws"), any_of("gcp").replace("any_of", "ordered"))),
-        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpuu", "+site.partitions={gpu: {}, cpu: {}}")),
-        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpu", "queue.name=cpu")),
-        ("JC4540", (*PLAIN, "backend.config={kubernetes: {pod_config: {spec: {hostIpc: true}}}}")),
-        ("JC4540", (*PLAIN, "backend.extra={config: {kubernetes: {pod_config: {spec: {hostIpc: true}}}}}")),
-        ("JC4550", (*PLAIN, "backend.config={ssh: {pod_config: {spec: {nodeSelector: {pool: 'a b'}}}}}")),
-        ("JC4718", (*PLAIN, "backend.extra={resources: {disk_tier: ultrahigh}}")),
-        ("JC4718", (*PLAIN, "backend.extra={resources: {lokal_disk: x}}")),
-        ("JC4718", (*PLAIN, "backend.config={docker: {run_options: 7}}")),
-        ("JC4600", (*PLAIN, "backend.extra={num_nodes: 9}")),
-        ("JC4600", (*PLAIN, "backend.extra={resources: {accelerators: H100:0.5}}")),
-        ("JC4600", (*PLAIN, "backend.extra={envs: {A: 7}}")),
-        ("JC4600", (*PLAIN, "backend.extra={secrets: {TOKEN: null}}")),
-        ("JC4101", (*PLAIN, "secrets.A=k8s:a/b")),
-        ("JC2080", ("backend=skypilot", "storage.run=object")),
-    ],
-)
-def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
-    assert code in refused(*words)
-
-
-NODES = (*SHARED, "queue.nodelist=[node1, node2]")
-
-
-@pytest.mark.parametrize(
-    ("words", "option", "found"),
-    [
-        (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; did you mean backend.config.slurm.sbatch_options.time"),
-        (SHARED, "N: 2", "sbatch has no option --N; leave it out, and set nodes"),
-        (SHARED, "w: node1", "sbatch has no option --w; did you mean backend.config.slurm.sbatch_options.nodelist"),
-        (SHARED, "--time: 60", "sbatch has no option ----time; did you mean backend.config.slurm.sbatch_options.time"),
-        (SHARED, "array: 0-3", "KEY would break the plan; leave it out; what says that is jobc -m, which makes a job"),
-        (SHARED, "ntasks: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
-        (SHARED, "ntasks_per_node: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
-        (SHARED, "gpus-per-node: 1", "KEY would break the plan; leave it out; what says that is gpus"),
-        (NODES, "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
-        ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
-        ((*SHARED, "queue.qos=a"), "qos: b", "KEY is said twice; leave out KEY, or queue.qos"),
-        (SHARED, "exclusive: maybe", "KEY: 'maybe' is no way to have a node; KEY=true"),
-        (SHARED, "nodelist: a", ""),
-        (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: a}", ""),
-    ],
-)  # fmt: skip
-def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...], option: str, found: str) -> None:
-    options = option if option.startswith("{") else f"{{{option}}}"
-    key = f"backend.config.slurm.sbatch_options.{option.partition(':')[0]}"
-    try:
-        said = compile_job(Request((*words, f"backend.config={{slurm: {{sbatch_options: {options}}}}}"))).diagnostics
-    except CompileError as error:
-        said = error.diagnostics
-    texts = [f"{each.title}; {each.hint}" for each in said if each.code == "JC4716"]
-    assert [text.startswith(found.replace("KEY", key)) for text in texts] == ([True] if found else []), texts
-
-
-def test_what_looks_like_those_mistakes_is_taken() -> None:
-    for words in (
-        ("backend.infra=aws", "backend.ports=[80, 8000-8010]", "labels.team='audio team'"),
-        ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
-        ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
-        ("backend.extra={resources: {disk_tier: ultra}}",),
-        ("backend.extra={resources: {use_spot: true, ports: [80], priority: 1000}}", any_of("aws", "gcp")),
-        ("backend.extra={file_mounts: {/data: {source: 's3://data', mode: COPY}}}",),
-        ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
-        ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
-        ("backend.down=false", "backend.infra=aws"),
-        ("backend.infra=aws", "backend.disk_size=45GiB"),
-        ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
-    ):
-        assert refused(*PLAIN, *words) == []
-    on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
-    assert "JC4711" in refused(*on_slurm, severity=Severity.NOTE) and refused(*on_slurm) == []
-
-
-def test_a_site_may_call_its_gpus_as_it_likes() -> None:
-    words = (*SHARED, "gpus=2", "gpu_type=fake")
-    assert refused(*words) == [] and refused(*words, severity=Severity.WARNING) == ["JC4704"]
-
-
-@pytest.mark.parametrize(
-    ("infra", "gpus", "hint"),
-    [
-        ("aws", "3 gpu_type=H100", "gpus=1 or gpus=8"), ("gcp/us-central1", "3 gpu_type=H100", "gpus=2 or gpus=4"),
-        ("azure", "4 gpu_type=H100", "gpus=2 or gpus=8"), ("aws", "2 gpu_type=A100-80GB", "gpus=8"),
-        ("gcp", "12 gpu_type=A100", "gpus=8 or gpus=16"), ("lambda", "5 gpu_type=H100", "gpus=4 or gpus=8"),
-        ("aws", "8 gpu_type=H100", ""), ("gcp", "4 gpu_type=H100", ""), ("runpod", "3 gpu_type=H100", ""),
-        ("k8s", "3 gpu_type=H100", ""), ("null", "3 gpu_type=H100", ""),
-        ("aws", "3 gpu_type=H100 backend.instance_type=p9.new", ""),
-    ],
-)  # fmt: skip
-def test_a_number_of_gpus_that_a_cloud_does_not_sell_is_a_warning(infra: str, gpus: str, hint: str) -> None:
-    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split()))).diagnostics
-    hints = [each.hint for each in found if each.code == "JC4705" and each.severity is Severity.WARNING]
-    assert hints == ([hint] if hint else [])
-
-
-def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_most() -> None:
-    for kinds in SOLD.values():
-        assert all(list(numbers) == sorted({*numbers}) and numbers[-1] <= GPUS[kind] for kind, numbers in kinds.items())
-
-
-def test_wishes_that_no_queue_hears_are_named() -> None:
-    words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
-    assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
-    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
-    assert "- `queue.qos=high`\n" in texts["README.md"] and "- `hosts=" in texts["README.md"]
 
 
 def test_pods_get_shared_memory_and_folders_of_their_nodes_beside_what_the_user_configures() -> None:
@@ -303,18 +95,6 @@ def test_alternatives_on_one_slurm_are_slurm_for_all_of_the_task() -> None:
     assert made["config"]["slurm"]["sbatch_options"] == {"account": "team"}
 
 
-def test_a_finding_names_the_key_that_was_typed() -> None:
-    words = (*SHARED, "backend.use_spot=true", "backend.extra={resources: {ports: [80, x]}}")
-    with pytest.raises(CompileError) as error:
-        compile_job(Request(words))
-    found = [(each.code, each.key, each.hint) for each in error.value.diagnostics]
-    assert found == [
-        ("JC4711", "backend.use_spot", "backend.use_spot=false"),
-        ("JC4711", "backend.extra.resources.ports", "leave out backend.extra.resources.ports"),
-        ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006, 8000-8010]"),
-    ]
-
-
 def test_submit_looks_for_every_file_that_goes_along() -> None:
     words = (
         *PLAIN,
@@ -333,46 +113,6 @@ def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:
 
 
 # ---- how a run ends ------------------------------------------------------------------------------------------------
-
-
-class Job:
-    """An artifact and its scripts, beside the stand-in."""
-
-    def __init__(self, folder: Path, *words: str, program: str = "") -> None:
-        self.folder = folder
-        (folder / "program.py").write_text(PROGRAM)
-        command = ("program.py", *program.split()) if program else None
-        plain = ("backend=skypilot", "backend.infra=slurm/bed", f"storage.root={folder}/storage", "nodes=2", "name=job")
-        compiled = compile_job(Request((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
-        self.artifact = write_job(compiled, folder / "artifacts", force=True)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
-
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        command = [str(self.artifact / script), *words]
-        done = subprocess.run(
-            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    @property
-    def run(self) -> Path:
-        (run,) = self.folder.glob("storage/job/*")
-        return run
-
-    def wait_until_up(self) -> None:
-        until = time.monotonic() + 60
-        while sum("up" in file.read_text() for file in self.folder.glob("storage/job/*/logs/rank_*.log")) < 2:
-            assert time.monotonic() < until, [*self.folder.glob("storage/job/*/logs/*")]
-            time.sleep(0.1)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    subprocess.run(["chmod", "-R", "u+w", tmp_path], check=False)
 
 
 @pytest.mark.parametrize(
@@ -547,70 +287,3 @@ def test_the_experiments_are_the_same_job_as_on_slurm(experiment: str) -> None:
     for path in ("train.json", "node.sh"):
         one, other = (next(file.text for file in job.artifacts if file.path == path) for job in (here, there))
         assert one == other
-
-
-# ---- runs in a bucket ----------------------------------------------------------------------------------------------
-
-STEPS = """
-import hashlib, json, os, pathlib, sys, time
-from jobc_trainer import checkpoint_store as store
-rank, root = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"], "checkpoints")
-folder, _ = store.newest_verified(root)
-state = json.loads((folder / "state.json").read_text()) if folder and rank == "0" else {"step": 0, "weights": ""}
-print("begins at", state["step"], flush=True)
-while state["step"] < int(sys.argv[1]):
-    time.sleep(0.3)
-    state = {"step": state["step"] + 1, "weights": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
-    if state["step"] % 5 == 0 and rank == "0":
-        store.save(root, state["step"], {"state.json": json.dumps(state).encode()}, keep=2)
-print("ends with", state["weights"], flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
-def test_a_managed_job_goes_on_from_its_bucket_and_is_stopped_through_it(
-    folder: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in bucket.environment.items():
-        monkeypatch.setenv(name, value)
-    keys = [f"secrets.{name}=env:{name}" for name in bucket.environment]
-    words = (*bucket.overrides, *keys, "backend.managed=true", "backend.infra=aws", f"storage.scratch={folder}/scratch")
-    job = Job(folder, *words, program="60")
-    (folder / "program.py").write_text(STEPS)
-    assert job("submit.sh", "--run-id", "first")[0] == 0
-    wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
-    for pid in pids("depot.py", f"{folder}/scratch/node_01"):
-        os.kill(pid, signal.SIGTERM)  # as when that machine is about to be taken away
-    wait_for(lambda: "first/starts/00001/node_01" in " ".join(bucket.listed()), "the next attempt")
-    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "its end")
-    for node in (0, 1):
-        assert not (folder / "scratch" / f"node_{node:02}" / "job" / "first" / "artifact" / "0").exists(), (
-            "the bucket counts"
-        )
-    said = job("logs.sh", "--rank", "0")[1]
-    state: dict[str, object] = {"step": 0, "weights": ""}
-    for step in range(1, 61):
-        state = {"step": step, "weights": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
-    assert f"ends with {state['weights']}" in said and "begins at 0" in said, said
-    assert re.search("begins at [1-9]", said), said
-
-    assert job("submit.sh", "--run-id", "second")[0] == 0
-    wait_for(lambda: "second/state/node_01" in " ".join(bucket.listed()), "the start of another run")
-    code, said = job("stop.sh")
-    assert code == 0 and "stopped by stop.sh" in said and "cannot be reached" not in said, said
-    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()
-
-
-def pids(*words: str) -> list[int]:
-    """Of the processes of this machine with all these in their command lines."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if all(word in file.read_text(errors="replace") for word in words):
-                found.append(int(file.parent.name))
-    return found

@@ -5,7 +5,7 @@
 
 Pods are processes in namespaces of their own (PID, mounts, host name) on the hosts of the test bed, one pod on a host,
 with the host's network as the pod's. What is modelled was observed on Kubernetes v1.36.2, and each case is a test in
-test_podrunner.py: identity and names of an Indexed Job, headless Services with and without not-ready addresses,
+test_*.py here: identity and names of an Indexed Job, headless Services with and without not-ready addresses,
 `$(VAR)`, fieldRef, ConfigMap and emptyDir volumes, /dev/shm, PID 1 and SIGTERM, grace, exit codes, podFailurePolicy,
 backoffLimit, replacement of pods, deadlines, deletion, eviction, Pending pods, init containers; strict decoding of what
 is sent. Sidecars and second containers are as the manual says.

@@ -25,11 +25,8 @@ ON_BED = (
 
 
 def seed_catalog(home: Path) -> None:
-    """SkyPilot's list of GPUs, which it would download from GitHub."""
-    common = home / ".sky" / "catalogs" / "v8" / "common"
-    common.mkdir(parents=True, exist_ok=True)
-    shutil.copy(HERE / "accelerators.csv", common)
-    (common / "metadata.csv").write_text("GPU,MemoryGB,Manufacturer\nH100,80,NVIDIA\nH200,141,NVIDIA\n")
+    """SkyPilot's lists of GPUs and of machines, which it would download from GitHub."""
+    shutil.copytree(HERE / "catalog", home / ".sky" / "catalogs" / "v8", dirs_exist_ok=True)
 
 
 class SkyBed:

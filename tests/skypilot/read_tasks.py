@@ -1,8 +1,9 @@
-"""What SkyPilot says of tasks: run by its own Python, in a home with a seeded catalog (catalogs/v8/common/*.csv), and
-with the clusters of Slurm and the contexts of Kubernetes that the tasks name.
+"""What SkyPilot says of tasks: run by its own Python, in a home with a seeded catalog (catalogs/v8/*/*.csv), and with
+the clusters of Slurm and the contexts of Kubernetes that the tasks name.
 
-In     argv: task files.   Out  JSON on stdout: {file: what from_yaml or validate refuses, "" when it takes the task},
-                           and SkyPilot's schemas below "schemas", the files not validated below "only_read"
+In     argv: task files
+Out    JSON on stdout. refused: file -> what from_yaml or validate says, "" when it takes the task; machines: file ->
+       instance types of named clouds that SkyPilot would launch, for each of its resources; schemas: SkyPilot's own
 """
 
 import json
@@ -11,18 +12,17 @@ import sys
 import sky
 from sky.utils import schemas
 
-said, only_read = {}, []
-ON_SITE = ("slurm", "kubernetes", "ssh")  # other clouds' regions are in a catalog that it would download
+HAVE_A_CATALOG = ("AWS", "GCP")  # of which it has machines without asking anybody
+refused, machines = {}, {}
 for file in sys.argv[1:]:
     try:
         task = sky.Task.from_yaml(file)
-        if all(r.region is None or (str(r.cloud).lower() in ON_SITE and r.zone is None) for r in task.resources):
-            task.validate(skip_file_mounts=True, skip_workdir=True)
-        else:
-            only_read.append(file)
-        said[file] = ""
+        task.validate(skip_file_mounts=True, skip_workdir=True)
+        named = [r for r in task.resources if str(r.cloud) in HAVE_A_CATALOG]
+        found = [r.cloud.get_feasible_launchable_resources(r, task.num_nodes).resources_list for r in named]
+        machines[file] = [sorted(each.instance_type for each in launchable) for launchable in found]
+        refused[file] = ""
     except Exception as error:  # whatever it raises is its answer
-        said[file] = f"{type(error).__name__}: {error}"
-said["only_read"] = only_read
-said["schemas"] = {"task": schemas.get_task_schema(), "resources": schemas.get_resources_schema()}
-print(json.dumps(said, default=str))
+        refused[file] = f"{type(error).__name__}: {error}"
+own = {"task": schemas.get_task_schema(), "resources": schemas.get_resources_schema()}
+print(json.dumps({"refused": refused, "machines": machines, "schemas": own}, default=str))

@@ -3,7 +3,7 @@
 
 export JOBC_STORE=s3://my-bucket/runs
 export JOBC_STORE_ENDPOINT='' # Amazon's
-export JOBC_STORE_REGION=eu-west-1
+export JOBC_STORE_REGION=eu-north-1
 
 # use_bucket: on a node, sets `python` for depot(). Who may use the bucket is said by variables of this job that begin with
 # AWS_, or by the role of the node (credentials.py).

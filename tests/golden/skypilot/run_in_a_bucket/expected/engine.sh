@@ -143,8 +143,18 @@ keep_evidence() {
   mv -- "$log.$$" "$log"
 }
 
+# job_reason RUN: of the newest attempt, what the first that failed with the code of the job said.
 job_reason() {
-  grep -m 1 -oE 'jobc: .*failed first.*' "$(job_log "$1")" | cut -c 7- || echo "SkyPilot says $sky_says"
+  local said
+  said=$(awk -v right="[(]exit $(job_code "$1")[):]" '
+    /jobc: run .*, attempt [0-9]+, job / { first = exact = "" }
+    match($0, /jobc: .*failed first.*/) {
+      text = substr($0, RSTART + 6)
+      if (first == "") first = text
+      if (exact == "" && text ~ right) exact = text
+    }
+    END { print exact == "" ? first : exact }' "$(job_log "$1")")
+  echo "${said:-SkyPilot says $sky_says}"
 }
 
 describe_live() {

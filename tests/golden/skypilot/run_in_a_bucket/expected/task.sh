@@ -77,6 +77,12 @@ while kill -0 "$node" 2>/dev/null; do # the trap ended the wait
   code=0
   wait "$node" || code=$?
 done
+if [[ $payload == train && ! -f $run/exit/$attempt/$(printf 'node_%02d' "$JOBC_NODE_RANK") ]] && ((code > 128)); then
+  # depot.py was killed, and with it all that it had started: as good as a machine that is gone
+  echo "jobc: depot.py of node $JOBC_NODE_RANK was killed: what came after the last checkpoint in the bucket is lost" >&2
+  ends_with=69
+  exit 69
+fi
 
 # SkyPilot kills the other nodes at once when one fails; and a managed job is recovered when any of them ends with 69 or 75,
 # whatever the others say. So node 0 alone says how the run ended, when all others have.
@@ -84,6 +90,7 @@ said=$code
 
 # lacking_nodes: how many have left no word in this attempt and may still do so.
 lacking_nodes() {
+  mkdir -p -- "$run/exit/$attempt" # where it brings them
   depot lacking || echo 0
 }
 

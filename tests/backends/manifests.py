@@ -1,0 +1,41 @@
+"""Manifests for the tests of backend kubernetes without a cluster: compiled from words of the spec, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_job
+from jobc.tests.podrunner.schema import invalid, problem
+
+SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+PLAIN = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", SHARED)
+
+
+def compile_files(*words: str) -> dict[str, str]:
+    return {file.path: file.text for file in compile_job(Request((*PLAIN, *words))).artifacts}
+
+
+def codes(*words: str) -> list[str]:
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request((*PLAIN, *words)))
+    return [diagnostic.code for diagnostic in refused.value.diagnostics]
+
+
+def strictly(item: dict[str, Any], version: str) -> str:
+    """What a real decoder of that kind would refuse; a custom resource has one version of models."""
+    return problem(item, version) or invalid(item)
+
+
+def pod_specs(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        if "containers" in node:
+            yield node
+        for inner in node.values():
+            yield from pod_specs(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from pod_specs(inner)

@@ -1,0 +1,221 @@
+"""Backend skypilot without SkyPilot: what it refuses, warns of names as left out; and near-misses, which it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobc.backends._shared.gpus import GPUS, SOLD, most_in_cloud
+from jobc.compiler.diagnostics import CompileError, Severity
+from jobc.compiler.driver import Request, compile_job
+from jobc.tests.backends.sky_jobs import PLAIN, SHARED, any_of
+
+
+def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
+    try:
+        found = compile_job(Request(words)).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+    return [diagnostic.code for diagnostic in found if diagnostic.severity is severity]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("JC4701", (*PLAIN, "backend.infra=awss")),
+        ("JC4701", (*PLAIN, "backend.infra=aws/a/b/c")),
+        ("JC4701", (*PLAIN, "backend.any_of=[{infra: moon, gpu_type: null, use_spot: null}]")),
+        ("JC4702", (*PLAIN, "backend.infra=k8s/prod", "backend.clusters=[dev]")),
+        ("JC4703", (*PLAIN, "gpus=8")),
+        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=ZZ9000")),
+        ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
+        ("JC4704", (*SHARED, "gpus=1", "gpu_type=H100:0.5")),
+        ("JC4705", (*PLAIN, "gpus=16", "gpu_type=H100")),
+        ("JC4706", ("backend=skypilot", "nodes=2")),
+        ("JC4706", ("backend=skypilot", "nodes=2", "backend.infra=slurm/bed")),
+        ("JC4706", ("backend=skypilot", "nodes=2", "storage.root=/shared/runs")),
+        ("JC4707", (*PLAIN, "backend.managed=true")),
+        ("JC4707", (*PLAIN, "nodes=2", "lifecycle.max_restarts=1")),
+        ("JC4708", (*PLAIN, "mounts=[{kind: claim, source: a, target: /a, read_only: false}]")),
+        (
+            "JC4708",
+            (
+                *PLAIN,
+                "container=pod",
+                "env=image",
+                "image=x",
+                "mounts=[{kind: host, source: /a, target: /a, read_only: false}]",
+                "backend.infra=aws",
+            ),
+        ),
+        ("JC4708", (*PLAIN, "mounts=[{kind: bucket, source: a, target: /b, read_only: false}]")),
+        ("JC4708", (*PLAIN, "mounts=[{kind: volume, source: a, target: /b, read_only: true}]")),
+        ("JC4709", (*PLAIN, "backend.file_mounts={/data: data}")),
+        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: {source: data, mode: COPY}}}")),
+        ("JC4709", (*PLAIN, "backend.extra={file_mounts: {/data: 3}}")),
+        ("JC4711", (*SHARED, "backend.use_spot=true")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {use_spot: true}}")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {ports: [80]}}")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {memory: 8}}", "backend.tracks_memory=false")),
+        ("JC4711", (*SHARED, "backend.extra={resources: {local_disk: nvme}}")),
+        ("JC4711", (*SHARED, "backend.down=false")),
+        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.down=false")),
+        ("JC4711", (*PLAIN, "backend.infra=k8s/dev", "backend.disk_tier=high")),
+        ("JC4711", (*PLAIN, "backend.ports=[80]", any_of("aws", "slurm/bed"))),
+        ("JC4711", (*PLAIN, "backend.any_of=[{infra: slurm/bed, gpu_type: null, use_spot: true}]")),
+        ("JC4711", (*SHARED, "backend.ports=[80]")),
+        ("JC4711", (*SHARED, "mem=1GiB", "backend.tracks_memory=false")),
+        ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
+        ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
+        ("JC4714", (*PLAIN, "queue.priority=99999")),
+        ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
+        ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
+        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
+        ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {mem: 4G}}}}")),
+        ("JC4715", (*PLAIN, "backend.config={slurm: {bogus: 1}}")),
+        ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
+        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
+        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
+        ("JC4720", (*PLAIN, "backend.disk_size=1MiB")),
+        ("JC4720", (*PLAIN, "backend.infra=gcp", "backend.disk_size=45GiB")),
+        ("JC4720", (*PLAIN, "backend.extra={resources: {disk_size: 20GB}}")),
+        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
+        ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
+        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
+        ("JC4717", (*PLAIN, "backend.infra=aws", "backend.ports=[80-]")),
+        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "labels.team='audio team'")),
+        ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "backend.extra={resources: {labels: {team: 'a b'}}}")),
+        ("JC4718", (*PLAIN, any_of("aws"), any_of("gcp").replace("any_of", "ordered"))),
+        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpuu", "+site.partitions={gpu: {}, cpu: {}}")),
+        ("JC4719", (*SHARED, "backend.infra=slurm/bed/gpu", "queue.name=cpu")),
+        ("JC4540", (*PLAIN, "backend.config={kubernetes: {pod_config: {spec: {hostIpc: true}}}}")),
+        ("JC4540", (*PLAIN, "backend.extra={config: {kubernetes: {pod_config: {spec: {hostIpc: true}}}}}")),
+        ("JC4550", (*PLAIN, "backend.config={ssh: {pod_config: {spec: {nodeSelector: {pool: 'a b'}}}}}")),
+        ("JC4718", (*PLAIN, "backend.extra={resources: {disk_tier: ultrahigh}}")),
+        ("JC4718", (*PLAIN, "backend.extra={resources: {lokal_disk: x}}")),
+        ("JC4718", (*PLAIN, "backend.config={docker: {run_options: 7}}")),
+        ("JC4600", (*PLAIN, "backend.extra={num_nodes: 9}")),
+        ("JC4600", (*PLAIN, "backend.extra={resources: {accelerators: H100:0.5}}")),
+        ("JC4600", (*PLAIN, "backend.extra={envs: {A: 7}}")),
+        ("JC4600", (*PLAIN, "backend.extra={secrets: {TOKEN: null}}")),
+        ("JC4101", (*PLAIN, "secrets.A=k8s:a/b")),
+        ("JC2080", ("backend=skypilot", "storage.run=object")),
+    ],
+)
+def test_what_skypilot_takes_or_refuses_late_is_refused_now(code: str, words: tuple[str, ...]) -> None:
+    assert code in refused(*words)
+
+
+NODES = (*SHARED, "queue.nodelist=[node1, node2]")
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "found"),
+    [
+        (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; did you mean backend.config.slurm.sbatch_options.time"),
+        (SHARED, "N: 2", "sbatch has no option --N; leave it out, and set nodes"),
+        (SHARED, "w: node1", "sbatch has no option --w; did you mean backend.config.slurm.sbatch_options.nodelist"),
+        (SHARED, "--time: 60", "sbatch has no option ----time; did you mean backend.config.slurm.sbatch_options.time"),
+        (SHARED, "array: 0-3", "KEY would break the plan; leave it out; what says that is jobc -m, which makes a job"),
+        (SHARED, "ntasks: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
+        (SHARED, "ntasks_per_node: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
+        (SHARED, "gpus-per-node: 1", "KEY would break the plan; leave it out; what says that is gpus"),
+        (NODES, "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "queue.qos=a"), "qos: b", "KEY is said twice; leave out KEY, or queue.qos"),
+        (SHARED, "exclusive: maybe", "KEY: 'maybe' is no way to have a node; KEY=true"),
+        (SHARED, "nodelist: a", ""),
+        (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: a}", ""),
+    ],
+)  # fmt: skip
+def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...], option: str, found: str) -> None:
+    options = option if option.startswith("{") else f"{{{option}}}"
+    key = f"backend.config.slurm.sbatch_options.{option.partition(':')[0]}"
+    try:
+        said = compile_job(Request((*words, f"backend.config={{slurm: {{sbatch_options: {options}}}}}"))).diagnostics
+    except CompileError as error:
+        said = error.diagnostics
+    texts = [f"{each.title}; {each.hint}" for each in said if each.code == "JC4716"]
+    assert [text.startswith(found.replace("KEY", key)) for text in texts] == ([True] if found else []), texts
+
+
+def test_what_looks_like_those_mistakes_is_taken() -> None:
+    for words in (
+        ("backend.infra=aws", "backend.ports=[80, 8000-8010]", "labels.team='audio team'"),
+        ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
+        ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
+        ("backend.extra={resources: {disk_tier: ultra}}",),
+        ("backend.extra={resources: {use_spot: true, ports: [80], priority: 1000}}", any_of("aws", "gcp")),
+        ("backend.extra={file_mounts: {/data: {source: 's3://data', mode: COPY}}}",),
+        ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
+        ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
+        ("backend.down=false", "backend.infra=aws"),
+        ("backend.infra=aws", "backend.disk_size=45GiB"),
+        ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
+    ):
+        assert refused(*PLAIN, *words) == []
+    on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
+    assert "JC4711" in refused(*on_slurm, severity=Severity.NOTE) and refused(*on_slurm) == []
+
+
+def test_a_site_may_call_its_gpus_as_it_likes() -> None:
+    words = (*SHARED, "gpus=2", "gpu_type=fake")
+    assert refused(*words) == [] and refused(*words, severity=Severity.WARNING) == ["JC4704"]
+    assert refused(*PLAIN, "gpus=2", "gpu_type=fake", any_of("aws", "slurm/bed")) == ["JC4704"]
+
+
+@pytest.mark.parametrize("infra", ["k8s/dev", "ssh/rack", "slurm/bed"])
+@pytest.mark.parametrize(
+    ("gpus", "codes"),
+    [
+        ("10 gpu_type=H100", []), ("3 gpu_type=H100", []), ("32 gpu_type=L40S", []), ("4 gpu_type=GH200", []),
+        ("33 gpu_type=L40S", ["JC4705"]), ("8 gpu_type=GB200", ["JC4705"]), ("9 gpu_type=B200", ["JC4705"]),
+        ("9 gpu_type=B200 site.gpus=8", ["JC2060"]),
+    ],
+)  # fmt: skip
+def test_what_clouds_sell_does_not_bind_a_site(infra: str, gpus: str, codes: list[str]) -> None:
+    words = (*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split())
+    assert refused(*words) == codes and "JC4705" not in refused(*words, severity=Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("infra", "gpus", "hint"),
+    [
+        ("aws", "3 gpu_type=H100", "gpus=1 or gpus=8"), ("gcp/us-central1", "3 gpu_type=H100", "gpus=2 or gpus=4"),
+        ("azure", "4 gpu_type=H100", "gpus=2 or gpus=8"), ("aws", "2 gpu_type=A100-80GB", "gpus=8"),
+        ("gcp", "12 gpu_type=A100", "gpus=8 or gpus=16"), ("lambda", "5 gpu_type=H100", "gpus=4 or gpus=8"),
+        ("aws", "1 gpu_type=K80", "backend.infra=azure"), ("gcp", "4 gpu_type=GB200", "backend.infra=aws or"),
+        ("aws", "8 gpu_type=MI325X", "gpu_type=H100"), ("aws", "8 gpu_type=H100", ""), ("gcp", "4 gpu_type=H100", ""),
+        ("azure", "8 gpu_type=H200", ""), ("runpod", "3 gpu_type=H100", ""), ("vast", "12 gpu_type=RTX4090", ""),
+        ("seeweb", "1 gpu_type=A30", ""), ("null", "3 gpu_type=H100", ""),
+        ("aws", "3 gpu_type=H100 backend.instance_type=p9.new", ""),
+    ],
+)  # fmt: skip
+def test_a_number_of_gpus_that_a_cloud_does_not_sell_is_a_warning(infra: str, gpus: str, hint: str) -> None:
+    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split()))).diagnostics
+    hints = [each.hint for each in found if each.code == "JC4705" and each.severity is Severity.WARNING]
+    assert [each.startswith(hint) for each in hints] == ([True] if hint else [])
+
+
+def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_most() -> None:
+    for kinds in SOLD.values():
+        assert all(list(numbers) == sorted({*numbers}) and numbers[-1] <= GPUS[kind] for kind, numbers in kinds.items())
+    assert {kind for kind in GPUS if most_in_cloud(kind) != GPUS[kind]} == set(), "a name is found by itself"
+
+
+def test_wishes_that_no_queue_hears_are_named() -> None:
+    words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
+    assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
+    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    assert "- `queue.qos=high`\n" in texts["README.md"] and "- `hosts=" in texts["README.md"]
+
+
+def test_a_finding_names_the_key_that_was_typed() -> None:
+    words = (*SHARED, "backend.use_spot=true", "backend.extra={resources: {ports: [80, x]}}")
+    with pytest.raises(CompileError) as error:
+        compile_job(Request(words))
+    found = [(each.code, each.key, each.hint) for each in error.value.diagnostics]
+    assert found == [
+        ("JC4711", "backend.use_spot", "backend.use_spot=false"),
+        ("JC4711", "backend.extra.resources.ports", "leave out backend.extra.resources.ports"),
+        ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006, 8000-8010]"),
+    ]
