@@ -29,6 +29,7 @@ from . import (
     equal_ways,
     exit_codes,
     kill_and_resume,
+    kill_on_slurm,
     killed_save,
     learns,
     lost_node,
@@ -55,6 +56,7 @@ CAMPAIGNS = [
     for module in (
         double_sigterm,
         kill_and_resume,
+        kill_on_slurm,
         same_seed,
         exit_codes,
         text,
