@@ -16,7 +16,7 @@ from typing import Any
 
 from jobc.trainer.metrics import read, training_steps
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600  # patience, not a claim: a machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
 
 # A GPT of 33,000 parameters that trains in a second. Dropout and accumulation have state that a resume could lose.

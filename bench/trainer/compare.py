@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=30, help="at least 30 for a figure to quote")
     parser.add_argument("--steps", type=int, default=4, help="steps of a block")
     parser.add_argument("--ways", default=",".join(("bare", "one_rank", "jobc", *PEERS)))
+    parser.add_argument("words", nargs="*", help="of jobc, after --, such as model.layers=1")
     parser.add_argument("--out", type=Path, help="append every block, as JSON, to this file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +66,8 @@ def main() -> int:
 def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
     """All blocks, as rank 0 wrote them."""
     steps = 10 * (given.rounds + 2) * given.steps  # more than are done: the schedule must not end
-    job = compile_job(Request((f"task={given.task}", f"procs={RANKS}", "loop.epochs=null", f"loop.steps={steps}")))
+    words = (f"task={given.task}", f"procs={RANKS}", "loop.epochs=null", f"loop.steps={steps}", *given.words)
+    job = compile_job(Request(words))
     (folder / "train.json").write_text(next(file.text for file in job.artifacts if file.path == "train.json"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
