@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -43,8 +44,8 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         ]
         left = [pid for pid in ranks if is_running(pid)]
     del logs[frozen]
-    words = f"rank {frozen} on "
-    named = sum(words in log and "gives no sign of life" in log.partition(words)[2].splitlines()[0] for log in logs)
+    says = re.compile(rf"rank {frozen} on \S+ gives no sign of life")
+    named = sum(says.search(log) is not None for log in logs)
     measured |= {"named_by": named, "stacks_of": sum("in train_step" in log for log in logs)}
     told = f"{logs[0][-800:]}"
     expect(measured["ended_s"] <= TIMEOUT_S + MORE_S, f"the others ended after {measured['ended_s']} s", **measured)
