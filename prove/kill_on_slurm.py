@@ -18,6 +18,7 @@ from .job import MICRO
 NODES = 2
 PROCS = (1, 2)  # of a node, in turns
 STEPS = 40
+PATIENCE_S = 900  # for a training on a busy machine
 SHAPE = Shape(nodes=NODES, gpus_per_node=0)
 OVERRIDES = (
     *MICRO, f"nodes={NODES}", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=20",
@@ -31,17 +32,17 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job = BedJob.make(bed, folder, "slurm", *OVERRIDES, f"procs={procs}")
     job.start()
     after, rank = chance.randrange(1, STEPS - 5), chance.randrange(NODES * procs)
-    job.wait(lambda: len(job.steps()) >= after, f"step {after}")
+    job.wait(lambda: len(job.steps()) >= after, f"step {after}", PATIENCE_S)
     host = next(host for host in bed.nodes if host.hostname == job.host(rank // procs))
     struck = host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]]).returncode == 0
     began = time.monotonic()
-    job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in range(NODES)), "the end")
+    job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in range(NODES)), "the end", PATIENCE_S)
     measured: dict[str, Any] = {"kind": kind_of(procs), "rank": rank, "ended_s": round(time.monotonic() - began, 2)}
     measured["codes"] = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in range(NODES)]
     measured["after_step"] = job.steps()[-1][1]
-    job.wait(job.is_over, "the end of the job")
+    job.wait(job.is_over, "the end of the job", PATIENCE_S)
     expect(struck and not (job.run / "final").exists(), "it was over before it could be killed", **measured)
-    job("submit.sh", "--wait", "--resume", job.run.name, check=True)
+    job("submit.sh", "--wait", "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
     measured["attempts"] = sorted({attempt for attempt, _ in job.steps()})
     got = result(job)
     measured["sha256"] = got["sha256"]
@@ -61,7 +62,7 @@ def uninterrupted(folder: Path, procs: int) -> dict[str, Any]:
     if not kept.exists():
         place = folder.parent / f"uninterrupted_{procs}"
         job = BedJob.make(cluster(SHAPE, folder), place, "slurm", *OVERRIDES, f"procs={procs}")
-        job("submit.sh", "--wait", check=True)
+        job("submit.sh", "--wait", check=True, timeout_s=PATIENCE_S)
         kept.write_text(json.dumps(result(job)))
     return dict(json.loads(kept.read_text()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -18,6 +19,7 @@ from .bed import BedJob, cluster, keys, losses
 from .campaign import Campaign, expect, k_of_n_by
 
 HOUR_S = 3600
+PATIENCE_S = 900  # for a training on a busy machine
 STEPS, EVERY = 60, 5
 SHAPE = Shape(nodes=2, gpus_per_node=0)
 KINDS = ("ssh", "slurm")
@@ -45,18 +47,18 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job = BedJob.make(bed, folder, way, *OVERRIDES, *hosts_of(way), f"python.interpreter={interpreter}")
     job.start()
     after = chance.randrange(2 * EVERY, STEPS - 15)
-    job.wait(lambda: len(job.steps()) >= after, f"step {after}")
+    job.wait(lambda: len(job.steps()) >= after, f"step {after}", PATIENCE_S)
     rank = chance.choice((0, 1))
     host = next(host for host in bed.nodes if host.hostname == job.host(rank))
     host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]], check=True)
-    job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end")
-    job.wait(job.is_over, "the end of the job")
+    job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end", PATIENCE_S)
+    job.wait(job.is_over, "the end of the job", PATIENCE_S)
     found = checkpoint_store.newest_first(job.run / "checkpoints")
     saved = max(map(checkpoint_store.step_of, found))
     for age, checkpoint in enumerate(sorted(found, key=checkpoint_store.step_of)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
-    job("submit.sh", *([] if way == "ssh" else ["--wait"]), "--resume", job.run.name, check=True)
+    job("submit.sh", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
     lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line]
     times = {attempt: [float(str(line["time"])) for line in lines if line["attempt"] == attempt] for attempt in (0, 1)}
     resumed = next(step for attempt, step in job.steps() if attempt == 1)
@@ -70,12 +72,18 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 def reference(folder: Path, way: str) -> list[object]:
     """The losses when nobody disturbs, by right clocks; made once per call of the campaign."""
-    place = folder.parent / f"undisturbed_{way}"
-    if not place.exists():
+    kept = folder.parent / f"undisturbed_{way}.json"
+    if not kept.exists():
+        place = folder.parent / f"undisturbed_{way}"
         job = BedJob.make(cluster(SHAPE, folder), place, way, *OVERRIDES, *hosts_of(way))
-        job("submit.sh", *([] if way == "ssh" else ["--wait"]), check=True)
-    (run,) = (each.parents[1] for each in place.glob("runs/*/*/state/run"))
-    return losses(run)
+        job("submit.sh", *waits(way), check=True, timeout_s=PATIENCE_S)
+        kept.write_text(json.dumps(losses(job.run)))
+    return list(json.loads(kept.read_text()))
+
+
+def waits(way: str) -> list[str]:
+    """submit.sh of ssh waits by itself."""
+    return ["--wait"] if way == "slurm" else []
 
 
 def hosts_of(way: str) -> tuple[str, ...]:
