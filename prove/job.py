@@ -16,7 +16,7 @@ from typing import Any
 
 from jobc.trainer.metrics import read, training_steps
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600  # patience, not a claim: a machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
 
 # A GPT of 33,000 parameters that trains in a second. Dropout and accumulation have state that a resume could lose.
@@ -34,18 +34,23 @@ class Job:
     folder: Path
     overrides: Sequence[str]
     command: Sequence[str] = ()
+    procs: int = 2
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __enter__(self) -> Job:
+        self.compile()
+        return self
+
+    def compile(self) -> None:
+        """Into the same artifact; again after `procs` has changed."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        words = ["name=proof", "procs=2", *self.overrides, *(["--", *self.command] if self.command else [])]
+        words = ["name=proof", f"procs={self.procs}", *self.overrides, *(["--", *self.command] if self.command else [])]
         jobc = str(Path(sys.executable).with_name("jobc"))
         done = subprocess.run(
             [jobc, *words], cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"jobc ended with {done.returncode}: {done.stderr}")
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing outlives a trial: the keeper ends the rest when the supervisor dies."""
@@ -133,7 +138,8 @@ class Job:
     def result(self) -> dict[str, Any]:
         """Of a finished training: every rank's losses as exact text, and the hash of the weights."""
         losses = [
-            [line["loss_hex"] for _, line in sorted(training_steps(self.metrics(rank)).items())] for rank in (0, 1)
+            [line["loss_hex"] for _, line in sorted(training_steps(self.metrics(rank)).items())]
+            for rank in range(self.procs)
         ]
         weights = (self.run_folder / "final" / "weights.pt").read_bytes()
         return {"losses": losses, "sha256": hashlib.sha256(weights).hexdigest()}

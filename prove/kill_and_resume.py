@@ -7,83 +7,107 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from .campaign import Campaign, Line, expect, k_of_n
+from .campaign import Campaign, Line, expect, k_of_n_by
 from .job import MICRO, Job, descendants, is_running, kill, state_pid
 
+ANY = 20  # trials in which any process is killed, up to three times; one rank, once, in those after them
+WORLDS = (2, 4)  # ranks of the latter, in turns
+ONE = 50  # trials of each of them
 STEPS = 30
 OVERRIDES = [*MICRO, "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=10"]
 VICTIMS = ("rank 0", "rank 1", "supervisor", "all")
 END_S = 20  # for what is left of a run after a kill
 
 
+def world_size_of(number: int) -> int:
+    return 2 if number < ANY else WORLDS[number % len(WORLDS)]
+
+
+def kind_of(number: int) -> str:
+    return "any process of 2 ranks" if number < ANY else f"one of {world_size_of(number)} ranks"
+
+
 def run(number: int, folder: Path) -> dict[str, Any]:
-    expected = uninterrupted(folder.parent / "uninterrupted")
-    chance = random.Random(number)
+    chance, world_size = random.Random(number), world_size_of(number)
+    if number < ANY:
+        num_kills = chance.randint(1, 3)
+        victims = [VICTIMS[(number + index) % len(VICTIMS)] for index in range(num_kills)]
+        steps = sorted(chance.sample(range(1, STEPS - 4), num_kills))
+    else:
+        victims, steps = [f"rank {chance.randrange(world_size)}"], [chance.randrange(1, STEPS - 1)]
+    expected = uninterrupted(folder.parent / f"uninterrupted_{world_size}", world_size)
     kills: list[dict[str, Any]] = []
-    with Job(folder, OVERRIDES) as job:
+    measured: dict[str, Any] = {"kills": kills}
+    with Job(folder, OVERRIDES, procs=world_size) as job:
         job.submit()
-        for after in sorted(chance.sample(range(1, STEPS - 4), chance.randint(1, 3))):
+        for victim, after in zip(victims, steps, strict=True):
             job.wait_for_step(after)
             time.sleep(chance.uniform(0, 0.03))  # anywhere in a step, or in the checkpoint after it
             if job.started[-1].poll() is not None:
                 break  # it was done already
-            kills.append(strike(job, VICTIMS[(number + len(kills)) % len(VICTIMS)], chance))
+            kills.append(strike(job, victim, chance))
             job.resume()
         code = job.code()
-        expect(code == 0, f"the last attempt ended with {code}: {job.output()[-500:]}", kills=kills)
-        expect(any(each["struck"] for each in kills), "the training was over before it could be killed", kills=kills)
+        expect(code == 0, f"the last attempt ended with {code}: {job.output()[-500:]}", **measured)
+        expect(any(each["struck"] for each in kills), "the training was over before it could be killed", **measured)
         got = job.result()
-    expect(got["losses"] == expected["losses"], "losses differ from those of the uninterrupted run", kills=kills)
-    expect(got["sha256"] == expected["sha256"], "the final weights differ", kills=kills)
-    return {"kills": kills, "sha256": got["sha256"]}
+    measured["sha256"] = got["sha256"]
+    expect(got["losses"] == expected["losses"], "losses differ from those of the uninterrupted run", **measured)
+    expect(got["sha256"] == expected["sha256"], "the final weights differ", **measured)
+    return measured
 
 
-def uninterrupted(folder: Path) -> dict[str, Any]:
+def uninterrupted(folder: Path, world_size: int) -> dict[str, Any]:
     """What the same job gives when nobody disturbs it; made once per call of the campaign."""
     kept = folder.with_suffix(".json")
     if not kept.exists():
-        with Job(folder, OVERRIDES) as job:
+        with Job(folder, OVERRIDES, procs=world_size) as job:
             kept.write_text(json.dumps(job.trained()))
     return dict(json.loads(kept.read_text()))
 
 
 def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
-    """Kill `victim` and wait until nothing of the run is left; what was done up to then."""
+    """Kill `victim` and wait until nothing of the run is left; what was done up to then, and how long the rest took."""
     supervisor = job.started[-1].pid
     family = descendants(supervisor)
-    wrappers = [state_pid(job.run_folder, f"rank_{rank:02}") for rank in (0, 1)]
     if victim == "all":
         targets = [supervisor, *family]
         chance.shuffle(targets)
     elif victim == "supervisor":
         targets = [supervisor]
     else:
-        targets = descendants(wrappers[int(victim[-1])])[:1]
-    struck = [kill(pid) for pid in targets]
+        targets = descendants(state_pid(job.run_folder, f"rank_{int(victim.split()[1]):02}"))[:1]
+    struck, began = [kill(pid) for pid in targets], time.monotonic()
     code, deadline = job.code(), time.monotonic() + END_S
     while any(map(is_running, family)):
         expect(time.monotonic() < deadline, f"processes outlive the death of {victim} by {END_S} s")
         time.sleep(0.01)
-    return {"victim": victim, "struck": any(struck), "after_step": job.steps()[-1], "code": code}
+    ended_s = round(time.monotonic() - began, 2)
+    return {"victim": victim, "struck": any(struck), "after_step": job.steps()[-1], "code": code, "ended_s": ended_s}
 
 
 def figure(lines: Sequence[Line]) -> str:
-    kills = sum(each["struck"] for line in lines for each in line.get("kills", ()))
-    return f"{k_of_n(lines)}, {kills} kills"
+    kills = [each for line in lines for each in line.get("kills", ()) if each["struck"]]
+    of_kind = k_of_n_by("kind")([{**line, "kind": kind_of(line["trial"])} for line in lines])
+    ended_s = [each["ended_s"] for line in lines if line["trial"] >= ANY for each in line.get("kills", ())]
+    told = f"; the others had ended {median(ended_s):.1f} s after the one rank (median)" if ended_s else ""
+    return f"{of_kind}; {len(kills)} kills{told}"
 
 
 CAMPAIGN = Campaign(
     name="kill_and_resume",
     claim="A run that was killed at any moment and resumed ends with the losses and weights of an uninterrupted one.",
     trial=(
-        f"trains a small GPT with dropout for {STEPS} steps on 2 ranks. One to three times, somewhere in or after a"
-        " step drawn by the trial's number, SIGKILL strikes rank 0, rank 1, the supervisor, or all processes of the"
-        " run in random order; no process may be left, and `submit.sh --resume` goes on. Both ranks' losses of all"
+        f"trains a small GPT with dropout for {STEPS} steps. In {ANY} trials, on 2 ranks, SIGKILL strikes one to three"
+        " times rank 0, rank 1, the supervisor, or all processes of the run in random order; in the others, on 2 or 4"
+        " ranks, one rank, once. It comes somewhere in or after a step drawn by the trial's number. No process may be"
+        " left, and `submit.sh --resume` goes on. All ranks' losses of all"
         " steps, bit for bit, and the sha256 of the final weights must equal those of a run without a kill."
     ),
-    count=20,
+    count=ANY + ONE * len(WORLDS),
     run=run,
     figure=figure,
 )

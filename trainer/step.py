@@ -59,7 +59,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     num_local = num_samples if late else sum(count or 0 for count in counts)
     sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late])
 
-    local = torch.zeros(2, dtype=torch.float64, device=group.device)  # losses; items, where the loss counts them
+    local = torch.zeros(2, dtype=torch.float64, device=group.device)
+    local_loss, local_items = local.unbind()  # views; items: where the loss counts them
     scale, totals = 0.0, [0.0]
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
@@ -74,9 +75,9 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
             phases.enter("backward")
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
         if is_real:
-            local[0] += loss.detach()
+            local_loss += loss.detach()
             if late:
-                local[1] += num_items
+                local_items += num_items
     phases.enter("data")
     loader.ahead()
     training.proof.note(micro_batches)
@@ -95,8 +96,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     trouble = ""
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
         if config.loop.on_nan == "stop":
-            raise diverged(training, step, float(local[0]))
-        trouble = ", ".join(not_finite(training, float(local[0]))) if not math.isfinite(update.grad_norm) else ""
+            raise diverged(training, step, float(local_loss))
+        trouble = ", ".join(not_finite(training, float(local_loss))) if not math.isfinite(update.grad_norm) else ""
     return StepResult(
         loss=mean_loss,
         num_samples=int(totals[1]),

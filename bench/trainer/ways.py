@@ -28,12 +28,14 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from jobc.trainer import env as environment  # noqa: E402
 from jobc.trainer.config import load  # noqa: E402
 from jobc.trainer.distributed import join  # noqa: E402
-from jobc.trainer.loop import watched_step  # noqa: E402
+from jobc.trainer.loop import COLLECT_EVERY_STEPS, prove, watched_step, wishes  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
 from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
 from jobc.trainer.profiling import Profiling  # noqa: E402
 from jobc.trainer.progress import Progress  # noqa: E402
-from jobc.trainer.step import Wishes  # noqa: E402
+from jobc.trainer.saver import Saver  # noqa: E402
+from jobc.trainer.signals import StopSignals  # noqa: E402
+from jobc.trainer.skips import Skips  # noqa: E402
 from jobc.trainer.training import Training, build  # noqa: E402
 from jobc.trainer.watch import Watch  # noqa: E402
 
@@ -93,19 +95,26 @@ def one_rank(training: Training) -> Iterator[None]:
 
 
 def jobc(training: Training) -> Iterator[None]:
-    """As in trainer/loop.py."""
-    group = training.group
+    """As in trainer/loop.py, but for validation and saves, which take what they take in any loop."""
+    config, group, phases = training.config, training.group, training.phases
     names = [f"rank {rank}" for rank in range(group.world_size)]
+    signals, skips = StopSignals(), Skips(config.loop.max_skips)
     progress = Progress(training, names)
-    profiling = Profiling(training.config.profile, group.rank, training.run_dir)
-    timeout_s = training.config.process_group.step_timeout_s
-    with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
+    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    profiling = Profiling(config.profile, group.rank, training.run_dir)
+    timeout_s = config.process_group.step_timeout_s
+    with Watch(phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
         step = 0
         while True:
-            training.phases.enter("start")  # the other ways have their turn
+            phases.enter("start")  # the other ways have their turn
             yield
-            watched_step(training, step, Wishes(stop=False, save=False), progress, profiling)
+            result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
             step += 1
+            skips.after(step, result.trouble)
+            saver.look()
+            prove(training, step, is_last=False)
+            if step % COLLECT_EVERY_STEPS == 0:
+                gc.collect(1)
 
 
 def accelerate(training: Training) -> Iterator[None]:
@@ -158,17 +167,16 @@ class WithLoss(nn.Module):
 
 
 def hf_trainer(training: Training) -> Iterator[None]:
-    """It has a loop of its own, which runs in a thread and waits for its turn before each step."""
+    """It has a loop of its own, which runs in a thread. A turn ends where the next step would begin: between the end of
+    a step and that it may log, and then its ranks talk to each other."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
-    may_step, has_stepped = threading.Semaphore(0), threading.Semaphore(0)
+    may_step, waits = threading.Semaphore(0), threading.Semaphore(0)
 
     class Turns(TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, *_: Any, **__: Any) -> None:
+            waits.release()
             may_step.acquire()
-
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            has_stepped.release()
 
     split, micro = training.source.train, training.config.batch.micro
     model = WithLoss(model_of(training))
@@ -197,9 +205,9 @@ def hf_trainer(training: Training) -> Iterator[None]:
     )  # fmt: skip
     threading.Thread(target=trainer.train, daemon=True).start()
     while True:
+        waits.acquire()
         yield
         may_step.release()
-        has_stepped.acquire()
 
 
 def main() -> None:

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from jobc.prove import compile_cost, double_sigterm, exit_codes, kill_and_resume, learns, same_seed, text
+from jobc.prove import (
+    compile_cost,
+    double_sigterm,
+    exit_codes,
+    frozen_rank,
+    kill_and_resume,
+    learns,
+    other_ranks,
+    same_seed,
+    text,
+)
 
 
 @pytest.mark.parametrize("trial", range(2))
@@ -21,9 +31,20 @@ def test_double_sigterm_with_the_trainer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", [0, 3])
+@pytest.mark.parametrize("trial", [0, 3, kill_and_resume.ANY + 1])
 def test_kill_and_resume(trial: int, tmp_path: Path) -> None:
     assert kill_and_resume.run(trial, tmp_path / "trial")["kills"]
+
+
+@pytest.mark.slow
+def test_frozen_rank(tmp_path: Path) -> None:
+    assert frozen_rank.run(1, tmp_path / "trial")["named_by"] == 3
+
+
+@pytest.mark.slow
+def test_other_ranks(tmp_path: Path) -> None:
+    (tmp_path / "trial").mkdir()
+    assert other_ranks.run(0, tmp_path / "trial")["samples"] == 1280
 
 
 @pytest.mark.slow

@@ -7,11 +7,24 @@ from types import ModuleType
 
 import pytest
 
-from jobc.prove import cut_link, equal_ways, lost_node, many_nodes, ports, restarts, saved_step, secrets, stopped
+from jobc.prove import (
+    cut_link,
+    equal_ways,
+    kill_on_slurm,
+    lost_node,
+    many_nodes,
+    ports,
+    restarts,
+    saved_step,
+    secrets,
+    skewed_clocks,
+    stopped,
+)
 
 TRIALS = [
     (stopped, 0), (stopped, 3), (stopped, 4), (stopped, 15), (lost_node, 0), (cut_link, 0), (cut_link, 3),
-    (saved_step, 0), (saved_step, 1), (secrets, 3), (restarts, 2),
+    (saved_step, 0), (saved_step, 1), (secrets, 3), (restarts, 2), (kill_on_slurm, 1),
+    (skewed_clocks, 0),
 ]  # fmt: skip
 
 

@@ -44,6 +44,8 @@ class Order:
         """indices_G int64, weights_G float32 of global step `step`; a slot of weight 0 has a valid index."""
         epoch, place = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[place * self.batch : (place + 1) * self.batch]
+        if len(chosen) == self.batch:
+            return chosen.clone(), torch.ones(self.batch)
         indices_G = torch.zeros(self.batch, dtype=torch.int64)
         weights_G = torch.zeros(self.batch)
         indices_G[: len(chosen)] = chosen

@@ -1,0 +1,92 @@
+"""SIGKILL of one rank of a job on Slurm: the resumed job ends with the losses and weights of an uninterrupted one."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobc.tests.testbed import Shape
+
+from .bed import BedJob, cluster, keys, losses
+from .campaign import Campaign, Line, expect, k_of_n_by
+from .job import MICRO
+
+NODES = 2
+PROCS = (1, 2)  # of a node, in turns
+STEPS = 40
+PATIENCE_S = 900  # for a training on a busy machine
+SHAPE = Shape(nodes=NODES, gpus_per_node=0)
+OVERRIDES = (
+    *MICRO, f"nodes={NODES}", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=20",
+    "env.GLOO_SOCKET_IFNAME=eth0", "lifecycle.grace=5s",
+)  # fmt: skip
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    chance, procs = random.Random(number), PROCS[number % len(PROCS)]
+    bed, expected = cluster(SHAPE, folder), uninterrupted(folder, procs)
+    job = BedJob.make(bed, folder, "slurm", *OVERRIDES, f"procs={procs}")
+    job.start()
+    after, rank = chance.randrange(1, STEPS - 5), chance.randrange(NODES * procs)
+    job.wait(lambda: len(job.steps()) >= after, f"step {after}", PATIENCE_S)
+    host = next(host for host in bed.nodes if host.hostname == job.host(rank // procs))
+    struck = host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]]).returncode == 0
+    began = time.monotonic()
+    job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in range(NODES)), "the end", PATIENCE_S)
+    measured: dict[str, Any] = {"kind": kind_of(procs), "rank": rank, "ended_s": round(time.monotonic() - began, 2)}
+    measured["codes"] = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in range(NODES)]
+    measured["after_step"] = job.steps()[-1][1]
+    job.wait(job.is_over, "the end of the job", PATIENCE_S)
+    expect(struck and not (job.run / "final").exists(), "it was over before it could be killed", **measured)
+    job("submit.sh", "--wait", "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
+    measured["attempts"] = sorted({attempt for attempt, _ in job.steps()})
+    got = result(job)
+    measured["sha256"] = got["sha256"]
+    expect(measured["attempts"] == [0, 1], f"attempts that trained: {measured['attempts']}", **measured)
+    expect(got["losses"] == expected["losses"], "losses differ from those of the uninterrupted job", **measured)
+    expect(got["sha256"] == expected["sha256"], "the final weights differ", **measured)
+    return measured
+
+
+def kind_of(procs: int) -> str:
+    return f"one of {NODES * procs} ranks"
+
+
+def uninterrupted(folder: Path, procs: int) -> dict[str, Any]:
+    """What the same job gives when nobody disturbs it; made once per call of the campaign."""
+    kept = folder.parent / f"uninterrupted_{procs}.json"
+    if not kept.exists():
+        place = folder.parent / f"uninterrupted_{procs}"
+        job = BedJob.make(cluster(SHAPE, folder), place, "slurm", *OVERRIDES, f"procs={procs}")
+        job("submit.sh", "--wait", check=True, timeout_s=PATIENCE_S)
+        kept.write_text(json.dumps(result(job)))
+    return dict(json.loads(kept.read_text()))
+
+
+def result(job: BedJob) -> dict[str, Any]:
+    return {"losses": losses(job.run), "sha256": job.weights()}
+
+
+def figure(lines: Sequence[Line]) -> str:
+    slowest = max(line.get("ended_s", 0) for line in lines)
+    return f"{k_of_n_by('kind')(lines)}; both nodes had ended at most {slowest:.1f} s after the rank"
+
+
+CAMPAIGN = Campaign(
+    name="kill_on_slurm",
+    claim="A job on Slurm of which one rank was killed, and which was resumed, ends with the losses and weights of an"
+    " uninterrupted one.",
+    trial=(
+        f"trains a small GPT with dropout for {STEPS} steps on 2 hosts of the test bed, with 1 or 2 ranks each, started"
+        " by Slurm and torchrun. In or after a step drawn by the trial's number SIGKILL strikes one rank. Both nodes"
+        " must end, and `submit.sh --resume` goes on as the next attempt. The losses of all steps, bit for bit, and"
+        " the sha256 of the final weights must equal those of a job without a kill."
+    ),
+    count=100,
+    run=run,
+    figure=figure,
+)

@@ -1,0 +1,37 @@
+"""A recipe that notes every sample which a rank reads, in order: a line of numbers for each batch.
+
+The campaign other_ranks copies it into its project. In everything else it is the trainer's own recipe.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jobc_trainer.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A split that tells what is read of it."""
+
+    split: Any
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def batch(self, indices_B: torch.Tensor) -> Any:
+        with open(self.path, "a") as notes:
+            notes.write(" ".join(map(str, indices_B.tolist())) + "\n")
+        return self.split.batch(indices_B)
+
+
+class Noting(Recipe):
+    def build_data(self) -> Any:
+        folder = Path(os.environ["NOTES"])
+        folder.mkdir(exist_ok=True)
+        source = super().build_data()
+        path = folder / f"{os.environ['JOBC_ATTEMPT']}.{os.environ['RANK']}"
+        return replace(source, train=Noted(source.train, path))

@@ -1,0 +1,97 @@
+"""A run that goes on with other numbers of ranks: the same samples in the same steps, losses equal but for rounding."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign, Line, expect, k_of_n
+from .job import MICRO, Job
+
+WORLDS = (2, 4, 1)
+STEPS, BATCH, MICRO_BATCH = 40, 32, 4
+MOST_OFF = 1e-4  # relative: sums are taken in another order
+OVERRIDES = [
+    *(word for word in MICRO if not word.startswith(("batch.", "model.dropout"))), f"batch.micro={MICRO_BATCH}",
+    f"batch.global={BATCH}", "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=1000",
+    "validation.every_steps=1000", "recipe=noting.Noting",
+]  # fmt: skip
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    """Its stops fall into random steps; nothing is saved but what they ask for."""
+    chance = random.Random(number)
+    stops = chance.randint(3, STEPS // 2 - 3), chance.randint(STEPS // 2 + 3, STEPS - 6)
+    with start(folder / "whole", number) as whole:
+        whole.trained()
+    with start(folder / "changed", number) as job:
+        job.submit()
+        for stop, world_size in zip(stops, WORLDS[1:], strict=True):
+            job.wait_for_step(stop)
+            job.started[-1].send_signal(signal.SIGTERM)
+            expect(job.code() == 75, f"told to stop it ended with {job.code()}: {job.output()[-500:]}")
+            job.procs = world_size
+            job.compile()
+            job.resume()
+        expect(job.code() == 0, f"the last attempt ended with {job.code()}: {job.output()[-500:]}")
+        proof = next(
+            (line for line in reversed(job.output().splitlines()) if "data: " in line and "overlap" in line), ""
+        )
+    ends = [max(job.steps(attempt)) for attempt in range(len(WORLDS))]
+    found, expected = (float_losses(each) for each in (job, whole))
+    off = max(abs(a - b) / abs(b) for a, b in zip(found, expected, strict=True))
+    measured = {"stopped_after": ends[:-1], "off": off, "proof": proof[proof.find("data: ") :]}
+    expect(ends[-1] == STEPS and len(found) == STEPS, f"it ended with step {ends[-1]}", **measured)
+    mine = [batch for attempt, world_size in enumerate(WORLDS) for batch in fed(job, attempt, world_size)]
+    samples = fed(whole, 0, WORLDS[0])
+    measured["samples"] = sum(map(Counter.total, samples))
+    expect(mine == samples, "the steps were not fed with the samples of the undisturbed run", **measured)
+    expect(max(sum(samples, Counter()).values()) == 1, "a sample was read twice", **measured)
+    expect("overlap 0, missing 0" in proof, f"the trainer's own proof: {proof}", **measured)
+    expect(off <= MOST_OFF, f"losses differ by {off:.1e}", **measured)
+    return measured
+
+
+def start(folder: Path, seed: int) -> Job:
+    """The project of a job, with the recipe that notes."""
+    folder.mkdir()
+    (folder / "noting.py").write_text(Path(__file__).with_name("noting.py").read_text())
+    return Job(folder, [*OVERRIDES, f"seed={seed}", f"env.NOTES={folder / 'notes'}"], procs=WORLDS[0])
+
+
+def float_losses(job: Job) -> list[float]:
+    return [float.fromhex(text) for text in job.result()["losses"][0]]
+
+
+def fed(job: Job, attempt: int, world_size: int) -> list[Counter[int]]:
+    """For each step of an attempt the samples that all of its ranks read. The first batch of a rank is its warm-up."""
+    per_step = BATCH // world_size // MICRO_BATCH
+    ranks = []
+    for rank in range(world_size):
+        lines = (job.folder / "notes" / f"{attempt}.{rank}").read_text().splitlines()[1:]
+        batches = [Counter(map(int, line.split())) for line in lines]
+        ranks.append([sum(batches[at : at + per_step], Counter()) for at in range(0, len(batches), per_step)])
+    return [sum(of_step, Counter()) for of_step in zip(*ranks, strict=True)]
+
+
+def figure(lines: Sequence[Line]) -> str:
+    return f"{k_of_n(lines)}; losses differ by at most {max(line.get('off', 0) for line in lines):.0e}"
+
+
+CAMPAIGN = Campaign(
+    name="other_ranks",
+    claim="A run that goes on with another number of ranks trains on the same samples in the same steps.",
+    trial=(
+        f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `submit.sh"
+        " --resume`, twice, after steps drawn by the trial's number. A recipe notes which samples each rank reads. In"
+        " every step they must be, as a multiset, those of a run on 2 ranks that nobody stopped, none twice; the"
+        f" trainer's own proof must say so of all steps; and no loss may differ by more than {MOST_OFF:.0e}, relative."
+    ),
+    count=10,
+    run=run,
+    figure=figure,
+)
