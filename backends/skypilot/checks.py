@@ -1,4 +1,4 @@
-"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4720.
+"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4721.
 
 Keys of the job are checked here, GPUs in checks_gpus.py; what may also come from `backend.extra` in checks_finished.py,
 on the finished task.
@@ -35,6 +35,7 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """Key by key."""
     yield from infra(options)
     yield from partition(plan, options)
+    yield from unchecked(plan, options)
     yield from checks_gpus.check(plan, options)
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
@@ -77,6 +78,27 @@ def partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic
             because = f"{key} names partition {name}, and SkyPilot takes that one"
             hint = f"queue.name={name}, or {key}={infra.removesuffix(f'/{name}')}"
             yield Diagnostic("JC4719", f"queue.name={plan.queue.name} is left out", because, hint, key="queue.name")
+
+
+def unchecked(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4721, a note: what names of a site are taken unseen, for no profile says which there are."""
+    said = [infra.split("/") for _, infra in infras(options) if _is_site(infra.partition("/")[0])]
+    names = [parts[1] for parts in said if len(parts) > 1 and parts[1] != "*"]
+    facts = {}
+    if names and options.clusters is None:
+        facts["backend.clusters"] = names[0]
+    if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
+        facts["backend.qos"] = plan.queue.qos
+    asked = plan.queue.name or next(
+        (parts[2] for parts in said if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
+    )
+    if options.cloud == "slurm" and asked and not options.partitions:
+        facts["site.partitions"] = asked
+    if facts:
+        title = f"nobody has looked whether there is {' and '.join(sorted({*facts.values()}))}"
+        because = "SkyPilot finds out when it launches, and a job in a QOS that is none waits for ever"
+        hint = f"state {' and '.join(facts)} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
+        yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 
 
 def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:

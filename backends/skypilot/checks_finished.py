@@ -13,7 +13,7 @@ from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
 from .._shared import kubernetes_fields
-from .._shared.kubernetes_forms import LABEL_KEY, LABEL_VALUE
+from .._shared.kubernetes_forms import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from . import checks_sbatch, schema
 from .config import PODS
 from .finished import SBATCH, Finished, Machine, mapping, text
@@ -126,6 +126,11 @@ def queue(task: Finished) -> Iterator[Diagnostic]:
         key = task.key(("resources", "priority"))
         because = "a number is from -1000 to 1000; any other text is a priority class"
         yield Diagnostic("JC4714", f"priority {priority}", because, f"{key}={1000 if priority > 0 else -1000}", key=key)
+    name = task.section("resources").get("priority_class")
+    if isinstance(name, str) and not re.fullmatch(DNS_NAME, name):
+        key = task.key(("resources", "priority_class"))
+        because = "a number is from -1000 to 1000; a class has a name of a-z, 0-9, dash and dot"
+        yield Diagnostic("JC4714", f"{name!r} is no class of priority", because, f"{key}=high", key=key)
 
 
 def config(task: Finished) -> Iterator[Diagnostic]:

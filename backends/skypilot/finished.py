@@ -33,6 +33,7 @@ SAID_BY: Mapping[schema.At, str] = {
     ("resources", "image_id"): "image",
     ("resources", "labels"): "labels",
     ("resources", "priority"): "queue.priority",
+    ("resources", "priority_class"): "queue.priority",
     ("resources", "autostop"): "backend.down",
     ("file_mounts",): "backend.file_mounts",
     (*SBATCH, "account"): "queue.account",

@@ -67,6 +67,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4713", (*SHARED, "queue.qos=hihg", "backend.qos=[high]")),
         ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
         ("JC4714", (*PLAIN, "queue.priority=99999")),
+        ("JC4714", (*PLAIN, "queue.priority='so high'")),
         ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
         ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
         ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
@@ -200,6 +201,24 @@ def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_mos
     for kinds in SOLD.values():
         assert all(list(numbers) == sorted({*numbers}) and numbers[-1] <= GPUS[kind] for kind, numbers in kinds.items())
     assert {kind for kind in GPUS if most_in_cloud(kind) != GPUS[kind]} == set(), "a name is found by itself"
+
+
+FACTS = ("backend.clusters=[bed]", "backend.qos=[high]", "+site.partitions={gpu: {}}")
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (SHARED, "backend.clusters"), ((*SHARED, "queue.qos=high"), "backend.clusters and backend.qos"),
+        ((*SHARED, "queue.name=gpu", FACTS[0]), "site.partitions"), ((*PLAIN, "backend.infra=k8s"), ""),
+        ((*PLAIN, "backend.infra=k8s/dev"), "backend.clusters"),
+        ((*SHARED, "queue.qos=high", "queue.name=gpu", *FACTS), ""),
+        ((*PLAIN, "backend.infra=aws/us-east-1", "queue.qos=high"), ""),
+    ],
+)  # fmt: skip
+def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> None:
+    found = [each for each in compile_job(Request(words)).diagnostics if each.code == "JC4721"]
+    assert [each.hint.startswith(f"state {facts} in the profile") for each in found] == ([True] if facts else [])
 
 
 def test_wishes_that_no_queue_hears_are_named() -> None:
