@@ -23,6 +23,7 @@ from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, objects, pod
 from .devices import RDMA_PROFILES
 from .names import object_name, pod_host
+from .notes import notes
 from .options import KubernetesOptions
 
 IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
@@ -74,9 +75,13 @@ class KubernetesBackend:
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
         name = object_name(plan, options)
-        yield render.yaml(objects.documents(plan, options, name), "job.yaml")
+        documents = objects.documents(plan, options, name)
+        yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
         yield render.yaml([objects.kustomization(name, config_keys(plan))], "kustomization.yaml")
-        yield render.yaml([pod.lone_pod(plan, options, name)], "pod.yaml")
+        alone = (
+            f"pod.yaml: one pod beside job {plan.name}, without GPUs, for shell.sh and what reads the runs through it."
+        )
+        yield render.yaml([pod.lone_pod(plan, options, name)], "pod.yaml", {(0, "apiVersion"): alone})
         own = {
             "object_name": name,
             "run_root": pod.run_root,

@@ -20,6 +20,7 @@ from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, task
 from .config import cloud
 from .finished import Finished
+from .notes import notes
 from .options import SkypilotOptions
 
 
@@ -62,15 +63,7 @@ class SkypilotBackend:
         yield from checks.check(plan, options)
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
-        verb = "sky jobs launch" if options.managed else "sky launch"
-        secrets = "".join(f" --secret {name}" for name in task.secret_variables(plan))
-        usage = (
-            f"task.sky.yaml: job {plan.name} on SkyPilot; `run` is started once on each node.\n"
-            f"usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/\n"
-            "Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files here are known to\n"
-            "SkyPilot alone: ./preflight.sh --queue-only asks it."
-        )
-        yield render.yaml([task.document(plan, options)], "task.sky.yaml", {(0, "name"): usage})
+        yield render.yaml([task.document(plan, options)], "task.sky.yaml", notes(plan, options))
         own = {
             "cluster": options.cluster or task.cluster_name(plan.run.folder),
             "secret_variables": task.secret_variables(plan),

@@ -116,6 +116,11 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
     }
 
 
+def verb(options: SkypilotOptions) -> str:
+    """What takes this task."""
+    return "sky jobs launch" if options.managed else "sky launch"
+
+
 def cluster_name(text: str) -> str:
     """As SkyPilot takes it: a letter first, and no sign at the end."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text)
@@ -220,9 +225,10 @@ def run(v: Any) -> str:
     """On each node: find the artifact in what was sent, become task.sh."""
     enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
-    hint = "sky launch in the folder of task.sky.yaml, or in that of artifacts/, which no .gitignore there may name"
+    launch = verb(v.options)
+    hint = f"{launch} in the folder of task.sky.yaml, or in that of artifacts/, which no .gitignore there may name"
     return (
-        f"{enter}# The artifact: where submit.sh put it, or in the folder where `sky launch` was called by hand.\n"
+        f"{enter}# The artifact: where submit.sh put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"
         '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
         "done\n"

@@ -1,0 +1,49 @@
+"""Comments in job.yaml, for who must edit it by hand: what a line stands for, and which key of the job says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.plan import LaunchPlan
+from .options import KubernetesOptions
+from .pod import CONTAINER
+
+At = tuple[str | int, ...]
+
+USAGE = """\
+job.yaml: job {name} on Kubernetes; kustomization.yaml adds its scripts, as a ConfigMap.
+usage: kubectl create -k .     in this folder, not apply; ./submit.sh looks first, and keeps a record of the run
+The name ends with a digest of the plan, so that another plan has another name."""
+AGAIN = {
+    "job": "pods that may fail in all, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
+    "jobset": "none is started again alone: failurePolicy of the JobSet starts all, lifecycle.max_requeues times",
+}
+NOTES = {
+    "podFailurePolicy": "69: a peer was lost, 75: saved and ended early; then pods start again. Others end the job",
+    "terminationGracePeriodSeconds": "for the ranks to save (lifecycle.grace), and some seconds to end",
+    "env": "submit.sh writes the first three; the job's own variables are in node.sh",
+}
+
+
+def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str]:
+    """Place in job.yaml -> comment above it."""
+    again = AGAIN["job" if options.flavor == "job" else "jobset"]
+    texts = {**NOTES, "backoffLimit": again}
+    found: dict[At, str] = {}
+    for i, document in enumerate(documents):
+        for at, holder in _keys(document, (i,)):
+            if at[-1] in texts and (at[-1] != "env" or holder.get("name") == CONTAINER):
+                found[at] = texts[str(at[-1])]
+    return {(0, next(iter(documents[0]))): USAGE.format(name=plan.name), **found}
+
+
+def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
+    """Each key of each mapping, with that mapping."""
+    if isinstance(tree, Mapping):
+        for key, inner in tree.items():
+            yield (*at, key), tree
+            yield from _keys(inner, (*at, key))
+    elif isinstance(tree, (list, tuple)):
+        for i, item in enumerate(tree):
+            yield from _keys(item, (*at, i))
