@@ -110,7 +110,7 @@ def network_settings(spec: JobSpec) -> Iterator[Diagnostic]:
     for i, setting in enumerate(spec.network.settings):
         key = f"network.settings.{i}.name"
         if not setting.value:
-            because = "NCCL reads an empty value as 0, which is seldom meant"
+            because = "set to nothing is not the same as not set, and no wish"
             hint = f"{setting.name}: 0, or leave {setting.name} out"
             yield Diagnostic("JC2050", f"network.settings gives {setting.name} no value", because, hint, key=key)
         elif is_derived(setting.name):

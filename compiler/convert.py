@@ -374,6 +374,11 @@ def _variants(hint: Any) -> list[type]:
     return [option for option in options_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
 
 
+def is_list(hint: Any) -> bool:
+    """Whether it is typed in brackets. A list of hosts is one text (Annotated)."""
+    return any(get_origin(option) is tuple for option in options_of(hint))
+
+
 def _is_mapping(hint: Any) -> bool:
     origin = get_origin(hint)
     return isinstance(origin, type) and issubclass(origin, Mapping)

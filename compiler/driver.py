@@ -190,7 +190,7 @@ def search_path(request: Request) -> list[Folder]:
     return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
 
 
-def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Planned:
+def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bool = True) -> Planned:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     composed = compose(loader, request.config_name, overrides, known_keys)
     if "backend" not in composed.choices and request.config_name != "config":
@@ -202,16 +202,16 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any) -> Plann
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
     checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
     levels = Levels(read_allowances(read_inputs()), request.strict)
-    notes = levels.settle(_placed(checked, origin_of))
+    notes = levels.settle(_placed(checked, origin_of), last=False)
     plan, table, made_by = lower(spec)
     found = [*check.check_training(plan, partial(blamed, composed, read.values))]
     found += [*private.texts_hold_no_secret(read.values), *rules.check(spec, plan), *policy.check(spec, plan)]
-    notes += levels.settle(_placed(found, origin_of))
+    notes = levels.settle(_placed(found, origin_of), notes, last)
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
-    planned = _plan(request, overrides, loader)
+    planned = _plan(request, overrides, loader, last=False)
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
@@ -225,8 +225,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     ]
     with _of_plugin(chosen, "check"):
         own = list(backend.check(plan, options))
-    settled = planned.levels.settle(_placed([*found, *own], planned.origin_of))
-    diagnostics = [*planned.diagnostics, *settled]
+    diagnostics = planned.levels.settle(_placed([*found, *own], planned.origin_of), planned.diagnostics)
     render = _render(chosen, plan, options, spec)
     files = _emit(backend, chosen, plan, options, render)
     missing += capabilities.said_left_out(own, plan, table, values)

@@ -10,9 +10,11 @@ from typing import Any
 from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
+from .convert import is_list, type_at
 from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
 from .source import read_files
+from .spec import JobSpec
 from .text import Origin
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
@@ -116,7 +118,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         because = f"another option of {section} has it; the one that is chosen has not"
         hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
     elif close:
-        hint = f"did you mean {close[0]}{f'={value}' if value and key == culprit.key else ''}?"
+        hint = f"did you mean {close[0]}{_assigned(close[0], value) if key == culprit.key else ''}?"
     else:
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
@@ -124,6 +126,12 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
             else "jobc --help lists the keys"
         )
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, culprit.origin, culprit.key)
+
+
+def _assigned(key: str, value: str) -> str:
+    """`=value` for the key that was meant, in brackets where it is a list; "" when no value was typed."""
+    bare = value[:1] not in ("[", "@", "$")
+    return f"=[{value}]" if value and bare and is_list(type_at(JobSpec, key)) else f"={value}" if value else ""
 
 
 def _null_group(

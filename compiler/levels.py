@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .diagnostics import CompileError, Diagnostic, Severity
+from .diagnostics import CompileError, Diagnostic, Severity, has_errors
 from .text import Origin
 
 OF_SIZES = ("JC2120", "JC2121", "JC2122", "JC2123")  # which only jobc plan and jobc check look for (estimate/limits.py)
@@ -50,11 +50,19 @@ class Levels:
         """The findings as they are reported."""
         return [judged for each in found for judged in self._judge(each)]
 
-    def settle(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The same, when none is an error; else CompileError with those that are."""
-        judged = self.judge(found)
-        if errors := [d for d in judged if d.severity is Severity.ERROR and not d.allowed]:
-            raise CompileError(errors)
+    def settle(
+        self, found: Iterable[Diagnostic], earlier: Sequence[Diagnostic] = (), last: bool = True
+    ) -> list[Diagnostic]:
+        """The findings of one stage behind those of earlier ones; CompileError with those that are errors.
+
+        last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
+        so the next stage is told in the same go.
+        """
+        found = list(found)
+        judged = [*earlier, *self.judge(found)]
+        ends = last or has_errors(replace(self, strict=False).judge(found))
+        if ends and has_errors(judged):
+            raise CompileError(d for d in judged if d.severity is Severity.ERROR and not d.allowed)
         return judged
 
     def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:

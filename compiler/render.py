@@ -86,7 +86,7 @@ class Render:
                 at = (i, *owners.get(number, ()))
                 if comments and at in comments and owners.get(number) != owners.get(number - 1):
                     indent = text[: len(text) - len(text.lstrip(" "))]
-                    for row in comments[at].splitlines():
+                    for row in comments[at].split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", (), path, 1, constant=False)
                 lines.add(text, _keys_of(at, keys), _data_path(at[1:]), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
         "keys.md": keys_page,
         "environment.md": environment_page,
         "codes.md": codes_page,
+        **{f"codes/{family}.md": partial(family_page, family) for family in families()},
         "scripts.md": scripts_page,
         "placement.md": placement_page,
         "pains.md": lambda: pains.page(ROOT),
@@ -48,10 +50,16 @@ def main(arguments: list[str]) -> int:
         return 2
     pages = {name: makers[name]() for name in wanted}
     stale = [name for name, text in pages.items() if not _is(ROOT / "docs" / name, text)]
+    gone = [file for file in (ROOT / "docs" / "codes").glob("*.md") if f"codes/{file.name}" not in makers]
     if "--check" in arguments:
         for name in stale:
             print(f"docs/{name} is stale: make docs", file=sys.stderr)
-        return 1 if stale else 0
+        for file in gone:
+            print(f"docs/codes/{file.name} is of no code: make docs", file=sys.stderr)
+        return 1 if stale or gone else 0
+    for file in gone:
+        file.unlink()
+    (ROOT / "docs" / "codes").mkdir(exist_ok=True)
     for name in stale:
         (ROOT / "docs" / name).write_text(pages[name], encoding="utf-8")
     return 0
@@ -252,21 +260,51 @@ FAMILIES = {
 }
 
 
+def code_files() -> dict[str, Path]:
+    """Code -> its page, of jobc and its backends, not of plugins that happen to be installed."""
+    folders = [ROOT / "compiler" / "codes", *ROOT.glob("backends/*/codes")]
+    return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
+
+
+def families() -> dict[str, list[Path]]:
+    """First four letters of the codes, such as JC20 -> the pages of that family."""
+    found: dict[str, list[Path]] = {}
+    for code, file in code_files().items():
+        found.setdefault(code[:4], []).append(file)
+    return found
+
+
+def family_title(family: str) -> str:
+    backends = [file.parents[1].name for file in families()[family] if file.is_relative_to(ROOT / "backends")]
+    return FAMILIES.get(family) or f"Backend {backends[0]}"
+
+
 def codes_page() -> str:
-    folders = [ROOT / "compiler" / "codes", *ROOT.glob("backends/*/codes")]  # ours, not those of installed plugins
-    files = {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
-    titles = {code: file.read_text(encoding="utf-8").split("\n")[0].split(": ", 1)[1] for code, file in files.items()}
     out = ["# Diagnostic codes\n", GENERATED]
     out.append("`jobc explain CODE` prints the page: what it means, a wrong and a right example.\n")
-    for family in dict.fromkeys(code[:4] for code in titles):
-        rows = [
-            (f"[{code}](../{files[code].relative_to(ROOT)})", title)
-            for code, title in titles.items()
-            if code.startswith(family)
-        ]
-        first = next(file for code, file in files.items() if code.startswith(family))
-        out += [f"## {FAMILIES.get(family, f'Backend {first.parents[1].name}')}\n", table(("code", "title"), *rows)]
+    for family, files in families().items():
+        rows = [(f"[{file.stem}](codes/{family}.md#{file.stem.lower()})", code_title(file)) for file in files]
+        out += [f"## {family_title(family)}\n", table(("code", "title"), *rows)]
     return "\n".join(out)
+
+
+def code_title(file: Path) -> str:
+    return file.read_text(encoding="utf-8").split("\n")[0].split(": ", 1)[1]
+
+
+def family_page(family: str) -> str:
+    """All pages of a family, one after another. Links begin in docs/codes/."""
+    files = families()[family]
+    out = [f"# {family}: {family_title(family)}\n", GENERATED]
+    for file in files:
+        _, _, text = file.read_text(encoding="utf-8").partition("\n\n")
+        text = re.sub(r"\]\((?:\.\./)+docs/", "](../", re.sub(r"^## ", "### ", text, flags=re.MULTILINE))
+        out += [f"## {file.stem}\n", f"**{_sentence(code_title(file))}** {text}"]
+    return "\n".join(out)
+
+
+def _sentence(title: str) -> str:
+    return f"{title[0].upper()}{title[1:]}."
 
 
 # ---- scripts -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,11 @@ from typing import Any
 import yaml
 
 Pain = dict[str, Any]
+WAYS = {
+    "tests/backends/test_by_hand.py": "Slurm and ssh",
+    "tests/podrunner/": "pod runner",
+    "tests/backends/test_containers.py": "Pyxis, a stand-in",
+}
 ANSWERS = {"construction": "by construction", "rule": "rule", "out": "out of reach"}
 INTRO = """\
 # What goes wrong elsewhere
@@ -21,9 +26,12 @@ INTRO = """\
 What people who train on several nodes lose GPU hours to, from {threads} public threads, and what becomes of it here.
 *By construction*: no artifact can have it; what one would have written by hand has it, and a test finds it there and
 in none of the goldens. *Rule*: a diagnostic refuses it or warns; the wrong example of its page is refused, the right
-one compiles. Where a test machine can, what was written by hand is run, and fails: `tests/backends/test_by_hand.py` has
-real Slurm and pdsh, `fails` in docs/pains.yaml torch and others. Of {all}, {construction} are by construction,
-{rule} met by a rule, {out} out of reach.
+one compiles. Of {all}, {construction} are by construction, {rule} met by a rule, {out} out of reach.
+
+*Fails by hand*: what is run to see it fail. *snippet*: with what every machine has, torch, accelerate, DeepSpeed or
+bash; it stands in [pains.yaml](pains.yaml). *Slurm and ssh*: on the hosts of the test bed. *pod runner*: which models
+what was seen on Kubernetes. *Pyxis, a stand-in*: which does as its manual says. {shown} are run, {not_run} cannot be
+without their devices.
 """
 
 
@@ -32,10 +40,19 @@ def page(root: Path) -> str:
     pains: dict[int, Pain] = yaml.safe_load((root / "docs" / "pains.yaml").read_text(encoding="utf-8"))
     counts = {name: sum(pain["answer"] == name for pain in pains.values()) for name in ANSWERS}
     threads = len({thread for pain in pains.values() for thread in pain["threads"]})
-    rows = ["| | pain | answer |", "| --- | --- | --- |"]
-    rows += [f"| [{n}](#{n}) | {pain['pain']} | {_answer(pain, root)} |" for n, pain in pains.items()]
+    shown = sum("fails" in pain or "fails_in" in pain for pain in pains.values())
+    not_run = sum("not_run" in pain for pain in pains.values())
+    rows = ["| | pain | answer | fails by hand |", "| --- | --- | --- | --- |"]
+    rows += [f"| [{n}](#{n}) | {p['pain']} | {_answer(p, root)} | {_how(p)} |" for n, p in pains.items()]
     sections = [_section(n, pain, root) for n, pain in pains.items()]
-    return "\n".join([INTRO.format(threads=threads, all=len(pains), **counts), *rows, "", *sections])
+    intro = INTRO.format(threads=threads, all=len(pains), shown=shown, not_run=not_run, **counts)
+    return "\n".join([intro, *rows, "", *sections])
+
+
+def _how(pain: Pain) -> str:
+    """Where its failure is run."""
+    ways = [way for file, way in WAYS.items() if any(test.startswith(file) for test in pain.get("fails_in", ()))]
+    return ", ".join([*["snippet"] * ("fails" in pain), *ways, *["not run"] * ("not_run" in pain)])
 
 
 def _answer(pain: Pain, root: Path) -> str:
@@ -53,15 +70,22 @@ def _section(number: int, pain: Pain, root: Path) -> str:
     if "by_hand" in pain:
         lines += ["By hand:", "", "```sh", pain["by_hand"].rstrip("\n"), "```", ""]
     lines += [f"jobc: {pain['because'].rstrip('.')}.", ""]
-    shown = [f"`{test.partition('::')[2]}` in [{Path(test.partition('::')[0]).name}](../{test.partition('::')[0]})"
-             for test in pain.get("tests", ())]  # fmt: skip
     if "codes" in pain:
         lines += [f"Codes: {', '.join(_code(code, root) for code in pain['codes'])}.", ""]
-    if shown:
-        lines += [f"Shown by {', '.join(shown)}.", ""]
+    if "fails_in" in pain:
+        lines += [f"Fails by hand in {_tests(pain['fails_in'])}.", ""]
+    if "not_run" in pain:
+        lines += [f"Its failure is not run here: {pain['not_run']}.", ""]
+    if pain.get("tests"):
+        lines += [f"Shown by {_tests(pain['tests'])}.", ""]
     if pain["threads"]:
         lines += [f"Met in {', '.join(map(_thread, pain['threads']))}.", ""]
     return "\n".join(lines)
+
+
+def _tests(names: list[str]) -> str:
+    found = (name.split("::") for name in names)
+    return ", ".join(f"`{test}` in [{Path(file).name}](../{file})" for file, test in found)
 
 
 def _sentence(text: str) -> str:

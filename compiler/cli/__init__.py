@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
-from .arguments import SCRIPTS, Arguments, parse
+from .arguments import SCRIPTS, Arguments, asked_format, parse
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a reader that left is no error
         return status
     except CompileError as error:
-        report(error.diagnostics, arguments)
+        report(error.diagnostics, arguments or asked_format(words))
         return DIAGNOSTICS
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -144,6 +144,16 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(command, overrides, rest, **options)
 
 
+def asked_format(argv: Sequence[str]) -> Arguments | None:
+    """As much of a command line that cannot be read as says in which format to answer; None for text."""
+    words = list(argv[: argv.index("--")] if "--" in argv else argv)
+    command = next((word for word in words if word in COMMANDS), "compile")
+    found = re.findall(r"(?m)^--format(?:=|\n)(\w+)$", "\n".join(words))
+    if not found or found[-1] not in FORMATS.get(command, ()):
+        return None
+    return Arguments(command, (), None, format=found[-1])
+
+
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
     """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]

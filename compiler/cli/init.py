@@ -103,7 +103,7 @@ def _first_host(text: str) -> str:
     """Of `hosts` as given. What cannot be read is told by the compile that ends `jobc init`; nobody is asked here."""
     try:
         if text.startswith("@"):
-            lines = (line.partition("#")[0].split() for line in Path(text[1:]).read_text().splitlines())
+            lines = (line.partition("#")[0].split() for line in Path(text[1:]).read_text().split("\n"))
             text = next((words[0] for words in lines if words), "")
         return expand_hostlist(text.strip("[]") if text[:1] == "[" else text)[0]
     except (Refused, OSError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
 """JC3005: a variable under a name that its reader gave up, so that the setting is lost, or soon will be.
 
 Source PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
-       transformers 5 (reads HF_HOME and HF_HUB_CACHE)
+       transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _RENAMED = {  # old name -> new name, since when
         for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
     },
     "TRANSFORMERS_CACHE": ("HF_HOME", "transformers 5"),
+    "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
 
 

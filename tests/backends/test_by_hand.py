@@ -15,6 +15,8 @@ from jobc.tests.testbed import Cluster, wait_for
 
 pytestmark = pytest.mark.engine
 
+IN_A_VENV = "VIRTUAL_ENV=/old/venv PATH=/old/venv/bin:$PATH"  # the shell that submits
+
 
 @dataclass(frozen=True)
 class Script:
@@ -32,6 +34,8 @@ SCRIPTS = (
     Script(3, "#SBATCH --nodes=2\nsrun bash -c 'echo meets at $(hostname)'", "meets at node"),  # two places
     Script(10, "#SBATCH --ntasks=2\n#SBATCH --gpus-per-task=1\n"
                "srun bash -c 'echo sees: $CUDA_VISIBLE_DEVICES'", "sees: 0\n"),
+    Script(36, "export SLURM_MPI_TYPE=pmix # in place of MpiDefault of slurm.conf\n"
+               "srun --mpi=none echo this one starts\nsrun true", "Invalid MPI type 'pmix'", "FAILED"),
     Script(35, "srun sleep 6 &\nsleep 1\ntimeout 3 srun true || echo waits", "waits"),
     Script(46, "#SBATCH --nodes=1\nsrun --nodes=2 true", "Only allocated 1 nodes asked for 2", "FAILED"),
     Script(11, "#SBATCH --ntasks=2\nsrun bash -c '((SLURM_PROCID)) && sleep 8; exit $((1 - SLURM_PROCID))'\n"
@@ -40,6 +44,7 @@ SCRIPTS = (
                "(sleep 2; scancel --batch --signal=USR1 $SLURM_JOB_ID) &\nsrun sleep 8", "late: 1"),
     Script(15, "srun --export=ALL,HCA=mlx5_0,mlx5_1 bash -c 'echo adapters: $HCA'", "adapters: mlx5_0\n"),
     Script(18, "#SBATCH --ntasks=2\nsrun bash -c \"echo rank: $SLURM_PROCID\"", "rank: 0\nrank: 0\n"),
+    Script(44, "#SBATCH --export=ALL\necho leads: ${PATH%%:*}, $VIRTUAL_ENV", "leads: /old/venv/bin, /old/venv"),
     Script(50, "srun false\necho done", "done"),
 )  # fmt: skip
 
@@ -52,7 +57,7 @@ def ended(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[in
     for script in SCRIPTS:
         file = folder / f"{script.pain}.sbatch"
         file.write_text(f"#!/bin/bash\n#SBATCH --output={folder}/{script.pain}.log\n{script.text}\n")
-        said = cluster.login.run(["sbatch", "--parsable", str(file)], cwd=folder, check=True)
+        said = cluster.login.run(f"{IN_A_VENV} sbatch --parsable {file}", cwd=folder, check=True)
         ids[script.pain] = said.stdout.strip()
     wait_for(lambda: not cluster.login.run("squeue --noheader").stdout.strip(), "an end of all", 90)
     return {pain: (_read(folder / f"{pain}.log"), _state(cluster, number)) for pain, number in ids.items()}
@@ -77,12 +82,32 @@ def test_each_node_meets_at_its_own_name(ended: dict[int, tuple[str, str]]) -> N
     assert len(set(ended[3][0].split("\n")) - {""}) == 2
 
 
+def test_a_step_that_says_its_mpi_starts_all_the_same(ended: dict[int, tuple[str, str]]) -> None:
+    assert "this one starts\n" in ended[36][0]
+
+
 def test_a_log_in_a_folder_that_is_not_there_says_nothing_at_all(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "14.sbatch"
     file.write_text("#!/bin/bash\n#SBATCH --output=logs/%j.log\nmkdir -p logs\necho started\n")
     number = cluster.login.run(["sbatch", "--parsable", str(file)], cwd=tmp_path, check=True).stdout.strip()
     wait_for(lambda: _state(cluster, number) not in ("PENDING", "RUNNING", "COMPLETING"), "its end", 60)
     assert (_state(cluster, number), os.listdir(tmp_path)) == ("FAILED", ["14.sbatch"])
+
+
+def test_a_requeued_job_has_lost_its_log(cluster: Cluster, tmp_path: Path) -> None:
+    file, log = tmp_path / "13.sbatch", tmp_path / "train.log"
+    file.write_text(f"#!/bin/bash\n#SBATCH --requeue\n#SBATCH --output={log}\n"
+                    "echo attempt ${SLURM_RESTART_COUNT:-0}\n((SLURM_RESTART_COUNT)) || sleep 60\n")  # fmt: skip
+    number = cluster.login.run(["sbatch", "--parsable", str(file)], cwd=tmp_path, check=True).stdout.strip()
+    wait_for(lambda: _read(log) == "attempt 0\n", "the first attempt", 60)
+    cluster.login.run(["scontrol", "requeue", number], check=True)
+    wait_for(lambda: _state(cluster, number) == "COMPLETED", "its end", 120)
+    assert _read(log) == "attempt 1\n"
+
+
+def test_two_options_of_memory_are_refused(cluster: Cluster) -> None:
+    said = cluster.login.run("sbatch --test-only --mem=64M --mem-per-cpu=4M --wrap=true")
+    assert said.returncode != 0 and "mutually exclusive" in said.stderr
 
 
 def test_sbatch_passes_on_what_the_shell_has_and_submit_does_not(cluster: Cluster, tmp_path: Path) -> None:

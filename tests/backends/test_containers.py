@@ -63,6 +63,7 @@ def root(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The image as a folder."""
     folder = root_file_system(tmp_path_factory.mktemp("image") / "root")
     (folder / "in/the/image").mkdir(parents=True)
+    (folder / "etc/environment").write_text("GREETING=of the image\n")
     return folder
 
 
@@ -172,6 +173,12 @@ def test_ranks_run_in_the_image_and_see_what_they_should(make: Make, way: str) -
         }  # fmt: skip
         assert {name: rank[name] for name in expected} == expected
     assert len({rank["host"] for rank in ranks}) == (1 if "local" in way else 2)
+
+
+def test_an_export_by_hand_loses_to_the_image(cluster: Cluster, root: Path) -> None:
+    pyxis = f"--container-image={root} --container-mounts=/tmp:/tmp"
+    said = cluster.login.run(f"GREETING=mine srun {pyxis} bash -c 'echo $GREETING'", check=True)
+    assert said.stdout == "of the image\n"
 
 
 def test_stop_ends_the_container_on_every_node(cluster: Cluster, dockers: list[Docker], make: Make, way: str) -> None:

@@ -198,6 +198,8 @@ HINTS_THAT_COMPILE = [
     ["data=digits"],
     ["image=foo"],
     ["lop.steps=3"],
+    ["profile.active=2"],
+    ["python.module=cuda/12"],
     ["+task=nope"],
     ["--strict", "optim.lr=1", "command=[train.py]"],
 ]

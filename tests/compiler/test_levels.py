@@ -58,6 +58,12 @@ def test_machines_are_told_what_is_allowed_and_why(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
+def test_strict_tells_of_every_stage_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--strict", "env.NCCL_IB_HCA=", "queue.name=gpu"]) == 1
+    shown = capsys.readouterr().err
+    assert "error[JC3004]" in shown and "error[JC4102]" in shown
+
+
 @pytest.mark.parametrize(
     "team",
     [

@@ -129,6 +129,16 @@ def test_a_format_that_a_command_does_not_have_is_refused(words: list[str], caps
     assert "[JC1110]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["check", "--nonsense"], ["--procs", "2"], ["check", "procs"], ["train.py"]])
+def test_a_command_line_that_cannot_be_read_is_answered_in_the_format_that_it_asks_for(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (["--format", "json"], ["--format=json"]):
+        assert main([*words, *asked]) == 1
+        shown = capsys.readouterr()
+        assert [d["code"] for d in json.loads(shown.out)["diagnostics"]] == ["JC1110"] and not shown.err
+
+
 def marked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[str]]:
     """Of the text for people: code -> the lines between the title and the reason."""
     main([*words])

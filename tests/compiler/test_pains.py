@@ -1,10 +1,12 @@
 """docs/pains.yaml: every pain is made impossible or refused, and what it names exists and holds.
 
-What one would have written by hand has the mistake; what jobc emits, in every golden of that kind, has not.
+What one would have written by hand has the mistake; what jobc emits, in every golden of that kind, has not. Both are
+run as well: `fails` and `holds` here, `fails_in` and `tests` on the test bed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -20,7 +22,7 @@ from jobc.compiler.registry import PACKAGE, code_pages
 ROOT = PACKAGE
 PAINS: dict[int, dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "pains.yaml").read_text(encoding="utf-8"))
 KEYS = {"pain", "symptom", "threads", "answer", "because"}
-EVIDENCE = {"by_hand", "mistake", "emitted", "instead", "fails", "codes", "tests"}
+EVIDENCE = {"by_hand", "mistake", "emitted", "instead", "fails", "fails_in", "not_run", "holds", "codes", "tests"}
 each_pain = pytest.mark.parametrize("pain", PAINS.values(), ids=map(str, PAINS))
 
 
@@ -44,9 +46,20 @@ def test_a_pain_has_an_answer_with_evidence(pain: dict[str, Any]) -> None:
 
 
 @each_pain
+def test_the_failure_is_run_and_so_is_what_is_there_instead(pain: dict[str, Any]) -> None:
+    if pain["answer"] != "out":
+        assert ("fails" in pain or "fails_in" in pain) != ("not_run" in pain)
+        assert "holds" in pain or pain.get("tests") or pain["answer"] == "rule"  # whose pages are run by test_codes.py
+
+
+def test_two_need_machines_that_are_not_there() -> None:
+    assert [number for number, pain in PAINS.items() if "not_run" in pain] == [25, 38]
+
+
+@each_pain
 def test_its_codes_and_tests_exist(pain: dict[str, Any]) -> None:
     assert set(pain.get("codes", ())) <= set(code_pages())
-    for name in pain.get("tests", ()):
+    for name in (*pain.get("tests", ()), *pain.get("fails_in", ())):
         file, _, test = name.partition("::")
         text = (ROOT / file).read_text(encoding="utf-8")
         assert re.search(rf"^ *def {test}\(", text, re.MULTILINE), name
@@ -66,12 +79,33 @@ def test_what_was_written_by_hand_has_the_mistake_and_no_golden_has(pain: dict[s
         assert re.search(pain.get("instead", ""), text), file
 
 
-@pytest.mark.parametrize(
-    "pain", [p for p in PAINS.values() if "fails" in p], ids=[str(n) for n, p in PAINS.items() if "fails" in p]
-)
-def test_it_fails_by_hand(pain: dict[str, Any], tmp_path: Path) -> None:
+Demonstrations = dict[str, str]
+SHOWN = [(n, part, how) for n, pain in PAINS.items() for part in ("fails", "holds") for how in pain.get(part, ())]
+
+
+@pytest.fixture(scope="module")
+def in_python(tmp_path_factory: pytest.TempPathFactory) -> Demonstrations:
+    """`NUMBER part` -> what went wrong; one process for all of them."""
+    code = {f"{n} {part}": PAINS[n][part][how] for n, part, how in SHOWN if how == "python"}
+    command = [sys.executable, str(Path(__file__).with_name("demonstrate.py"))]
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    folder = tmp_path_factory.mktemp("shown")
+    done = subprocess.run(
+        command, input=json.dumps(code), cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: Demonstrations = json.loads(done.stdout.splitlines()[-1])
+    return said
+
+
+@pytest.mark.parametrize(("number", "part", "how"), SHOWN, ids=[f"{n}-{part}" for n, part, _ in SHOWN])
+def test_it_fails_by_hand_and_holds_as_emitted(
+    number: int, part: str, how: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if how == "python":
+        assert request.getfixturevalue("in_python")[f"{number} {part}"] == ""
+        return
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    command = ["bash", "-c", pain["fails"]]
-    environment = {**os.environ, "PATH": path}
+    command, environment = ["bash", "-c", PAINS[number][part]["bash"]], {**os.environ, "PATH": path}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 from jobc.tests.testbed import Host
 from jobc.tests.testbed.process import Failed, Process, entering, only_child
 
-from .environment import expand, variables
+from .environment import expand, service_links, variables
 from .store import Object
 from .volumes import Volumes
 
@@ -41,12 +41,13 @@ class Container:
         self._pid = 0
         self._kill_at, self._killed = NEVER, False
         env = variables(pod, spec, volumes.secrets)
-        known = {**CLUSTER, **env}
+        cluster = {**CLUSTER, **service_links(pod, volumes.services)}
+        known = {**cluster, **env}
         command = [expand(word, known) for word in (*spec.get("command", ()), *spec.get("args", ()))]
         hostname = pod["spec"].get("hostname", pod["metadata"]["name"])
         mounts = volumes.mounts(pod, spec, pod_folder)
         self.folder.mkdir(parents=True)
-        image = {**IMAGE, "HOSTNAME": hostname, **CLUSTER}
+        image = {**IMAGE, "HOSTNAME": hostname, **cluster}
         _write(self.folder / "environment", [f"{name}={value}" for name, value in {**image, **env}.items()])
         _write(self.folder / "command", command)
         (self.folder / "workdir").write_text(spec.get("workingDir", "/"))

@@ -1,10 +1,10 @@
-"""The environment and the command of a container: fieldRef, secretKeyRef, and `$(NAME)` as Kubernetes replaces it."""
+"""Environment and command of a container: fieldRef, secretKeyRef, Services, and `$(NAME)` as Kubernetes replaces it."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .store import Object
@@ -49,6 +49,24 @@ def variables(pod: Object, container: Object, secrets: Mapping[str, Object]) -> 
             found[entry["name"]] = expand(entry.get("value", ""), found)
     index = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-completion-index")
     return found if index is None else {**found, "JOB_COMPLETION_INDEX": index}
+
+
+def service_links(pod: Object, services: Iterable[Object]) -> dict[str, str]:
+    """What the kubelet adds for each Service with an address, unless the pod wants none.
+
+    Source Kubernetes 1.36, concepts/services-networking/service, "Environment variables"; a headless one has no address
+    """
+    if not pod["spec"].get("enableServiceLinks", True):
+        return {}
+    found = {}
+    for service in services:
+        address = service["spec"].get("clusterIP", "None")
+        if address != "None":
+            name = service["metadata"]["name"].upper().replace("-", "_")
+            port = str(service["spec"]["ports"][0]["port"])
+            found[f"{name}_SERVICE_HOST"], found[f"{name}_SERVICE_PORT"] = address, port
+            found[f"{name}_PORT"] = f"tcp://{address}:{port}"
+    return found
 
 
 def _secret(reference: Object, secrets: Mapping[str, Object]) -> str:

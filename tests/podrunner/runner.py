@@ -147,9 +147,8 @@ class PodRunner:
             return
         pod["status"] = {"phase": "Pending", "podIP": free[0].address}
         pod["spec"]["nodeName"] = free[0].hostname
-        volumes = Volumes(
-            self.claims, self.exports, _by_name(self.store.all("configmaps")), _by_name(self.store.all("secrets"))
-        )
+        named = (_by_name(self.store.all(kind)) for kind in ("configmaps", "secrets"))
+        volumes = Volumes(self.claims, self.exports, *named, services=list(self.store.all("services")))
         folder = self._folder / pod["metadata"]["uid"]
         try:
             running = Running(pod, free[0], folder, volumes)
@@ -190,7 +189,10 @@ class PodRunner:
             spec = running.pod["spec"]
             hostname = spec.get("hostname", running.pod["metadata"]["name"])
             own = f"{hostname}.{spec['subdomain']}.{NAMESPACE}.svc.cluster.local " if "subdomain" in spec else ""
-            text = f"127.0.0.1\tlocalhost\n{running.host.address}\t{own}{hostname}\n{published}"
+            # with the host's network a pod asks the host's DNS, unless it says otherwise
+            asks_cluster = not spec.get("hostNetwork") or spec.get("dnsPolicy") == "ClusterFirstWithHostNet"
+            known = published if asks_cluster else ""
+            text = f"127.0.0.1\tlocalhost\n{running.host.address}\t{own}{hostname}\n{known}"
             hosts_file = running.folder / "hosts"
             if hosts_file.read_text() != text:
                 with hosts_file.open("r+") as file:  # the same file, for it is mounted; never empty in between

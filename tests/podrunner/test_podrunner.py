@@ -84,6 +84,17 @@ def test_who_resolves_what(run: Run) -> None:
 
 
 @ENGINE
+@pytest.mark.parametrize(("policy", "resolved"), [({}, "none"), ({"dnsPolicy": "ClusterFirstWithHostNet"}, "found")])
+def test_with_the_hosts_network_alone_no_name_of_the_cluster_resolves(
+    run: Run, policy: dict[str, str], resolved: str
+) -> None:
+    script = "sleep 1; getent hosts ${HOSTNAME%-*} >/dev/null && echo found || echo none"
+    job = run("bash", "-c", script, pod={"hostNetwork": True, **policy})
+    job.wait("Complete")
+    assert job.logs() == [f"{resolved}\n"]
+
+
+@ENGINE
 def test_without_a_subdomain_there_is_no_name(run: Run) -> None:
     script = "sleep 1; getent hosts $(hostname).SVC || echo none"
     job = run("bash", "-c", script, pod={"subdomain": "other"})

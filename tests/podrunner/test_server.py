@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from . import KUBECTL, PodRunner
-from .environment import expand, variables
+from .environment import expand, service_links, variables
 from .schema import invalid, problem
 from .store import Object
 
@@ -46,6 +47,16 @@ def test_a_value_names_earlier_variables_only_and_the_index_comes_last() -> None
     assert found["B"] == "base/b" and found["C"] == "$(LATER)"
     assert found["D"] == "r$(JOB_COMPLETION_INDEX)" and found["S"] == "$(S):x"
     assert list(found)[-1] == "JOB_COMPLETION_INDEX"
+
+
+def test_a_service_called_master_sets_its_port_unless_the_pod_wants_no_links() -> None:
+    master = {"metadata": {"name": "master"}, "spec": {"clusterIP": "10.96.0.7", "ports": [{"port": 29500}]}}
+    headless = {"metadata": {"name": "job"}, "spec": {"clusterIP": "None", "ports": [{"port": 29500}]}}
+    found = service_links({"spec": {}}, [master, headless])
+    assert found["MASTER_PORT"] == "tcp://10.96.0.7:29500" and "JOB_PORT" not in found
+    emitted = Path(__file__).parents[1] / "golden" / "kubernetes" / "two_nodes" / "expected" / "job.yaml"
+    (job,) = (item for item in yaml.safe_load_all(emitted.read_text()) if item["kind"] == "Job")
+    assert service_links(job["spec"]["template"], [master]) == {}
 
 
 # ---- 3, 4: what the server refuses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from .store import Object
 
 @dataclass
 class Volumes:
-    """What a pod's volumes may name. claims, exports: folder behind a claim, or behind SERVER:/PATH"""
+    """What a pod may name. claims, exports: folder behind a claim, or behind SERVER:/PATH"""
 
     claims: Mapping[str, Path]
     exports: Mapping[str, Path]
     config_maps: Mapping[str, Object]
     secrets: Mapping[str, Object]
+    services: Sequence[Object]
 
     def mounts(self, pod: Object, container: Object, folder: Path) -> list[tuple[str, str, str, str]]:
         """KIND SOURCE TARGET OPTIONS of each volumeMount. folder: of the pod, for all its containers"""

@@ -43,6 +43,12 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+def test_a_value_is_one_line_whatever_unicode_calls_a_line(tmp_path: Path) -> None:
+    keys = {"reason": "a\u0085b\u2028c\rd\x1ce", "node": "1"}
+    write_small(tmp_path / "first", "70", keys)
+    assert read_small(tmp_path / "first") == ("70", keys)
+
+
 def test_the_first_failure_of_a_node_reaches_all(nodes: list[Links]) -> None:
     keys = {"node": 2, "reason": "exit status 1"}
     write_small(nodes[2].run_folder.first_failure, "1", keys)

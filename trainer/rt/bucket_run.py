@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from . import exit_codes
 from .bucket import Bucket, BucketError
+from .run_folder import small
 
 BEAT_S = 20.0
 SILENT_S = 90.0  # a node that has written nothing for so long is gone
@@ -182,13 +183,6 @@ class BucketRun:
                 why = f"these nodes have not come within {who.timeout_s:.0f} s: {lacking}"
                 raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh tells what they wait for")
             self._pause(LOOK_S)
-
-
-def small(content: bytes) -> tuple[str, dict[str, str]]:
-    """A small file (run_folder.py): its first line when that is no `key=value`, else ""; the keys."""
-    lines = content.decode(errors="replace").splitlines()
-    first = lines.pop(0) if lines and "=" not in lines[0] else ""
-    return first, dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def _word(who: Submission, attempt: int) -> bytes:

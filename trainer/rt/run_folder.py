@@ -125,10 +125,15 @@ def write_small(
 def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
     """(first line when it is no `key=value`, else ""), keys; None when there is no such file."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return small(path.read_bytes())
     except OSError:
         return None
-    first_line = lines.pop(0) if lines and "=" not in lines[0] else ""
+
+
+def small(content: bytes) -> tuple[str, dict[str, str]]:
+    """What read_small reads. Only a newline ends a line: a value may hold U+0085 and others that splitlines() knows."""
+    lines = content.decode(errors="replace").split("\n")
+    first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
 
 
