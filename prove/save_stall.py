@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     """In a process of its own: pairs of saves, one waited for and one in the background, in changing order."""
     import torch
 
+    from jobc.trainer import checkpoint
     from jobc.trainer import env as environment
     from jobc.trainer.config import load
     from jobc.trainer.distributed import Group
@@ -59,17 +61,15 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     made = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
     savers = {}
     for background in (False, True):
-        checkpoint = dataclasses.replace(config.checkpoint, background=background)
-        savers[background] = Saver(
-            root / str(background), made.parallel, dataclasses.replace(config, checkpoint=checkpoint),
-            made.group, made.start,
-        )  # fmt: skip
+        saves = dataclasses.replace(config.checkpoint, background=background)
+        savers[background] = Saver(root / str(background), saves, made.group)
     held: dict[bool, list[float]] = {False: [], True: []}
     for number in range(pairs + 1):
         train_step(made, number, Wishes(stop=False, save=False))
         for background in (False, True) if number % 2 else (True, False):
+            contents = partial(checkpoint.contents, number + 1, made.parallel, config, made.group, {})
             started = time.perf_counter()
-            savers[background].save(number + 1, None, {}, wait=False)
+            savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()
             if number:  # the first one finds its memory

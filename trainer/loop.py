@@ -4,16 +4,16 @@ Between two steps, in this order: metrics, validation, checkpoint, stop. All ran
 because they decide on numbers that were added over all ranks.
 """
 
-import contextlib
 import gc
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from torch import Tensor
 
-from . import export, roll_call
+from . import checkpoint, export, roll_call
 from .console import banner
-from .control import save_file, stop_file
+from .control import answer_save, save_file, stop_file
 from .errors import TrainerError
 from .profiling import Profiling
 from .progress import Progress
@@ -34,7 +34,7 @@ def run(training: Training, signals: StopSignals) -> int:
     config, group = training.config, training.group
     names = greet(training)
     progress = Progress(training, names)
-    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged)
     validator = Validator(training)
     timeout_s = config.process_group.step_timeout_s
     group.use_timeout(timeout_s)
@@ -88,8 +88,10 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
             training.parts["data"] = training.proof.state(done)
             # who asked for a save by a file takes its removal for the answer
             waits = ends or result.wishes.save
-            is_saved = saver.save(done, validation.loss if validation else None, training.parts, waits)
-            fulfilled(training)
+            contents = partial(checkpoint.contents, done, training.parallel, config, training.group, training.parts)
+            is_saved = saver.save(done, contents, validation.loss if validation else None, waits)
+            if training.group.is_first:
+                answer_save(training.run_dir)
             progress.after_save(time.perf_counter() - phases.since)
         if result.wishes.stop and not is_last:
             if not is_saved:
@@ -136,13 +138,6 @@ def wishes(training: Training, signals: StopSignals, saver: Saver) -> Wishes:
         return Wishes(stop=signals.received is not None, save=False)
     stop = signals.received is not None or stop_file(training.run_dir).exists()
     return Wishes(stop=stop, save=save_file(training.run_dir).exists(), give_up=saver.gives_up)
-
-
-def fulfilled(training: Training) -> None:
-    """A request to save is removed once it was served, whether the disk took the checkpoint or not."""
-    if training.group.is_first:
-        with contextlib.suppress(OSError):  # a folder that can only be read
-            save_file(training.run_dir).unlink(missing_ok=True)
 
 
 def stopped(training: Training, signals: StopSignals, done: int) -> int:

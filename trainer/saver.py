@@ -5,46 +5,50 @@ ranks end after the same step, for nobody wants a week of training that is saved
 """
 
 import traceback
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from . import checkpoint
 from . import checkpoint_store as store
-from .checkpoint import Parts, Start
-from .config import TrainConfig
+from .config import CheckpointConfig
 from .distributed import Group
+from .durable import Content
 from .errors import TrainerError
-from .parallel.way import Parallel
 from .snapshot import Snapshot, on_cpu
+
+Keep = Callable[[Any], Any]  # makes of tensors what is to be written
 
 
 class Saver:
     """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
+    damaged   checkpoints that are known not to be sound
     gives_up  rank 0 asks all ranks to end
     """
 
-    def __init__(self, root: Path, parallel: Parallel, config: TrainConfig, group: Group, start: Start) -> None:
+    def __init__(self, root: Path, config: CheckpointConfig, group: Group, damaged: Collection[str] = ()) -> None:
         self.gives_up = False
-        self._root, self._parallel, self._config, self._group = root, parallel, config, group
-        self._damaged = start.damaged
+        self._root, self._config, self._group, self._damaged = root, config, group, damaged
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
         self._under_way: tuple[int, Future[Path]] | None = None
         self._failures, self._why = 0, ""  # in a row
 
-    def save(self, step: int, val_loss: float | None, parts: Parts, wait: bool) -> bool:
+    def save(
+        self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
+    ) -> bool:
         """Save after `step` finished steps. False, on every rank: it has failed already.
 
+        contents: all ranks call it; on rank 0 it gives the files, of what `keep` makes of tensors
         val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
         wait: until it is written, so that nothing need be copied, and the result is known on return
         """
         self.wait()
-        waits = wait or not self._config.checkpoint.background
-        keep = on_cpu if waits else self._snapshot.take
-        files = checkpoint.contents(step, self._parallel, self._config, self._group, parts, keep)
+        waits = wait or not self._config.background
+        files = contents(on_cpu if waits else self._snapshot.take)
         if self._group.is_first:
-            kept = self._config.checkpoint.keep, val_loss, self._config.checkpoint.keep_every_steps, self._damaged
+            kept = self._config.keep, val_loss, self._config.keep_every_steps, self._damaged
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
         return self.wait() if waits else True
 
@@ -60,7 +64,7 @@ class Saver:
             self._failures += 1
             self._why = f"step {step} was not saved: {error}"
             print(f"warning: {self._why}; {self._left()}", flush=True)
-            self.gives_up = self._failures >= self._config.checkpoint.max_failures
+            self.gives_up = self._failures >= self._config.max_failures
         except Exception as error:  # no trouble of the disk: the next save would end the same
             self._failures += 1
             self._why = f"step {step} was not saved: {type(error).__name__}: {error}"

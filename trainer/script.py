@@ -8,8 +8,8 @@
         ...
         rt.log(step + 1, loss=loss.item())
         stop = rt.preempted()                  # the same answer on all ranks
-        if stop or (step + 1) % 100 == 0:
-            rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+        if stop or rt.save_asked or (step + 1) % 100 == 0:
+            rt.save(step + 1, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, wait=stop)
         if stop:
             rt.leave()                         # 75, to be resumed; 0 after stop.sh
     rt.finish()
@@ -30,17 +30,21 @@ from typing import Any, NoReturn
 import torch
 
 from . import checkpoint
-from . import checkpoint_store as store
 from . import env as environment
-from .control import stop_file
+from .checkpoint import torch_file
+from .config import CheckpointConfig
+from .control import answer_save, save_file, stop_file
 from .distributed import Group, join
+from .durable import Content
 from .errors import BrokenInput
 from .leave import leave
 from .random_state import RandomState
 from .rt import exit_codes
+from .saver import Keep, Saver
 from .signals import StopSignals
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
+NEVER = sys.maxsize  # the script decides when to save, and whether a save that failed ends it
 
 
 def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
@@ -69,6 +73,7 @@ class Runtime:
     """This rank among all of its job, which have a process group also when it is alone.
 
     rank, local_rank, world_size, device, is_first; run_dir, data_dir (None = not set); step: done so far, after load()
+    save_asked: has somebody made control/SAVE in the run folder? As of the last preempted(), the same on all ranks
     All ranks call load, save, preempted, leave and finish alike, for in these they talk to each other.
     """
 
@@ -81,7 +86,7 @@ class Runtime:
         step_timeout_s: int,
         keep: int,
     ) -> None:
-        self._env, self._signals, self._keep = env, signals, keep
+        self._env, self._signals = env, signals
         self._joined = join(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
         self.group: Group = self._joined.__enter__()
         self.group.use_timeout(step_timeout_s)
@@ -89,40 +94,48 @@ class Runtime:
         self.device, self.is_first = self.group.device, self.group.is_first
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
-        self._stop = self._checked = False
+        self.save_asked = self._stop = self._checked = False
+        saves = CheckpointConfig(
+            every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
+        )
+        self._saver = Saver(self._checkpoints, saves, self.group)
         self._metrics = run_dir / "metrics" / f"rank_{self.rank:02d}.jsonl"
 
     def preempted(self) -> bool:
         """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
+        self._saver.look()
         if not self._stop:
-            mine = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
-            self._stop = self.group.start_sum([mine])()[0] > 0
+            stop = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
+            save = self.is_first and save_file(self.run_dir).exists()
+            stops, saves = self.group.start_sum([stop, save])()
+            self._stop, self.save_asked = stops > 0, saves > 0
         return self._stop
 
-    def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None) -> bool:
+    def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None, wait: bool = True) -> bool:
         """Write a checkpoint after `step` steps; rank 0's `state`, and the random states of all ranks. Was it written?
 
         state: tensors, numbers, text, and lists and dictionaries of them, such as state_dicts
+        wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
+        waits for it, and so do leave and finish; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
         """
         random_states = self.group.gather(RandomState.now(self.device).packed())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
-        def write() -> str:
-            content = _packed(dict(state))
+        def contents(keep: Keep) -> Mapping[str, Content]:
+            if not self.is_first:
+                return {}
+            kept = keep(dict(state))
             if not self._checked:
-                _refuse_what_cannot_be_read(content)
+                _refuse_what_cannot_be_read(kept)
             self._checked = True
-            files = {STATE: content, RANDOM: _packed(random_states), ABOUT: json.dumps(about).encode()}
-            try:
-                return f"saved checkpoints/{store.save(self._checkpoints, step, files, self._keep, val_loss).name}"
-            except OSError as error:
-                return f"warning: step {step} was not saved: {error}; the previous checkpoint is kept"
+            return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
-        told = self.group.first_does(write)
-        if told:
-            print(told, flush=True)
-        return self.group.from_first(int(told.startswith("saved"))) == 1
+        is_saved = self._saver.save(step, contents, val_loss, wait or self.save_asked)
+        if self.is_first and self.save_asked:
+            answer_save(self.run_dir)
+        self.save_asked = False
+        return is_saved
 
     def load(self) -> dict[str, Any] | None:
         """What was given to save(), on the CPU, of the newest sound checkpoint; None when there is none.
@@ -159,6 +172,7 @@ class Runtime:
 
     def leave(self) -> NoReturn:
         """End early, after save(): 75, or 0 when somebody stopped the run for good."""
+        self._end_saves()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         sys.stdout.flush()
         sys.stderr.flush()
@@ -166,23 +180,26 @@ class Runtime:
 
     def finish(self) -> None:
         """All ranks are done: leave the group."""
+        self._end_saves()
         self._joined.__exit__(None, None, None)
+
+    def _end_saves(self) -> None:
+        """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
+        self._saver.wait()
+        self._saver.close()
 
     @property
     def _checkpoints(self) -> Path:
         return self.run_dir / "checkpoints"
 
 
-def _packed(value: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
-
-
-def _refuse_what_cannot_be_read(content: bytes) -> None:
+def _refuse_what_cannot_be_read(state: Any) -> None:
     """Now, and not when the run is resumed: a checkpoint is read without running code that it might contain."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    content.seek(0)
     try:
-        torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        torch.load(content, map_location="cpu", weights_only=True)
     except Exception as error:
         hint = "save the state_dict of an object, or its numbers, instead of the object"
         raise BrokenInput(

@@ -42,7 +42,7 @@ def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
     training = build(config, env, group)
     progress, signals = Progress(training, ["rank 0"]), StopSignals()
     profiling = Profiling(config.profile, group.rank, training.run_dir)
-    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    saver = Saver(training.checkpoints, config.checkpoint, group)
 
     def step(number: int) -> float:
         result = watched_step(training, number, wishes(training, signals, saver), progress, profiling)

@@ -100,7 +100,7 @@ def jobc(training: Training) -> Iterator[None]:
     names = [f"rank {rank}" for rank in range(group.world_size)]
     signals, skips = StopSignals(), Skips(config.loop.max_skips)
     progress = Progress(training, names)
-    saver = Saver(training.checkpoints, training.parallel, config, group, training.start)
+    saver = Saver(training.checkpoints, config.checkpoint, group)
     profiling = Profiling(config.profile, group.rank, training.run_dir)
     timeout_s = config.process_group.step_timeout_s
     with Watch(phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):

@@ -25,8 +25,8 @@ for step in range(rt.step, num_steps):
     optimizer.zero_grad()
     rt.log(step + 1, loss=loss.item())
     stop = rt.preempted()
-    if stop or (step + 1) % 10 == 0:
-        rt.save(step + 1, {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
+    if stop or rt.save_asked or (step + 1) % 10 == 0:
+        rt.save(step + 1, {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, wait=stop)
     if stop and step + 1 < num_steps:
         rt.leave()
     time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -161,9 +161,13 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
     job = make(project, jobs, "launcher=spawn", command=("with_helper.py", "40", "0.1"))
     first = job.start()
     job.wait_for("step 12 ")
+    asked = job.folder / "control" / "SAVE"
+    asked.touch()
+    job.wait_for(r"saved checkpoints/step_000000(?!10)")  # step 10 is saved in any case
     first.terminate()  # as a scheduler does
     said = first.communicate(timeout=TIMEOUT_S)[0]
-    assert first.returncode == 75 and "saved checkpoints/step_" in said, said
+    assert first.returncode == 75 and len(re.findall("saved checkpoints/step_", said)) >= 3, said
+    assert not asked.exists()
     assert re.search(r"^  node 00 .* step \d+, loss ", job.status(), re.MULTILINE), job.status()
     code, resumed = job.run("--resume", job.folder.name)
     assert code == 0 and "begins at step 1" in resumed, resumed
