@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,11 +25,12 @@ from jobc.backends.skypilot import schema
 from jobc.compiler.diagnostics import CompileError, Severity
 from jobc.compiler.driver import Request, compile_job, write_job
 from jobc.compiler.testing import BackendSuite
+from jobc.tests.backends.sky import STAND_INS, Job, folder
 from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import wait_for
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"
-STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
+__all__ = ["folder"]  # a fixture
 PLAIN = ("backend=skypilot", "storage.run=node")
 SHARED = ("backend=skypilot", "backend.infra=slurm/bed", "storage.root=/shared/runs", "nodes=2")
 
@@ -38,18 +38,6 @@ SHARED = ("backend=skypilot", "backend.infra=slurm/bed", "storage.root=/shared/r
 def any_of(*infras: str) -> str:
     """Machines that would do, as a word of the command line."""
     return f"backend.any_of=[{', '.join(f'{{infra: {i}, gpu_type: null, use_spot: null}}' for i in infras)}]"
-
-
-PROGRAM = """
-import os, signal, sys, time
-rank, codes = int(os.environ["RANK"]), sys.argv[1:]
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-print("up", flush=True)
-if codes[rank] != "-":
-    time.sleep(1)
-    sys.exit(int(codes[rank]))
-time.sleep(60)
-"""
 
 
 class TestSkypilot(BackendSuite):
@@ -333,46 +321,6 @@ def test_a_cluster_ends_by_itself_where_skypilot_can_end_it() -> None:
 
 
 # ---- how a run ends ------------------------------------------------------------------------------------------------
-
-
-class Job:
-    """An artifact and its scripts, beside the stand-in."""
-
-    def __init__(self, folder: Path, *words: str, program: str = "") -> None:
-        self.folder = folder
-        (folder / "program.py").write_text(PROGRAM)
-        command = ("program.py", *program.split()) if program else None
-        plain = ("backend=skypilot", "backend.infra=slurm/bed", f"storage.root={folder}/storage", "nodes=2", "name=job")
-        compiled = compile_job(Request((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
-        self.artifact = write_job(compiled, folder / "artifacts", force=True)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.folder), "PATH": f"{STAND_INS}:{os.environ['PATH']}"}
-
-    def __call__(self, script: str, *words: str) -> tuple[int, str]:
-        command = [str(self.artifact / script), *words]
-        done = subprocess.run(
-            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    @property
-    def run(self) -> Path:
-        (run,) = self.folder.glob("storage/job/*")
-        return run
-
-    def wait_until_up(self) -> None:
-        until = time.monotonic() + 60
-        while sum("up" in file.read_text() for file in self.folder.glob("storage/job/*/logs/rank_*.log")) < 2:
-            assert time.monotonic() < until, [*self.folder.glob("storage/job/*/logs/*")]
-            time.sleep(0.1)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    subprocess.run(["chmod", "-R", "u+w", tmp_path], check=False)
 
 
 @pytest.mark.parametrize(
