@@ -163,6 +163,20 @@ class BackendSuite:
                 assert done.returncode == status and done.stdout + done.stderr, said
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
 
+    def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
+        """The help explains every option of its usage line; a value is wanted where it has one, a number for `N`."""
+        artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
+        for verb in VERBS:
+            said = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
+            usage, _, explained = said.partition("\n")[2].partition("\n")
+            assert usage.startswith(f"usage: {verb}"), f"{verb} --help begins otherwise: {said!r}"
+            for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
+                assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
+                for words in ([[option]] if value else []) + ([[option, "one"]] if value == "N" else []):
+                    done = call(artifact / verb, tmp_path, self.environment(tmp_path), *words)
+                    told = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
+                    assert done.returncode == 2 and (option in done.stderr or len(words) == 2), told
+
     def test_honours_names_what_the_plan_has(self) -> None:
         compiled = self.compile(command=("record.py",))
         honours, keys = compiled.backend.honours, honourable_keys(compiled.plan)

@@ -1,15 +1,15 @@
 """What notices that one line of an emitted file is another one than it should be.
 
 Every golden is mutated, one line at a time, by operators named beforehand. Comparison with the golden's text does not
-count: what may notice is bash, ShellCheck, the schemas of Kubernetes and SkyPilot, and the equivalence check.
+count: what may notice is bash, ShellCheck, the schemas of Kubernetes and SkyPilot, the equivalence check, and at last
+execution: the tests that run such a line (execution.py), each of which says itself what it expects.
 
 A start of the job executes some lines of its scripts, and the engine reads some files; those are `reached`. The rest
 are branches that this job does not take (other launchers, other payloads), and scripts that ask, stop and clean:
 `other`.
 
-What means the same as before is set apart by rule (same_meaning), never by hand: data that parses alike, neighbours
-whose order has no meaning, and lines of which bash makes the same commands in this job. Everything else that nothing
-notices is a survivor, messages included, and each is named.
+What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
+a survivor, messages included, and each is named.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from jobc.compiler.equivalence.check import check
 from jobc.compiler.golden import is_sweep, read_case
 
 from .campaign import Campaign, Line
+from .execution import MOST, executed
+from .sameness import SAME, same_data, same_meaning
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 KUBERNETES = "1.36.0"
@@ -212,7 +214,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
     for part in PARTS:
         noticed: dict[str, int] = {}
-        survivors = []
+        survivors, tests = [], []
         for name, operator in OPERATORS.items():
             sites = [
                 (path, lines)
@@ -220,87 +222,23 @@ def run(number: int, folder: Path) -> dict[str, Any]:
                 if "/" not in path and path not in NOT_RUN
                 for lines in operator(files[path].split("\n"))
                 if ((path, _place(files[path].split("\n"), lines)) in lines_reached) == (part == "reached")
-                and not _same_data(path, files[path], "\n".join(lines))
+                and not same_data(path, files[path], "\n".join(lines))
             ]
             if not sites:
                 continue
             path, lines = chance.choice(sites)
+            before = files[path].split("\n")
             by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
-            by = by or same_meaning(files, path, lines, folder / "trace") or "nothing"
+            by = by or same_meaning(files, path, lines, folder / "trace")
+            if not by and (test := executed(case, path, before, lines)):
+                by = "execution"
+                tests.append(f"{name} {path}: {_place(before, lines)}: {test}")
+            by = by or "nothing"
             noticed[by] = noticed.get(by, 0) + 1
             if by == "nothing":
                 survivors.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
-        measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": survivors}
+        measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": survivors, f"{part}_failing_tests": tests}
     return measured
-
-
-SAME = ("same order", "same commands")  # answers that set a mutant apart
-
-
-def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trace: Path) -> str:
-    """By which rule a mutant means what the file meant before; "" when by none.
-
-    trace: what the starts of the original execute, as reached() left it
-    """
-    before = files[path].split("\n")
-    at = _place(before, lines) - 1
-    if (
-        len(lines) == len(before)
-        and lines[at : at + 2] == before[at : at + 2][::-1]
-        and _commute(path, *lines[at : at + 2])
-    ):
-        return "same order"
-    line = before[at]
-    if (
-        not path.endswith((".sh", ".sbatch"))
-        or len(lines) != len(before)
-        or re.search(r"\|\||&&|\bif\b|;;|\btrap\b", line)
-    ):
-        return ""
-    if re.findall(r"\d*[<>]+&?\S*", line) != re.findall(r"\d*[<>]+&?\S*", lines[at]):  # a trace has no redirections
-        return ""
-    commands = _commands(trace, files)
-    if not any(where == (path, at + 1) for where, _ in commands):
-        return ""
-    mutant = trace.with_name("trace_of_mutant")
-    mutant.unlink(missing_ok=True)
-    check({**files, path: "\n".join(lines)}, mutant)
-    return "same commands" if commands == _commands(mutant, files) else ""
-
-
-def _commute(path: str, one: str, other: str) -> bool:
-    """Values of their own, options of one array, arms of other words, files of a ConfigMap: any order will do."""
-    if path == "kustomization.yaml":
-        return one.startswith('  - "') and other.startswith('  - "')
-    sets = [re.fullmatch(r"\s*(?:export |local )?(\w+)=[^`(]*", line) for line in (one, other)]
-    if sets[0] and sets[1] and not re.search(rf"\b{sets[0][1]}\b", other) and not re.search(rf"\b{sets[1][1]}\b", one):
-        return True
-    for form in (
-        r"\s*(--[\w-]+)(?:=(?:\"[^\"]*\"|\S*))?(?: \\\\)?",
-        r"\s*(-[\w-]+(?: \| -[\w-]+)*)\) .* ;;",
-    ):
-        names = [found[1] for line in (one, other) if (found := re.fullmatch(form, line))]
-        if len(set(names)) == 2:
-            return True
-    return False
-
-
-def _commands(trace: Path, files: Mapping[str, str]) -> list[tuple[tuple[str, int], str]]:
-    """((script, line), command as executed) of the emitted scripts; names of temporary folders are left out."""
-    text = trace.read_text(errors="replace") if trace.exists() else ""
-    found = re.findall(r"^\++([\w.]+):(\d+): (.*)$", text, re.MULTILINE)
-    said = ((name, int(line), command) for name, line, command in found if name in files)
-    return [((name, line), re.sub(r"jobc-stage-\w+", "STAGE", command)) for name, line, command in said]
-
-
-def _same_data(path: str, before: str, after: str) -> bool:
-    """Quotes and the order of keys mean nothing in data."""
-    if not path.endswith((".yaml", ".json")):
-        return False
-    try:
-        return list(yaml.load_all(before, yaml.CSafeLoader)) == list(yaml.load_all(after, yaml.CSafeLoader))
-    except yaml.YAMLError:
-        return False
 
 
 def _place(before: Sequence[str], after: Sequence[str]) -> int:
@@ -346,9 +284,14 @@ CAMPAIGN = Campaign(
     trial=(
         "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a number,"
         " unquote, reorder, rename) where a start executes it or an engine reads it, and once elsewhere. May notice:"
-        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order. What means"
-        " the same by rule is set apart: data that parses alike, an order without meaning, a line of which bash makes"
-        " the same commands. The lines name each survivor, a changed message among them. With 95 % intervals."
+        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order; then"
+        " execution: in a copy of the checkout the line's template is changed so that the golden compiles to the"
+        f" mutant, and up to {MOST} tests that run the line are run there: of launchers, the test bed, the pod runner"
+        " and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none of them reads a golden."
+        " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
+        " plain word, a poll that waits a second longer, a line of which bash makes the same commands. The lines name"
+        " each survivor, a changed message among them, and the test that failed for each that execution noticed. With"
+        " 95 % intervals."
     ),
     count=len(cases()),
     run=run,

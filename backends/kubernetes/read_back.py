@@ -14,6 +14,7 @@ from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
 from .._shared.kubernetes_fields import check
 
 CONTAINER = "node"
+OF_RUN = ("JOBC_RUN_ID", "JOBC_PAYLOAD", "JOBC_FORK_OF")
 MARGIN_S = 10  # plan.lifecycle.kill_after_s
 HOSTNAME = "kubernetes.io/hostname"
 WAIVED = {
@@ -47,6 +48,7 @@ def read_back(stage: Stage) -> Reading:
     starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
     facts |= _first(pod, container, nodes, stage)
+    _need_shell(container, stage)
     return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED)
 
 
@@ -103,6 +105,21 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
     if "apart" not in said or said.get("gpus") != "0":
         raise Unreadable("task.sh init calls preflight.py without --apart --gpus=0: nodes come one by one")
     return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0"))}
+
+
+def _need_shell(container: Section, stage: Stage) -> None:
+    """pod.yaml, in which shell.sh and logs.sh look around, is the job's container: image, mounts, variables."""
+    if "pod.yaml" not in stage.files:
+        return
+    pod = read_documents(stage.files, "pod.yaml")[0]
+    other = pod["spec"].sections("containers")[0]
+    wrong = [key for key in ("name", "image", "volumeMounts") if other.get(key) != container.get(key)]
+    own = {entry["name"]: entry for entry in container["env"]}
+    its = {entry["name"]: entry for entry in other["env"]}
+    wrong += sorted(own.keys() ^ its.keys())  # another value has, beside those of the run, what a field of a pod says
+    wrong += [n for n in own.keys() & its.keys() if "value" in own[n] and own[n] != its[n] and n not in OF_RUN]
+    if wrong:
+        raise Unreadable(f"pod.yaml: its container has another {', '.join(wrong)} than {CONTAINER} of job.yaml")
 
 
 def _need_files(bundle: Section, stage: Stage) -> None:

@@ -19,6 +19,7 @@ from ..diagnostics import CompileError
 from ..registry import plugin
 from . import expected
 from .branches import other_ways
+from .data_files import mistakes_in_data
 from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
 from .scripts import mistakes
@@ -98,7 +99,8 @@ def _compared(
         nodes = [_node(place, reading, index) for index in chosen]
         wanted = expected.setup(plan, place)
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
-    differences = [*expectation.differences(), *_setup(nodes, wanted), *mistakes(_emitted(files), plan)]
+    seen = (*mistakes(_emitted(files), plan), *mistakes_in_data(_emitted(files), plan))
+    differences = [*expectation.differences(), *_setup(nodes, wanted), *seen]
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
         differences += other_ways(_emitted(files), plan, ways)

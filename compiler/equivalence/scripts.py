@@ -18,6 +18,7 @@ from typing import Any
 from ...trainer.env import LAUNCHER_NAMES, TABLE
 from ...trainer.rt.exit_codes import MEANING
 from ..backend import VERBS
+from .lines import mistakes_in_line
 
 RT = Path(__file__).resolve().parents[2] / "trainer" / "rt"
 SCRIPT = (".sh", ".sbatch")
@@ -59,8 +60,9 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
     takes = {**library()[1], **_signatures("\n".join(files[path] for path in scripts))}
     for path, lines in scripts.items():
         yield from _options(path, files[path])
-        if files[path].startswith("#!") and not re.search(r"^set -eu(o pipefail)?$", files[path], re.MULTILINE):
-            yield f"{path}: it goes on after an error, and lacks set -euo pipefail"
+        first = next((line for line in lines if line), "")
+        if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first):
+            yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
         yield from _unread(path, scripts, plan)
         for number, line in enumerate(lines, 1):
             found = (
@@ -69,6 +71,7 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
                 *_words(line, takes, plan),
                 *_defaults(line),
                 *_code_of_exit(line),
+                *mistakes_in_line(line),
             )
             yield from (f"{path}:{number}: {what}" for what in found)
 
@@ -149,7 +152,7 @@ def _kind(function: str, kind: str, word: str, plan: Mapping[str, Any]) -> Itera
 
 def _defaults(line: str) -> Iterator[str]:
     """A variable of jobc's that is taken from outside, else from here, and a file that is opened for nobody."""
-    found = re.match(r"\s*export (JOBC_\w+)=\$\{(JOBC_\w+):-", line)
+    found = re.match(r"\s*export (JOBC_\w+)=(?:\$\{1:-)?\$\{(JOBC_\w+):-", line)
     if found and found[1] != found[2]:
         yield f"{found[1]} is set to {found[2]}"
     if re.search(r"(?<![\w$&{])[3-9]>/dev/null", line):
@@ -165,6 +168,8 @@ def _code_of_exit(line: str) -> Iterator[str]:
 def _options(path: str, text: str) -> Iterator[str]:
     """A verb's usage line and the arms of its `case`: the same options, with a value or without."""
     usage = re.search(rf"^# usage: {re.escape(path)}(.*)$", text, re.MULTILINE)
+    if usage is not None and path in (*VERBS, "node.sh") and not re.search(r"^ +-h \| --help\) ", text, re.MULTILINE):
+        yield f"{path}: it has no --help"
     arms = re.findall(r"^    (-[\w -|]*)\) (.*)$", text, re.MULTILINE)
     if usage is None or not re.search(r"^  case \$1 in$", text, re.MULTILINE):
         return
@@ -175,8 +180,7 @@ def _options(path: str, text: str) -> Iterator[str]:
     taken = {
         name: "need_value" in action for names, action in arms for name in names.split(" | ") if re.match(r"--\w", name)
     }
-    if not taken.pop("--help", False) and not re.search(r"\| --help\)", text):
-        yield f"{path}: it has no --help"
+    taken.pop("--help", None)
     for name in sorted(said.keys() | taken.keys()):
         if said.get(name) != taken.get(name):
             yield f"{path}: {name} is one thing in the usage line and another in the code"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobc.prove import mutations
+from jobc.prove.execution import executed
+from jobc.prove.reach import Reach
 
 LINES = ["# a 1", "#SBATCH --nodes=2", 'run=$run "$nodes" 7', "  --wait=0", "key: 3"]
 
@@ -43,6 +45,45 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
     changed = {**files, path: files[path].replace(before, after)}
     assert changed != files
     assert mutations.noticed_by(changed, path, tmp_path) == witness
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "before", "after", "rule"),
+    [
+        ("local/two_processes", "smoke.sh", 'wait "$node" || code=$?', "wait $node || code=$?", "same words"),
+        ("local/two_processes", "smoke.sh", 'kill -0 "$node"', "kill -0 $node", "same words"),
+        ("local/two_processes", "clean.sh", "echo 'nothing to remove'", "echo nothing to remove", "same words"),
+        ("local/two_processes", "stop.sh", 'mark_stopped "$run"', "mark_stopped $run", ""),  # with blanks in its name
+        ("local/two_processes", "clean.sh", "'remove this for good? [y/N] '", "remove this for good? [y/N] ", ""),
+        ("kubernetes/two_nodes", "logs.sh", "    sleep 2", "    sleep 3", "waits longer"),
+        ("kubernetes/two_nodes", "stop.sh", "wait_for_end 15", "wait_for_end 16", ""),
+        ("ssh/two_hosts", "clean.sh", "    --yes) yes=yes ;;", "    --yes) yes=no ;;", ""),
+    ],
+)
+def test_what_means_the_same_is_said_by_rule(
+    case: str, path: str, before: str, after: str, rule: str, tmp_path: Path
+) -> None:
+    files = mutations.files_of(mutations.GOLDEN / case)
+    assert before in files[path]
+    lines = files[path].replace(before, after, 1).split("\n")
+    assert mutations.same_meaning(files, path, lines, tmp_path / "trace") == rule
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "test"),
+    [
+        ("((keep_runs > 0))", "((keep_runs > 1))", "test_a_new_run_removes_no_old_one"),
+        ("list_removals", "  list_removals", ""),
+    ],
+)
+def test_a_test_that_runs_the_line_notices_what_is_wrong_with_it(before: str, after: str, test: str) -> None:
+    case = mutations.GOLDEN / "local/two_processes"
+    lines = mutations.files_of(case)["clean.sh"].split("\n")
+    at = next(n for n, line in enumerate(lines) if before in line)
+    wrong = [*lines[:at], lines[at].replace(before, after), *lines[at + 1 :]]
+    name = "tests/runtime/test_clean.py::test_a_new_run_removes_no_old_one"
+    known = Reach(name, 1.0, frozenset(f"compiler/clean.sh:{line.strip()}" for line in lines))
+    assert executed(case, "clean.sh", lines, wrong, lambda: [known]).rpartition("::")[2] == test
 
 
 def test_a_branch_that_a_job_does_not_take_is_not_reached(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ while (($#)); do
   esac
   shift
 done
+check_node "$node" "$nodes"
 
 terminal=(--stdin)
 if [[ -t 0 && -t 1 ]]; then terminal=(--stdin --tty); fi

@@ -31,6 +31,6 @@ choose_run "$run_id"
 fetch_news "$run"
 echo "run $(basename -- "$run") of job $job_name, attempt $(last_attempt "$run"): $(run_status "$run")"
 describe_reason "$run"
-describe_nodes "$run" 2
+describe_nodes "$run"
 describe_next "$run"
 printf '  logs in %q\n' "$run/logs"

@@ -20,7 +20,7 @@ while (($#)); do
   esac
   shift
 done
-if [[ ! $node =~ ^[0-9]+$ ]]; then die 2 '--node takes a number'; fi
+check_node "$node" "$nodes"
 
 need_sky
 [[ -z $managed ]] || die 1 'the machines of a managed job cannot be reached from here' 'backend.managed=false makes a cluster that can'

@@ -1,0 +1,143 @@
+"""What execution notices of a wrong line: the tests that run artifacts, run on the code that emits that line.
+
+In   a golden case, one of its scripts, and the lines that this script has as a mutant
+Out  the first test that fails, "" when none does
+
+A mutant is judged in a copy of this checkout. There the template of the line is changed by the same words, which counts
+only when the case then compiles to the mutant, byte for byte. Then those tests run that execute the line (reach.py),
+those first that run much of the script in little time: what they expect is written in them, and none of them reads a
+golden. One that fails is run again with the line as it was, and must pass.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from jobc.compiler.driver import compile_job
+from jobc.compiler.golden import read_case
+
+from .reach import BEGIN, REPO, Reach, checkout, origin, reach, run_tests
+
+TESTS = tuple(f"tests/{name}.py" for name in (
+    "backends/test_containers", "backends/test_engines", "backends/test_local", "backends/test_mpirun",
+    "backends/test_nodes_here", "backends/test_on_hosts", "backends/test_on_pods", "backends/test_own_storage",
+    "backends/test_pods_verbs", "backends/test_preflight", "backends/test_skypilot", "backends/test_skypilot_verbs",
+    "backends/test_slurm_refusals", "backends/test_slurm_restarts", "backends/test_slurm_sweeps",
+    "backends/test_slurm_tasks", "runtime/test_caches", "runtime/test_clean", "runtime/test_exit_codes",
+    "runtime/test_launchers", "runtime/test_logs", "runtime/test_network", "runtime/test_preflight",
+    "runtime/test_restarts", "runtime/test_runs", "runtime/test_stopping",
+))  # fmt: skip
+MOST, MOST_S = 3, 30.0  # tests for one mutant, and seconds of each but the first
+TIMEOUT_S = 120  # of one test that hangs
+COMPILE = (
+    "import sys; from pathlib import Path; from jobc.compiler.driver import compile_job;"
+    "from jobc.compiler.golden import read_case; case, path = sys.argv[1:];"
+    "made = compile_job(read_case(Path(case))).artifacts;"
+    "sys.stdout.buffer.write(next(a.text for a in made if a.path == path).encode())"
+)
+
+
+def executed(
+    case: Path,
+    path: str,
+    before: Sequence[str],
+    after: Sequence[str],
+    tests: Callable[[], Sequence[Reach]] | None = None,
+) -> str:
+    """before, after: the lines of the file. tests: among which to choose, else all of TESTS."""
+    rows = compile_job(read_case(case)).source_map.files[path]
+    at = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
+    found = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[at][1])
+    if not found:
+        return ""
+    source, text = REPO / found[1], "\n".join(after)
+    with tempfile.TemporaryDirectory(prefix="jobc-mutant-") as folder:
+        place, right = checkout(Path(folder, "checkout")), source.read_text(encoding="utf-8")
+        file = place / found[1]
+        for lines in _templates(right.split("\n"), int(found[2]) - 1, before, after, at):
+            file.write_text("\n".join(lines), encoding="utf-8")
+            if _compiles_to(place, case, path) == text:
+                test = _failing(place, _chosen((tests or _known)(), source, path, before, at))
+                file.write_text(right, encoding="utf-8")
+                return test if test and not _failing(place, [test]) else ""
+    return ""
+
+
+def _templates(
+    lines: Sequence[str], here: int, before: Sequence[str], after: Sequence[str], at: int
+) -> Iterator[list[str]]:
+    """The template with the same change: it drops the line, exchanges it with the next, or alters it."""
+    line = lines[here]
+    if len(after) < len(before):
+        yield [*lines[:here], *lines[here + 1 :]]
+    elif after[at : at + 2] == before[at : at + 2][::-1]:
+        below = next((n for n in range(here + 1, len(lines)) if not re.match(r"\s*\{[%#]", lines[n])), here)
+        yield [*lines[:here], lines[below], *lines[here + 1 : below], line, *lines[below + 1 :]]
+    else:
+        one, other = before[at], after[at]
+        if line == one:
+            yield [*lines[:here], other, *lines[here + 1 :]]
+            return
+        start = _alike(one, other)
+        end = _alike(one[start:][::-1], other[start:][::-1])
+        old, new = one[start : len(one) - end], other[start : len(other) - end]
+        for place in (start, len(line) - end - len(old)):  # counted from either side: a value stands on the other one
+            if line[place : place + len(old)] == old:
+                yield [*lines[:here], line[:place] + new + line[place + len(old) :], *lines[here + 1 :]]
+
+
+def _alike(one: str, other: str) -> int:
+    """Letters that both begin with."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _compiles_to(place: Path, case: Path, path: str) -> str:
+    command = [sys.executable, "-c", COMPILE, str(case), path]
+    environment = {**os.environ, "PYTHONPATH": str(place / ".dev")}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=False)
+    return done.stdout.decode() if done.returncode == 0 else ""
+
+
+def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[str], at: int) -> list[str]:
+    """Names of tests that run the line; of one that bash's trace has not, of the nearest lines that it has."""
+    is_sourced = f"\n{BEGIN}\n" not in template.read_text(encoding="utf-8")
+    where, script, own = origin(template), f"/{Path(path).name}:", {line.strip() for line in lines}
+    runs = {test: _lines_of(test, script, where, is_sourced) & own for test in tests}
+    for near in range(len(lines)):
+        around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
+        found = [test for test, known in runs.items() if known & around]
+        if found:  # the most lines of the script in the least time
+            found.sort(key=lambda test: (-len(runs[test]) / (2 + test.seconds), test.name))
+            return [test.name for n, test in enumerate(found[:MOST]) if n == 0 or test.seconds <= MOST_S]
+    return []
+
+
+def _lines_of(test: Reach, script: str, where: str, is_sourced: bool) -> set[str]:
+    """Of the script: of that template, or of any that sources it."""
+    mine = [line for line in test.lines if script in line]
+    return {line.partition(script)[2] for line in mine if is_sourced or line.startswith(f"{where}/")}
+
+
+@cache
+def _known() -> tuple[Reach, ...]:
+    with tempfile.TemporaryDirectory(prefix="jobc-reach-") as folder:
+        return tuple(test for number, module in enumerate(TESTS) for test in reach(module, Path(folder, str(number))))
+
+
+def _failing(place: Path, tests: Sequence[str]) -> str:
+    """The first test that fails."""
+    if not tests:
+        return ""
+    said = run_tests(place, "-x", f"--timeout={TIMEOUT_S}", f"--basetemp={place.parent / 'base'}", *tests)
+    if said.returncode == 0:
+        return ""
+    found = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", said.stdout, re.MULTILINE)
+    assert found, f"pytest ended with {said.returncode}: {said.stdout[-2000:]}{said.stderr[-2000:]}"
+    return found[1]

@@ -1,0 +1,141 @@
+"""Which tests run which line of the emitted scripts: found by running a module of tests once, with bash's trace on.
+
+In   a module of tests that start artifacts, and a checkout of our own to run it in
+Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `ORIGIN/SCRIPT:line of text`
+
+ORIGIN is the folder of templates that the script came from: `compiler`, or the name of a backend. What one module has
+said is kept in the folder for temporary files, as long as its text is the same: it only chooses tests, it judges none.
+
+As a plugin of pytest (-p jobc.prove.reach), with $JOBC_REACH_TRACE and $JOBC_REACH_INTO, this file writes what it saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).resolve().parent.parent
+LEFT_OUT = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", "artifacts", "runs", "outputs", "build")
+BEGIN = "set -euo pipefail"  # of every script that somebody starts
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Of one test. name: as pytest takes it."""
+
+    name: str
+    seconds: float
+    lines: frozenset[str]
+
+
+def checkout(folder: Path) -> Path:
+    """This checkout once more."""
+    return Path(shutil.copytree(REPO, folder, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT)))
+
+
+def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """pytest, of the tests and the code of that checkout."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    environment = {**os.environ, "PYTHONPATH": str(place / ".dev"), **env}
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+
+def reach(module: str, folder: Path) -> list[Reach]:
+    """folder: to work in. module: relative to the checkout."""
+    digest = hashlib.sha256((REPO / module).read_bytes()).hexdigest()[:16]
+    kept = Path(tempfile.gettempdir()) / f"jobc-reach-{Path(module).stem}-{digest}.json"
+    if not kept.exists():
+        place = checkout(folder / "traced")
+        trace = folder / "base" / "trace"
+        for template in place.glob("*/**/templates/**/*.j2"):
+            text = template.read_text(encoding="utf-8")
+            if f"\n{BEGIN}\n" in text:
+                traced = f"\n{BEGIN}; {_traced(origin(template), trace)}\n"
+                template.write_text(text.replace(f"\n{BEGIN}\n", traced, 1), encoding="utf-8")
+        words = ("--timeout=300", "-m", "not slow", "-k", "not test_goldens", f"--basetemp={trace.parent}")
+        env = {"JOBC_REACH_TRACE": str(trace), "JOBC_REACH_INTO": str(folder / "reach.json")}
+        run_tests(place, "-p", "jobc.prove.reach", *words, module, **env)
+        if not (folder / "reach.json").exists():
+            return []
+        shutil.copy(folder / "reach.json", kept)
+    return [
+        Reach(name, said["seconds"], frozenset(said["lines"])) for name, said in json.loads(kept.read_text()).items()
+    ]
+
+
+def origin(template: Path) -> str:
+    """compiler, or the backend."""
+    return template.parts[template.parts.index("templates") - 1]
+
+
+def _traced(where: str, trace: Path) -> str:
+    """Where the file cannot be written, there is no trace."""
+    how = f"BASH_XTRACEFD=$jobc_fd PS4='+{where} ${{BASH_SOURCE##*/}}:$LINENO: ' && set -x"
+    return f"{{ exec {{jobc_fd}}>>{trace}; }} 2>/dev/null && {how}"
+
+
+# ---- the plugin
+
+
+_SEEN: dict[str, dict[str, Any]] = {}
+_FAILED: set[str] = set()
+
+
+def pytest_runtest_setup(item: Any) -> None:
+    if os.environ.get("JOBC_REACH_TRACE"):
+        Path(os.environ["JOBC_REACH_TRACE"]).unlink(missing_ok=True)
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    said = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": []})
+    said["seconds"] = round(said["seconds"] + report.duration, 2)
+    if report.outcome != "passed":
+        _FAILED.add(report.nodeid)
+
+
+def pytest_runtest_teardown(item: Any) -> None:
+    trace = Path(os.environ.get("JOBC_REACH_TRACE", "/nowhere"))
+    if trace.exists():
+        folder = item.funcargs.get("tmp_path") or trace.parent
+        found = set(re.findall(r"^\++(\w+) ([\w.]+):(\d+): ", trace.read_text(errors="replace"), re.MULTILINE))
+        texts = _scripts(folder, {name for _, name, _ in found})
+        said = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": []})
+        said["lines"] = sorted(
+            {
+                f"{where}/{name}:{lines[int(number) - 1].strip()}"
+                for where, name, number in found
+                for lines in texts.get(name, ())
+                if int(number) <= len(lines)
+            }
+        )
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    if into := os.environ.get("JOBC_REACH_INTO"):
+        passed = {name: said for name, said in _SEEN.items() if name not in _FAILED and said["lines"]}
+        Path(into).write_text(json.dumps(passed))
+
+
+def _scripts(folder: Path, names: set[str]) -> Mapping[str, list[list[str]]]:
+    """The texts of all scripts below the folder that bear one of the names."""
+    found: dict[str, dict[str, None]] = {}
+    for path in _files(folder):
+        if path.name in names:
+            found.setdefault(path.name, {})[path.read_text(errors="replace")] = None
+    return {name: [text.split("\n") for text in texts] for name, texts in found.items()}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ("lib", "code")]
+        yield from (Path(parent, name) for name in names)

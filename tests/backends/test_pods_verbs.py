@@ -1,0 +1,96 @@
+"""Backend kubernetes on the pod runner: what its verbs answer before, during and after a run, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobc.tests.backends.pods import Job, Rack
+from jobc.tests.podrunner import KUBECTL, PodRunner
+from jobc.tests.testbed import Cluster, wait_for
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def runner(cluster: Cluster) -> Iterator[PodRunner]:
+    with PodRunner(cluster) as runner:
+        yield runner
+
+
+@pytest.fixture
+def make(runner: PodRunner, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    rack = Rack(runner, tmp_path)
+    yield rack.make
+    rack.clear()
+
+
+def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[..., Job]) -> None:
+    job = make(program="0 200")
+    for verb in ("logs.sh", "status.sh", "stop.sh"):
+        assert job(verb)[0] == 1, "there is no run"
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    assert job("status.sh", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
+    assert re.search(r"^  node 1  pod job-\S*-1-\S* running on node\d$", job("status.sh")[1], re.MULTILINE)
+    for words, file in (
+        ((), "node_00"),
+        (("--node", "01"), "node_01"),
+        (("--rank", "3"), "rank_03"),
+        (("--run", "a", "--rank", "00"), "rank_00"),
+    ):
+        assert job("logs.sh", *words) == (0, (job.run / f"logs/{file}.log").read_text()), words
+    code, said = job("logs.sh", "--rank", "9")
+    assert code == 1 and "no logs/rank_09.log of run a" in said, said
+    assert job("logs.sh", "--run", "b")[0] == 1
+    assert job("shell.sh", "--node", "2", "--", "true")[0] == 2
+
+    followers = [follow(job), follow(job, "--node", "1"), follow(job, "--rank", "3")]
+    code, said = job("stop.sh")
+    assert code == 0 and "stopping run a: it has 5 s to save" in said, said
+    everything, of_node, of_rank = (follower.communicate(timeout=90)[0] for follower in followers)
+    assert {line[:3] for line in everything.splitlines()[:-1]} == {"0: ", "1: "} and "stopped" in everything
+    assert {line[:3] for line in of_node.splitlines()[:-1]} == {"1: "} and "stopped" in of_node
+    assert of_rank == (job.run / "logs/rank_03.log").read_text()
+
+    assert job("stop.sh")[0] == 1, "it has ended"
+    for words in ((), ("--follow", "--node", "0")):
+        assert "exit 0: done" in job("logs.sh", *words)[1]
+    assert job("logs.sh", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text())
+    wait_for(lambda: not shells(job), "no pod beside the job")
+
+
+def shells(job: Job) -> list[str]:
+    """Pods in which a verb looked at the storage."""
+    names = [str(pod["metadata"]["name"]) for pod in job.runner.pods()]
+    return [name for name in names if name.endswith("-shell")]
+
+
+def follow(job: Job, *words: str) -> subprocess.Popen[str]:
+    path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(job.runner.kubeconfig)}
+    command = [str(job.artifact / "logs.sh"), "--follow", *words]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
+    job = make("nodes=1", "keep_runs=1", program="0 0")
+    for name in ("a", "b"):
+        code, said = job("submit.sh", "--wait", "--replace", "--run-id", name)
+        assert code == 0, said
+    code, said = job("clean.sh")
+    assert code == 0 and said.startswith("a ") and said.endswith("nothing was removed; --yes removes it\n"), said
+    assert job("clean.sh", "--keep", "02", "--yes") == (0, "nothing to remove\n")
+    code, said = job("clean.sh", "--yes")
+    assert code == 0 and said.endswith("removed a\n"), said
+    assert [run.name for run in job.storage.glob("runs/job/*")] == ["b"]
+    assert [run.name for run in job.artifact.parents[2].glob("runs/job/*")] == ["b"]
+    wait_for(lambda: not shells(job), "no pod beside the job")
+    job = make("nodes=1", program="0 0")
+    code, said = job("clean.sh", "--yes")
+    assert code == 2 and "how many runs shall stay?" in said, said

@@ -1,0 +1,117 @@
+"""Backend skypilot on its stand-in: what its verbs answer before, during and after a run, and what they leave."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobc.tests.backends.sky_jobs import Job
+from jobc.tests.testbed import wait_for
+
+SAYS = """
+import os, pathlib, sys, time
+print("said by", os.environ["RANK"], flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def talks(folder: Path) -> Callable[..., Job]:
+    """Jobs of one rank on each of two nodes, which say their numbers and go on until there is a file."""
+
+    def make(*words: str, until: str = "/") -> Job:
+        job = Job(folder, *words, program=until)
+        (folder / "program.py").write_text(SAYS)
+        return job
+
+    return make
+
+
+def test_logs_are_of_all_nodes_or_of_one_or_of_a_rank(talks: Callable[..., Job]) -> None:
+    job = talks()
+    assert job("logs.sh")[0] == 1 and job("status.sh")[0] == 1, "there is no run"
+    code, said = job("submit.sh", "--run-id", "a", "--wait")
+    assert code == 0 and "run a: job 1 of cluster " in said and "\n0: said by 0\n" in said, said
+    for words in ((), ("--run", "a"), ("--follow",)):
+        said = job("logs.sh", *words)[1]
+        assert "0: said by 0\n" in said and "\n1: jobc: node 1 ends with 0: done\n" in said, said
+    lines = job("logs.sh", "--node", "01")[1].splitlines()
+    assert "1: jobc: exit 0: done" in lines and all(line.startswith("1: ") for line in lines), lines
+    assert job("logs.sh", "--rank", "01") == (0, (job.run / "logs/rank_01.log").read_text())
+    assert job("logs.sh", "--node", "7") == (0, "")
+    assert job("logs.sh", "--rank", "7")[0] != 0 and job("logs.sh", "--run", "b")[0] == 1
+    assert job("status.sh", "--all") == (0, f"{'a':<22} done (exit 0)\n")
+    assert job("stop.sh")[0] == 1, "it has ended"
+
+
+def test_logs_of_a_live_run_go_on_until_it_ends_only_when_asked(talks: Callable[..., Job], folder: Path) -> None:
+    job = talks(until=f"{folder}/go")
+    code, said = job("submit.sh")
+    assert code == 0 and "follow: " in said, said
+    wait_for(lambda: "0: said by 0\n" in job("logs.sh")[1], "its first words")
+    assert ": live, job 1 of cluster" in job("status.sh")[1]
+    assert job("logs.sh", "--node", "0")[0] == 0 and job("logs.sh", "--rank", "1")[1].endswith("\nsaid by 1\n")
+    follower = subprocess.Popen(
+        [job.artifact / "logs.sh", "-f"], env=job.environment, stdout=subprocess.PIPE, text=True
+    )
+    (folder / "go").touch()
+    said, code = follower.communicate(timeout=60)[0], follower.returncode
+    assert code == 0 and "0: jobc: node 0 ends with 0" in said and "1: jobc: node 1 ends with 0" in said, said
+    assert "done (exit 0)" in job("status.sh")[1]
+
+
+def test_clean_removes_old_records_when_told(talks: Callable[..., Job]) -> None:
+    job = talks("nodes=1", "keep_runs=1")
+    records = job.artifact.parents[2] / "runs" / "job"
+    for name in ("a", "b", "c"):
+        assert job("submit.sh", "--run-id", name, "--wait")[0] == 0
+        time.sleep(0.02)
+    code, said = job("clean.sh")
+    assert code == 0 and said.endswith("nothing was removed; --yes removes it\n"), said
+    assert re.findall(r"^(\w) ", said, re.MULTILINE) == ["b", "a"] and len([*records.iterdir()]) == 3, said
+    assert job("clean.sh", "--keep", "03", "--yes") == (0, "nothing to remove\n")
+    code, said = job("clean.sh", "--keep", "2", "--yes")
+    assert code == 0 and "removed a\n" in said and "storage of the nodes" in said, said
+    assert job("clean.sh", "--yes")[0] == 0 and [run.name for run in records.iterdir()] == ["c"]
+    assert [run.name for run in (job.folder / "storage/job").iterdir()] != [], "what the nodes wrote is theirs"
+    job = talks("nodes=1")
+    assert job("clean.sh", "--yes")[0] == 2, "nobody has said how many stay"
+    assert job("submit.sh", "--run-id", "d")[0] == 0
+    assert job("clean.sh", "--keep", "0", "--yes")[0] == 0
+    assert not [run for run in records.iterdir() if run.name == "c"]
+
+
+def test_checks_run_on_the_nodes_and_leave_nothing(talks: Callable[..., Job]) -> None:
+    job = talks()
+    assert job("preflight.sh", "--queue-only") == (0, "ok    SkyPilot would launch the job\n")
+    assert not [*job.folder.glob("storage/*")]
+    code, said = job("preflight.sh")
+    assert code == 0 and "ready: 2 nodes" in said, said
+    assert not [*job.folder.glob("storage/.checks/*")] and not [*job.folder.glob("runs/*/*")]
+
+
+def test_a_shell_is_on_the_node_that_was_asked_for(talks: Callable[..., Job]) -> None:
+    job = talks()
+    ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK of $JOBC_NODES"; exit 3')
+    assert job("shell.sh", *ask)[0] == 1, "there is no run"
+    assert job("submit.sh", "--wait")[0] == 0
+    assert job("shell.sh", *ask) == (3, "node 0 of 2\n")
+    assert job("shell.sh", "--node", "1", *ask) == (3, "node 1 of 2\n")
+    assert job("shell.sh", "--node", "2", *ask)[0] == 2
+    assert job("stop.sh", "--down")[0] == 0
+    assert job("shell.sh", *ask)[0] == 1, "its cluster is down"
+
+
+def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
+    job = talks()
+    for verb in ("submit.sh", "status.sh", "stop.sh", "preflight.sh", "smoke.sh"):
+        environment = {**job.environment, "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([job.artifact / verb], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"
+    assert not [*job.folder.glob("runs/*/*")]
