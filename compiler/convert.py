@@ -246,7 +246,9 @@ class _Conversion:
             types_of_items = (types_of_items[0],) * len(raw)
         if len(raw) != len(types_of_items):
             count = len(types_of_items)
-            self.refuse("JC1202", key, f"{key} has {count} values", f"{len(raw)} were given", f"give {count} values")
+            given = [str(item) for item in raw] or [example(types_of_items[:1])]
+            hint_text = f"{key}=[{','.join([*given, *given[-1:] * count][:count])}]"
+            self.refuse("JC1202", key, f"{key} has {count} values", f"{len(raw)} were given", hint_text)
             return None
         inner = _Conversion(self.origin_of)
         values = tuple(

@@ -199,6 +199,8 @@ HINTS_THAT_COMPILE = [
     ["image=foo"],
     ["lop.steps=3"],
     ["profile.active=2"],
+    ["profile.steps=[2]"],
+    ["optim.betas=[0.9]"],
     ["python.module=cuda/12"],
     ["+task=nope"],
     ["--strict", "optim.lr=1", "command=[train.py]"],
