@@ -1,6 +1,6 @@
 """Every diagnostic code has a page whose examples are true: the wrong commands give the code, the right ones compile.
 
-The blocks run with bash in an empty folder with a fresh HOME; four at a time, because each start of jobc waits on disk.
+The blocks run with bash in an empty folder with a fresh HOME.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from jobc.compiler.cli import main
 from jobc.compiler.registry import PACKAGE, code_pages
+from jobc.tests.compiler.quick_jobc import quick_jobc
 
 PAGES = list(code_pages().values())
 OF_RULES = [page for page in PAGES if "JC3001" <= page.stem < "JC3080"]  # of compiler/rules/
@@ -52,30 +51,19 @@ Run = Callable[[Path, str], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Run:
-    """(page, heading) -> its finished bash; all selected blocks are started at once, unless xdist shares them out."""
-    shims = tmp_path_factory.mktemp("bin")
-    jobc = shims / "jobc"
-    jobc.write_text(f"#!{sys.executable}\nimport sys\nfrom jobc.compiler.cli import main\nsys.exit(main())\n")
-    jobc.chmod(0o755)
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """(page, heading) -> its finished bash"""
+    with quick_jobc(tmp_path_factory.mktemp("bin")) as jobc:
 
-    @cache
-    def finished(page: Path, heading: str) -> subprocess.CompletedProcess[str]:
-        home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
-        path = os.pathsep.join((str(shims), str(Path(sys.executable).parent), os.environ["PATH"]))
-        environment = {**os.environ, "HOME": str(home), "PATH": path}
-        environment.pop("XDG_CONFIG_HOME", None)
-        script = ["bash", "-euo", "pipefail", "-c", block(page, heading)]
-        return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        def finished(page: Path, heading: str) -> subprocess.CompletedProcess[str]:
+            home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+            path = os.pathsep.join((str(jobc.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
+            environment = {**os.environ, "HOME": str(home), "PATH": path}
+            environment.pop("XDG_CONFIG_HOME", None)
+            script = ["bash", "-euo", "pipefail", "-c", block(page, heading)]
+            return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        return finished
-    selected = {item.nodeid.partition("[")[2].rstrip("]") for item in request.session.items}
-    blocks = [(page, heading) for heading in ("Wrong", "Right") for page in PAGES if page.stem in selected]
-    blocks += [(page, "Near miss") for page in OF_MEANING if page.stem in selected]
-    pool = ThreadPoolExecutor(max_workers=4)
-    started = {key: pool.submit(finished, *key) for key in blocks}
-    return lambda page, heading: started[page, heading].result()
+        yield finished
 
 
 def test_every_raised_code_has_a_page_and_every_page_a_code() -> None:
@@ -115,10 +103,11 @@ def test_the_near_miss_is_no_finding(page: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_sources_are_public_threads(page: Path) -> None:
+def test_sources_are_a_list_and_threads_are_called_what_they_are(page: Path) -> None:
     _, heading, sources = page.read_text(encoding="utf-8").partition("\n## Sources\n\n")
-    for line in sources.splitlines():
-        assert re.fullmatch(r"- \[([\w./-]+)#(\d+)\]\(https://github.com/\1/(issues|pull)/\2\)", line), line
+    assert all(line.startswith("- ") for line in sources.splitlines()), sources
+    for name, target in re.findall(r"\[([^]]+)\]\(https://github.com/([^)]+)\)", sources):
+        assert name.replace("#", "/") == target.replace("/issues/", "/").replace("/pull/", "/")
     assert heading or page not in OF_RULES
 
 
