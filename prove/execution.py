@@ -109,20 +109,22 @@ def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[s
     """Names of tests that run the line; of one that bash's trace has not, of the nearest lines that it has."""
     is_sourced = f"\n{BEGIN}\n" not in template.read_text(encoding="utf-8")
     where, script, own = origin(template), f"/{Path(path).name}:", {line.strip() for line in lines}
-    runs = {test: _lines_of(test, script, where, is_sourced) & own for test in tests}
+    runs = [(test, _lines_of(test, script, where, is_sourced)) for test in tests]
     for near in range(len(lines)):
         around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
-        found = [test for test, known in runs.items() if known & around]
-        if found:  # the most lines of the script in the least time
-            found.sort(key=lambda test: (-len(runs[test]) / (2 + test.seconds), test.name))
+        most = max((known.get(line, 0) for _, known in runs for line in around), default=0)  # commands of the line
+        if most:  # the most lines of the script in the least time
+            best = [(test, known) for test, known in runs if max(known.get(line, 0) for line in around) == most]
+            best.sort(key=lambda one: (-len(own & one[1].keys()) / (2 + one[0].seconds), one[0].name))
+            found = [test for test, _ in best]
             return [test.name for n, test in enumerate(found[:MOST]) if n == 0 or test.seconds <= MOST_S]
     return []
 
 
-def _lines_of(test: Reach, script: str, where: str, is_sourced: bool) -> set[str]:
-    """Of the script: of that template, or of any that sources it."""
-    mine = [line for line in test.lines if script in line]
-    return {line.partition(script)[2] for line in mine if is_sourced or line.startswith(f"{where}/")}
+def _lines_of(test: Reach, script: str, where: str, is_sourced: bool) -> dict[str, int]:
+    """Of the script: of that template, or of any that sources it. Each with the number of its commands."""
+    mine = [line for line in test.lines if script in line and (is_sourced or line.startswith(f"{where}/"))]
+    return {line.partition(script)[2]: test.lines[line] for line in mine}
 
 
 @cache

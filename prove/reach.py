@@ -1,10 +1,11 @@
 """Which tests run which line of the emitted scripts: found by running a module of tests once, with bash's trace on.
 
 In   a module of tests that start artifacts, and a checkout of our own to run it in
-Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `ORIGIN/SCRIPT:line of text`
+Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `ORIGIN/SCRIPT:line of text`,
+     each with the number of its commands that were run: of `if A; then B; fi` one test may run A, another both
 
 ORIGIN is the folder of templates that the script came from: `compiler`, or the name of a backend. What one module has
-said is kept in the folder for temporary files, as long as its text is the same: it only chooses tests, it judges none.
+said is kept in the folder for temporary files, as long as its text is the same: it chooses tests, it judges none.
 
 As a plugin of pytest (-p jobc.prove.reach), with $JOBC_REACH_TRACE and $JOBC_REACH_INTO, this file writes what it saw.
 """
@@ -35,7 +36,7 @@ class Reach:
 
     name: str
     seconds: float
-    lines: frozenset[str]
+    lines: Mapping[str, int]
 
 
 def checkout(folder: Path) -> Path:
@@ -52,7 +53,7 @@ def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProce
 
 def reach(module: str, folder: Path) -> list[Reach]:
     """folder: to work in. module: relative to the checkout."""
-    digest = hashlib.sha256((REPO / module).read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256((REPO / module).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     kept = Path(tempfile.gettempdir()) / f"jobc-reach-{Path(module).stem}-{digest}.json"
     if not kept.exists():
         place = checkout(folder / "traced")
@@ -86,7 +87,7 @@ def _traced(where: str, trace: Path) -> str:
 
 # ---- the plugin
 
-
+TRACED = re.compile(r"^\++(\w+) ([\w.]+):(\d+): ([^\s=]+)", re.MULTILINE)
 _SEEN: dict[str, dict[str, Any]] = {}
 _FAILED: set[str] = set()
 
@@ -97,7 +98,7 @@ def pytest_runtest_setup(item: Any) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    said = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": []})
+    said = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": {}})
     said["seconds"] = round(said["seconds"] + report.duration, 2)
     if report.outcome != "passed":
         _FAILED.add(report.nodeid)
@@ -107,17 +108,16 @@ def pytest_runtest_teardown(item: Any) -> None:
     trace = Path(os.environ.get("JOBC_REACH_TRACE", "/nowhere"))
     if trace.exists():
         folder = item.funcargs.get("tmp_path") or trace.parent
-        found = set(re.findall(r"^\++(\w+) ([\w.]+):(\d+): ", trace.read_text(errors="replace"), re.MULTILINE))
-        texts = _scripts(folder, {name for _, name, _ in found})
-        said = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": []})
-        said["lines"] = sorted(
-            {
-                f"{where}/{name}:{lines[int(number) - 1].strip()}"
-                for where, name, number in found
-                for lines in texts.get(name, ())
-                if int(number) <= len(lines)
-            }
-        )
+        commands: dict[tuple[str, str, int], set[str]] = {}
+        for where, name, number, word in TRACED.findall(trace.read_text(errors="replace")):
+            commands.setdefault((where, name, int(number)), set()).add(word)
+        texts = _scripts(folder, {name for _, name, _ in commands})
+        said = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": {}})
+        for (where, name, number), words in commands.items():
+            for lines in texts.get(name, ()):
+                if number <= len(lines):
+                    line = f"{where}/{name}:{lines[number - 1].strip()}"
+                    said["lines"][line] = max(said["lines"].get(line, 0), len(words))
 
 
 def pytest_sessionfinish(session: Any) -> None:

@@ -82,7 +82,7 @@ def test_a_test_that_runs_the_line_notices_what_is_wrong_with_it(before: str, af
     at = next(n for n, line in enumerate(lines) if before in line)
     wrong = [*lines[:at], lines[at].replace(before, after), *lines[at + 1 :]]
     name = "tests/runtime/test_clean.py::test_a_new_run_removes_no_old_one"
-    known = Reach(name, 1.0, frozenset(f"compiler/clean.sh:{line.strip()}" for line in lines))
+    known = Reach(name, 1.0, {f"compiler/clean.sh:{line.strip()}": 1 for line in lines})
     assert executed(case, "clean.sh", lines, wrong, lambda: [known]).rpartition("::")[2] == test
 
 
