@@ -5,8 +5,8 @@ Out  the first test that fails, "" when none does
 
 A mutant is judged in a copy of this checkout. There the template of the line is changed by the same words, which counts
 only when the case then compiles to the mutant, byte for byte. Then those tests run that execute the line (reach.py),
-those first that run much of the script in little time: what they expect is written in them, and none of them reads a
-golden. One that fails is run again with the line as it was, and must pass.
+some that run much of the script in little time, and the quickest: what they expect is written in them, and none of
+them reads a golden. One that fails is run again with the line as it was, and must pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "runtime/test_launchers", "runtime/test_logs", "runtime/test_network", "runtime/test_preflight",
     "runtime/test_restarts", "runtime/test_runs", "runtime/test_stopping",
 ))  # fmt: skip
-MOST, MOST_S = 3, 30.0  # tests for one mutant, and seconds of each but the first
+MUCH, QUICK, MOST_S = 3, 2, 30.0  # tests for one mutant of either kind, and seconds of each but the first
 TIMEOUT_S = 120  # of one test that hangs
 COMPILE = (
     "import sys; from pathlib import Path; from jobc.compiler.driver import compile_job;"
@@ -113,11 +113,13 @@ def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[s
     for near in range(len(lines)):
         around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
         most = max((known.get(line, 0) for _, known in runs for line in around), default=0)  # commands of the line
-        if most:  # the most lines of the script in the least time
-            best = [(test, known) for test, known in runs if max(known.get(line, 0) for line in around) == most]
-            best.sort(key=lambda one: (-len(own & one[1].keys()) / (2 + one[0].seconds), one[0].name))
-            found = [test for test, _ in best]
-            return [test.name for n, test in enumerate(found[:MOST]) if n == 0 or test.seconds <= MOST_S]
+        if most:
+            found = [(test, known) for test, known in runs if max(known.get(line, 0) for line in around) == most]
+            found.sort(key=lambda one: (-len(own & one[1].keys()) / (2 + one[0].seconds), one[0].name))
+            much = [test for test, _ in found]  # of the script in little time; and those that a script refuses at once
+            quick = sorted(much, key=lambda test: (test.seconds, test.name))
+            chosen = [test for test in (*much[:MUCH], *quick[:QUICK]) if test is much[0] or test.seconds <= MOST_S]
+            return list(dict.fromkeys(test.name for test in chosen))
     return []
 
 

@@ -30,7 +30,7 @@ from jobc.compiler.equivalence.check import check
 from jobc.compiler.golden import is_sweep, read_case
 
 from .campaign import Campaign, Line
-from .execution import MOST, executed
+from .execution import MUCH, QUICK, executed
 from .sameness import SAME, same_data, same_meaning
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
@@ -286,8 +286,8 @@ CAMPAIGN = Campaign(
         " unquote, reorder, rename) where a start executes it or an engine reads it, and once elsewhere. May notice:"
         " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order; then"
         " execution: in a copy of the checkout the line's template is changed so that the golden compiles to the"
-        f" mutant, and up to {MOST} tests that run the line are run there: of launchers, the test bed, the pod runner"
-        " and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none of them reads a golden."
+        f" mutant, and up to {MUCH + QUICK} tests that run the line are run there: of launchers, the test bed, the pod"
+        " runner and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none reads a golden."
         " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
         " plain word, a poll that waits a second longer, a line of which bash makes the same commands. The lines name"
         " each survivor, a changed message among them, and the test that failed for each that execution noticed. With"
