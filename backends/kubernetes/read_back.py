@@ -48,8 +48,8 @@ def read_back(stage: Stage) -> Reading:
     starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
     facts |= _first(pod, container, nodes, stage)
-    _need_shell(container, stage)
-    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED)
+    wrong = tuple(_shell(container, stage))
+    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED, wrong)
 
 
 def _need_known(document: Section) -> None:
@@ -107,7 +107,7 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
     return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0"))}
 
 
-def _need_shell(container: Section, stage: Stage) -> None:
+def _shell(container: Section, stage: Stage) -> Iterator[str]:
     """pod.yaml, in which shell.sh and logs.sh look around, is the job's container: image, mounts, variables."""
     if "pod.yaml" not in stage.files:
         return
@@ -119,7 +119,7 @@ def _need_shell(container: Section, stage: Stage) -> None:
     wrong += sorted(own.keys() ^ its.keys())  # another value has, beside those of the run, what a field of a pod says
     wrong += [n for n in own.keys() & its.keys() if "value" in own[n] and own[n] != its[n] and n not in OF_RUN]
     if wrong:
-        raise Unreadable(f"pod.yaml: its container has another {', '.join(wrong)} than {CONTAINER} of job.yaml")
+        yield f"pod.yaml: its container has another {', '.join(wrong)} than {CONTAINER} of job.yaml"
 
 
 def _need_files(bundle: Section, stage: Stage) -> None:

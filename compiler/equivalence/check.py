@@ -99,7 +99,7 @@ def _compared(
         nodes = [_node(place, reading, index) for index in chosen]
         wanted = expected.setup(plan, place)
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
-    seen = (*mistakes(_emitted(files), plan), *mistakes_in_data(_emitted(files), plan))
+    seen = (*reading.wrong, *mistakes(_emitted(files), plan), *mistakes_in_data(_emitted(files), plan))
     differences = [*expectation.differences(), *_setup(nodes, wanted), *seen]
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}

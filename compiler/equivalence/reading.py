@@ -39,12 +39,14 @@ class Reading:
     head:   the address of node 0 as the other nodes know it
     facts:  plan key -> value as those files have it, in the plan's own units
     waived: plan key -> a sentence: why these files cannot say it, or say something else
+    wrong:  what is not right among these files, though the job would start: `FILE: what is wrong`
     """
 
     starts: tuple[Start, ...]
     head: str
     facts: Mapping[str, Any]
     waived: Mapping[str, str] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
 
 
 class Stage(Protocol):
