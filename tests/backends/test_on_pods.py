@@ -49,8 +49,11 @@ class TestKubernetes(BackendSuite):
         return {"PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
 
 
+Make = Callable[..., Job]
+
+
 @pytest.fixture
-def make(runner: PodRunner, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+def make(runner: PodRunner, tmp_path: Path) -> Iterator[Make]:
     rack = Rack(runner, tmp_path)
     yield rack.make
     rack.clear()
@@ -58,7 +61,7 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_training_on_pods_ends_with_the_weights_of_local(make: Make, tmp_path: Path) -> None:
     train = ("task=digits", "loop.epochs=1", "launcher=torchrun")
     job = make(*train, "code=image", "nodes=4")
     code, said = job("submit.sh", "--wait")
@@ -72,7 +75,7 @@ def test_training_on_pods_ends_with_the_weights_of_local(make, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make) -> None:  # type: ignore[no-untyped-def]
+def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make: Make) -> None:
     """And so does a JobSet whose ranks `accelerate launch` starts, from the accelerate.yaml in its ConfigMap."""
     sums = []
     for flavor, launcher in (("job", "spawn"), ("jobset", "accelerate"), ("trainjob", "spawn")):
@@ -86,7 +89,7 @@ def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make) -> None:  # typ
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make, flavor: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make: Make, flavor: str) -> None:
     def ended(job: Job) -> tuple[str, int]:
         made = job.runner.store.get("jobsets", job.name)
         (reason,) = (c["reason"] for c in made["status"]["conditions"] if c["type"] in ("Completed", "Failed"))
@@ -112,7 +115,7 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make, flavo
     assert ended(often) == ("ReachedMaxRestarts", 1)
 
 
-def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make) -> None:  # type: ignore[no-untyped-def]
+def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make("backend.flavor=trainjob", program="0 200")
     assert job("submit.sh")[0] == 0
     job.wait_until_up(4, attempt=0)
@@ -124,7 +127,7 @@ def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make) -> None:  # type
     assert job("stop.sh", "--now")[0] == 0
 
 
-def test_code_of_a_commit_is_checked_out_and_must_exist(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_code_of_a_commit_is_checked_out_and_must_exist(make: Make, tmp_path: Path) -> None:
     repository = tmp_path / "storage" / "repository"
     (repository / "src").mkdir(parents=True)
     (repository / "src" / "program.py").write_text('import os\nprint("from", os.getcwd(), flush=True)\n')
@@ -159,7 +162,7 @@ ITEM = (
 )
 
 
-def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(make: Make, tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     (storage / "side.sh").write_text(SIDE)
     (storage / "fetch.sh").write_text(FETCH)
@@ -178,7 +181,7 @@ def test_a_sidecar_and_an_init_container_of_extra_run_and_what_fails_is_told(mak
     assert "/fetch] fetched" in record.read_text()
 
 
-def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) -> None:  # type: ignore[no-untyped-def]
+def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make: Make) -> None:
     job = make(program="65 60 0")
     code, said = job("submit.sh", "--wait")
     assert code == 65, said
@@ -190,7 +193,7 @@ def test_broken_data_ends_the_job_at_once_and_its_first_failure_is_kept(make) ->
 
 
 @pytest.mark.parametrize("seen", [1, 71])
-def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make: Make, seen: int) -> None:
     job = make(program=f"{seen} 60 0")
     code, said = job("submit.sh", "--wait")
     assert code == seen, said
@@ -200,7 +203,7 @@ def test_a_code_that_cannot_be_mended_ends_the_job_by_its_policy(make, seen: int
 
 
 @pytest.mark.parametrize("seen", [69, 75])
-def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make, seen: int) -> None:  # type: ignore[no-untyped-def]
+def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make: Make, seen: int) -> None:
     job = make(program=f"{seen} 3 0")
     code, said = job("submit.sh", "--wait")
     assert code == 0, said
@@ -208,14 +211,14 @@ def test_a_lost_peer_or_a_preemption_starts_all_nodes_again_together(make, seen:
     assert sorted(len(job.pods(phase)) for phase in ("Failed", "Succeeded")) == [2, 2]
 
 
-def test_restarts_are_counted_in_attempts_and_end(make) -> None:  # type: ignore[no-untyped-def]
+def test_restarts_are_counted_in_attempts_and_end(make: Make) -> None:
     job = make("lifecycle.max_requeues=1", program="69 60 0 1 2 3")
     code, said = job("submit.sh", "--wait")
     assert code == 69, said
     assert sorted(folder.name.split(".")[0] for folder in (job.run / "starts").iterdir()) == ["0", "1"]
 
 
-def test_an_evicted_pod_brings_all_into_the_next_attempt(make) -> None:  # type: ignore[no-untyped-def]
+def test_an_evicted_pod_brings_all_into_the_next_attempt(make: Make) -> None:
     job = make(program="0 6")
     assert job("submit.sh")[0] == 0
     job.wait_until_up(4, attempt=0)
@@ -224,7 +227,7 @@ def test_an_evicted_pod_brings_all_into_the_next_attempt(make) -> None:  # type:
     wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
 
 
-def test_stop_ends_all_with_0_and_a_resume_goes_on(make) -> None:  # type: ignore[no-untyped-def]
+def test_stop_ends_all_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make(program="0 200")
     assert job("submit.sh")[0] == 0
     job.wait_until_up(4, attempt=0)
@@ -241,7 +244,7 @@ def test_stop_ends_all_with_0_and_a_resume_goes_on(make) -> None:  # type: ignor
     assert job("stop.sh", "--now")[0] == 0
 
 
-def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make) -> None:  # type: ignore[no-untyped-def]
+def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     job = make(program="0 200")
     assert job("submit.sh")[0] == 0
     job.wait_until_up(4, attempt=0)
@@ -256,7 +259,7 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make) -> None:  # typ
     assert job("stop.sh", "--now")[0] == 0
 
 
-def test_pods_that_no_node_can_hold_are_explained_and_removed(make) -> None:  # type: ignore[no-untyped-def]
+def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> None:
     job = make("gpus=4", program="0 1")
     assert job("submit.sh")[0] == 0
     wait_for(lambda: "Insufficient nvidia.com/gpu" in job("status.sh")[1], "the reason")
@@ -264,7 +267,7 @@ def test_pods_that_no_node_can_hold_are_explained_and_removed(make) -> None:  # 
     assert not job.pods()
 
 
-def test_an_ended_job_is_replaced_only_when_asked(make) -> None:  # type: ignore[no-untyped-def]
+def test_an_ended_job_is_replaced_only_when_asked(make: Make) -> None:
     job = make(program="0 0")
     assert job("submit.sh", "--wait")[0] == 0
     code, said = job("submit.sh")
@@ -273,7 +276,7 @@ def test_an_ended_job_is_replaced_only_when_asked(make) -> None:  # type: ignore
     assert len(list(job.storage.glob("runs/*/*"))) == 2
 
 
-def test_kubectl_create_by_hand_makes_its_own_run(make) -> None:  # type: ignore[no-untyped-def]
+def test_kubectl_create_by_hand_makes_its_own_run(make: Make) -> None:
     job = make(program="0 0")
     environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
     subprocess.run([KUBECTL, "create", "-k", job.artifact], env=environment, check=True, capture_output=True)
@@ -284,7 +287,7 @@ def test_kubectl_create_by_hand_makes_its_own_run(make) -> None:  # type: ignore
     assert code == 0, said  # the ConfigMap and the Service were still there
 
 
-def test_a_pod_that_comes_late_is_waited_for(make, cluster: Cluster) -> None:  # type: ignore[no-untyped-def]
+def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> None:
     late = cluster.nodes[-1]
     late.power_off()
     job = make("nodes=4", program="0 0")
@@ -297,7 +300,7 @@ def test_a_pod_that_comes_late_is_waited_for(make, cluster: Cluster) -> None:  #
     wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
 
 
-def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None:  # type: ignore[no-untyped-def]
+def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make: Make) -> None:
     job = make("task=digits", "code=image")
     code, said = job("preflight.sh")
     assert code == 0 and "the cluster takes the job" in said and "torch" in said, said
@@ -306,7 +309,7 @@ def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make) -> None: 
     assert not list(job.storage.glob("runs/.checks/*")) and not job.runner.pods()
 
 
-def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make) -> None:  # type: ignore[no-untyped-def]
+def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make: Make) -> None:
     on = ("backend.preflight=true", "lifecycle.max_requeues=0")
     good = make(*on, program="0 0")
     code, said = good("submit.sh", "--wait")
@@ -331,7 +334,7 @@ def test_the_preflight_of_a_pod_names_what_is_wrong_before_a_rank_starts(make) -
     assert "the name of node 0 is not found" in lost("status.sh")[1]
 
 
-def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: ignore[no-untyped-def]
+def test_clean_removes_old_runs_on_the_storage_as_well(make: Make) -> None:
     job = make(program="0 0")
     for _ in range(2):
         code, said = job("submit.sh", "--wait", "--replace")
@@ -343,7 +346,7 @@ def test_clean_removes_old_runs_on_the_storage_as_well(make) -> None:  # type: i
     assert job("status.sh", "--all")[1].split()[0] == newest.name
 
 
-def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignore[no-untyped-def]
+def test_a_shell_beside_a_live_run_and_without_one(make: Make) -> None:
     job = make(program="0 200")
     ask = ("--", "bash", "-c", 'echo "node $JOBC_NODE_RANK in $PWD"; exit 3')
     code, said = job("shell.sh", *ask)
@@ -355,7 +358,7 @@ def test_a_shell_beside_a_live_run_and_without_one(make) -> None:  # type: ignor
     assert job("stop.sh", "--now")[0] == 0
 
 
-def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, tmp_path: Path) -> None:
     """On two nodes of two GPUs, from a folder of the image, with the storage of the nodes and their own time-outs."""
     image, disk = tmp_path / "image", tmp_path / "opensora"
     disk.mkdir()
