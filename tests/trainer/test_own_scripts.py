@@ -173,8 +173,11 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
     assert code == 0 and "begins at step 1" in resumed, resumed
     steps = [json.loads(line)["step"] for line in (job.folder / "metrics/rank_01.jsonl").read_text().splitlines()]
     assert steps == list(range(1, 41))
-    alone = subprocess.run([*ALONE, "with_helper.py", "40"], cwd=project, env=lib(job), capture_output=True, check=True)
-    weights = re.findall(r"^weights .*", alone.stdout.decode(), re.MULTILINE)
+    alone = subprocess.run(
+        [*ALONE, "with_helper.py", "40"], cwd=project, env=lib(job), capture_output=True, text=True, check=False
+    )
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    weights = re.findall(r"^weights .*", alone.stdout, re.MULTILINE)
     assert weights and weights == re.findall(r"^weights .*", resumed, re.MULTILINE)
     assert (project / "run/checkpoints/step_00000040/MANIFEST.json").exists()
 
