@@ -53,10 +53,13 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
     followers = [follow(job), follow(job, "--node", "1"), follow(job, "--rank", "3")]
     code, said = job("stop.sh")
     assert code == 0 and "stopping run a: it has 5 s to save" in said, said
-    everything, of_node, of_rank = (follower.communicate(timeout=90)[0] for follower in followers)
+    said = [follower.communicate(timeout=90) for follower in followers]
+    assert all(follower.returncode == 0 for follower in followers) and not any(errors for _, errors in said), said
+    everything, of_node, of_rank = (output for output, _ in said)
     assert {line[:3] for line in everything.splitlines()[:-1]} == {"0: ", "1: "} and "stopped" in everything
     assert {line[:3] for line in of_node.splitlines()[:-1]} == {"1: "} and "stopped" in of_node
-    assert of_rank == (job.run / "logs/rank_03.log").read_text()
+    assert of_rank.startswith((job.run / "logs/rank_03.log").read_text())
+    assert of_rank.splitlines()[-1] in {"stopping", "stopped by stop.sh or Ctrl-C (exit 0)"}
 
     assert job("stop.sh")[0] == 1, "it has ended"
     for words in ((), ("--follow", "--node", "0")):
@@ -75,7 +78,7 @@ def follow(job: Job, *words: str) -> subprocess.Popen[str]:
     path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(job.runner.kubeconfig)}
     command = [str(job.artifact / "logs.sh"), "--follow", *words]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:

@@ -230,7 +230,7 @@ storage_of() {
 }
 
 # read_storage HOW RUN FILE NODE: prints a file of a run: from the pod of that node while it runs, else from the bucket.
-# HOW=follow: goes on until the run ends.
+# HOW=follow: goes on until the run ends, and waits for a file that is not there yet.
 read_storage() {
   local pod command=(cat)
   pod=$(running_pods '' "$4" | tail -n 1)
@@ -238,7 +238,7 @@ read_storage() {
     ask_bucket "$2" cat "$3"
     return
   fi
-  if [[ $1 == follow ]]; then command=(tail -n +1 -f --pid=1); fi
+  if [[ $1 == follow ]]; then command=(tail -n +1 -F --pid=1); fi
   k exec "$pod" -- "${command[@]}" "$(storage_of "$2" "$4")/$3" 2>/dev/null
 }
 

@@ -54,5 +54,10 @@ if [[ -n $rank ]]; then
   node=$((10#$rank / 8))
   log=logs/rank_$(printf '%02d' "$((10#$rank))").log
 fi
-read_storage "${follow:+follow}" "$run" "$log" "$node" ||
+if [[ -n $follow ]] && is_live "$run"; then
+  read_storage follow "$run" "$log" "$node" || true # the pod that it reads through ends
+  run_status "$run"
+  exit
+fi
+read_storage '' "$run" "$log" "$node" ||
   die 1 "no $log of run $(basename -- "$run") on the storage" 'status.sh shows whether the run has started'
