@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..trainer import config
+from ..trainer import train_json
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
@@ -301,7 +301,7 @@ def check_training(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[
 def _refused(train: Any) -> tuple[str, ...]:
     """What the trainer says against a train.json, `path: what is wrong` each."""
     try:
-        config.parse(thaw(train))
+        train_json.parse(thaw(train))
     except BrokenInput as error:
         return tuple(error.details)
     return ()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..trainer import config
+from ..trainer import config, train_json
 from . import pairs
 from .accelerate import engine_files
 from .artifact import Artifact, LineRange
@@ -160,7 +160,7 @@ def _readable(value: Any) -> Any:
 def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
     """What a resume and `jobc diff` compare: `key = json` lines of the identity keys, of all others that may change
     freely, and of the plan."""
-    identity = config.identity(config.parse(thaw(plan.train))) if plan.uses_trainer else {}
+    identity = config.identity(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
     free = {
         key: value
         for key, value in pairs.leaves(spec, "", _with_unit)

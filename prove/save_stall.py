@@ -51,10 +51,10 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
 
     from jobc.trainer import checkpoint
     from jobc.trainer import env as environment
-    from jobc.trainer.config import load
     from jobc.trainer.distributed import Group
     from jobc.trainer.saver import Saver
     from jobc.trainer.step import Wishes, train_step
+    from jobc.trainer.train_json import load
     from jobc.trainer.training import build
 
     config, root = load(train_json), Path(folder)

@@ -31,11 +31,12 @@ import torch
 
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer import env as environment
-from jobc.trainer.config import TrainConfig, load
+from jobc.trainer.config import TrainConfig
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import TrainerError
 from jobc.trainer.loop import run
 from jobc.trainer.metrics import training_steps
+from jobc.trainer.train_json import load
 from jobc.trainer.training import Training, build
 
 MOST_POINTS = 2000

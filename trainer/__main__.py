@@ -5,10 +5,11 @@ import sys
 
 from . import attempts
 from . import env as environment
-from .config import TrainConfig, load
+from .config import TrainConfig
 from .errors import BrokenInput, StoppedEarly
 from .leave import leave
 from .signals import StopSignals
+from .train_json import load
 
 YAML = "accelerate.yaml"
 NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")

@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from . import strict, target
+from .config import SCHEDULE_KEYS, ScheduleConfig, TrainConfig
 from .target import Target
-
-if TYPE_CHECKING:
-    from .config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -180,8 +177,6 @@ def _is_length(value: object) -> bool:
 
 def _of_targets(config: TrainConfig) -> Iterator[str]:
     """Keys beside a `_target_` that are the trainer's own."""
-    from .config import SCHEDULE_KEYS, ScheduleConfig  # which imports this file
-
     if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
         yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
     if isinstance(config.data, Target):

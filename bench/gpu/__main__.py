@@ -32,8 +32,8 @@ import report  # noqa: E402
 import torch  # noqa: E402
 
 from jobc.compiler.driver import Request, compile_job  # noqa: E402
-from jobc.trainer import config as configuration  # noqa: E402
 from jobc.trainer import env as environment  # noqa: E402
+from jobc.trainer import train_json  # noqa: E402
 from jobc.trainer.config import TrainConfig  # noqa: E402
 from jobc.trainer.console import device_name  # noqa: E402
 from jobc.trainer.data.source import open_source  # noqa: E402
@@ -69,7 +69,7 @@ def train_config(words: Sequence[str]) -> TrainConfig:
     """What jobc compiles `words` to."""
     job = compile_job(Request(tuple(words)))
     text = next(artifact.text for artifact in job.artifacts if artifact.path == "train.json")
-    return configuration.parse(json.loads(text))
+    return train_json.parse(json.loads(text))
 
 
 def measure(

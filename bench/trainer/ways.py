@@ -26,7 +26,6 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from jobc.trainer import env as environment  # noqa: E402
-from jobc.trainer.config import load  # noqa: E402
 from jobc.trainer.distributed import join  # noqa: E402
 from jobc.trainer.loop import COLLECT_EVERY_STEPS, prove, watched_step, wishes  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
@@ -36,6 +35,7 @@ from jobc.trainer.progress import Progress  # noqa: E402
 from jobc.trainer.saver import Saver  # noqa: E402
 from jobc.trainer.signals import StopSignals  # noqa: E402
 from jobc.trainer.skips import Skips  # noqa: E402
+from jobc.trainer.train_json import load  # noqa: E402
 from jobc.trainer.training import Training, build  # noqa: E402
 from jobc.trainer.watch import Watch  # noqa: E402
 
@@ -92,6 +92,10 @@ def one_rank(training: Training) -> Iterator[None]:
         if training.group.is_first:
             next(steps)
         yield
+
+
+def apart(training: Training) -> Iterator[None]:
+    return by_hand(training, model_of(training), 2)
 
 
 def jobc(training: Training) -> Iterator[None]:

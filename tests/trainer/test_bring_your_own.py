@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import config as configuration
 from jobc.trainer import env as environment
-from jobc.trainer import export, recipe
+from jobc.trainer import export, recipe, train_json
 from jobc.trainer.checkpoint_store import newest_first
 from jobc.trainer.data import order
 from jobc.trainer.distributed import Group
@@ -93,7 +92,7 @@ def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = 
 def train(folder: Path, tree: dict[str, Any], received: str | None = None) -> int:
     values = environment.read({"JOBC_RUN_DIR": str(folder)})
     group = Group(0, 1, torch.device("cpu"))
-    return run(build(configuration.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
+    return run(build(train_json.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 
 def losses(folder: Path) -> list[float]:
@@ -208,7 +207,7 @@ def test_the_result_is_a_module_again(whole: Path) -> None:
 def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
     values = environment.read({"JOBC_RUN_DIR": str(tmp_path)})
     tree = digits({**OWN, "loader.workers": 1})
-    loader = build(configuration.parse(tree), values, Group(0, 1, torch.device("cpu"))).loader
+    loader = build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu"))).loader
     before = {child.pid for child in multiprocessing.active_children()}
     loader.take()
     (worker,) = (child for child in multiprocessing.active_children() if child.pid in before)
@@ -274,5 +273,5 @@ def test_fewer_samples_than_ranks_are_refused() -> None:
 )
 def test_train_json_refuses_what_is_no_target(section: dict[str, Any], problem: str, digits: Tree) -> None:
     with pytest.raises(BrokenInput) as caught:
-        configuration.parse(digits({**OWN, "model": section}))
+        train_json.parse(digits({**OWN, "model": section}))
     assert problem in "\n".join(caught.value.details)

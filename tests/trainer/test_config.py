@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobc.trainer import config, rules
+from jobc.trainer import config, rules, train_json
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 
@@ -25,7 +25,7 @@ Tree = Callable[..., dict[str, Any]]
 
 def problems(tree: object) -> tuple[str, ...]:
     with pytest.raises(BrokenInput) as caught:
-        config.parse(tree)
+        train_json.parse(tree)
     assert caught.value.code == DATA_BROKEN
     return caught.value.details
 
@@ -33,8 +33,8 @@ def problems(tree: object) -> tuple[str, ...]:
 def test_a_good_file_survives_the_round_trip(gpt: Tree, digits: Tree, tmp_path: Path) -> None:
     for tree in (gpt(), digits()):
         path = tmp_path / "train.json"
-        path.write_text(config.to_json(config.parse(tree)))
-        assert config.load(path) == config.parse(tree)
+        path.write_text(train_json.to_json(train_json.parse(tree)))
+        assert train_json.load(path) == train_json.parse(tree)
         assert json.loads(path.read_text()) == tree
 
 
@@ -101,7 +101,7 @@ def test_a_broken_file_is_one_message(text: str, tmp_path: Path) -> None:
     path = tmp_path / "train.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(BrokenInput, match=r"train\.json"):
-        config.load(path)
+        train_json.load(path)
 
 
 JSON = st.recursive(
@@ -114,21 +114,21 @@ JSON = st.recursive(
 @given(section=st.sampled_from(sorted(DIGITS)), value=JSON)
 def test_any_value_anywhere_is_a_config_or_a_message(section: str, value: object) -> None:
     try:
-        config.parse({**DIGITS, section: value})
+        train_json.parse({**DIGITS, section: value})
         for key in DIGITS[section] if isinstance(DIGITS[section], dict) else ():
-            config.parse({**DIGITS, section: {**DIGITS[section], key: value}})
+            train_json.parse({**DIGITS, section: {**DIGITS[section], key: value}})
     except BrokenInput as error:
         assert error.details
 
 
 def test_identity_holds_what_the_run_is(gpt: Tree) -> None:
-    before = config.identity(config.parse(gpt()))
+    before = config.identity(train_json.parse(gpt()))
     free = config.identity(
-        config.parse(gpt({"world_size": 2, "batch.micro": 48, "loop.steps": 99, "metrics.every_steps": 1}))
+        train_json.parse(gpt({"world_size": 2, "batch.micro": 48, "loop.steps": 99, "metrics.every_steps": 1}))
     )
     assert free == before
     for path, value in {"model.width": 64, "data.max_bytes": 1000, "seed": 1, "optim.lr": 0.5}.items():
-        changed = config.identity(config.parse(gpt({path: value})))
+        changed = config.identity(train_json.parse(gpt({path: value})))
         assert {key for key in changed if changed[key] != before[key]} == {path}
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import attempts, roll_call
-from jobc.trainer import config as configuration
+from jobc.trainer import attempts, roll_call, train_json
 from jobc.trainer import env as environment
+from jobc.trainer.config import GptConfig
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged
 from jobc.trainer.loop import run
@@ -66,7 +66,7 @@ class Unreachable(Recorder):
 
 def train(folder: Path, tree: dict[str, Any], **env: str) -> int:
     values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    return run(build(configuration.parse(tree), values, Group(0, 1, torch.device("cpu"))), NoSignals())  # type: ignore[arg-type]
+    return run(build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu"))), NoSignals())  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -260,7 +260,7 @@ def test_mfu_of_known_gpus() -> None:
     names = {"NVIDIA H200": 989e12, "NVIDIA H100 PCIe": 756e12, "NVIDIA A100-SXM4-80GB": 312e12, "NVIDIA L4": 121e12}
     assert {name: peak_flops(name) for name in names} == names
     assert peak_flops("NVIDIA T4000") is None
-    gpt2 = configuration.GptConfig("gpt", layers=12, heads=12, width=768, context=1024, dropout=0.0)
+    gpt2 = GptConfig("gpt", layers=12, heads=12, width=768, context=1024, dropout=0.0)
     per_token = (flops_per_sample(gpt2, 124_475_904) or 0) / 1024
     assert per_token == pytest.approx(0.855e9, rel=0.01)
     assert [percentile(range(1, 101), percent) for percent in (50, 95, 99)] == [50, 95, 99]

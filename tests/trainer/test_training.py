@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from jobc.trainer import checkpoint_store as store
-from jobc.trainer import config as configuration
 from jobc.trainer import env as environment
+from jobc.trainer import train_json
 from jobc.trainer.distributed import Group, choose_device
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.export import load
@@ -42,7 +42,7 @@ def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env
     """The trainer without its entry point: no process group, no signal handlers."""
     values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
     group = Group(0, 1, torch.device("cpu"))
-    return run(build(configuration.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
+    return run(build(train_json.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 
 def losses(folder: Path) -> list[str]:
@@ -235,7 +235,7 @@ def test_a_save_in_the_background_has_the_state_of_its_step(whole: Path, digits:
 
 def test_an_owner_finds_its_part_of_a_checkpoint_again(digits: Tree, tmp_path: Path) -> None:
     values = environment.read({"JOBC_RUN_DIR": str(tmp_path)})
-    config, group = configuration.parse(digits({"loop.steps": 1})), Group(0, 1, torch.device("cpu"))
+    config, group = train_json.parse(digits({"loop.steps": 1})), Group(0, 1, torch.device("cpu"))
     first = build(config, values, group)
     first.parts["owner"] = {"seen": [1, 2]}
     run(first, Signals())  # type: ignore[arg-type]
@@ -304,7 +304,7 @@ def test_the_final_weights_are_plain_torch(whole: Path) -> None:
 def test_the_result_is_a_module_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tree = request.getfixturevalue(kind)({"loop.steps": 2, "batch.micro": 8})
     training = build(
-        configuration.parse(tree), environment.read({"JOBC_RUN_DIR": str(tmp_path)}), Group(0, 1, torch.device("cpu"))
+        train_json.parse(tree), environment.read({"JOBC_RUN_DIR": str(tmp_path)}), Group(0, 1, torch.device("cpu"))
     )
     run(training, Signals())  # type: ignore[arg-type]
     module = load(tmp_path / "final")
@@ -365,7 +365,7 @@ def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path
 
 def test_the_learning_rate_rises_and_falls(digits: Tree) -> None:
     changes = {"optim.schedule": "cosine", "optim.lr": 1.0, "optim.warmup_steps": 4, "optim.min_lr_ratio": 0.1}
-    optim = configuration.parse(digits(changes)).optim
+    optim = train_json.parse(digits(changes)).optim
     assert [lr_at(step, 20, optim) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
     assert lr_at(4, 20, optim) == 1.0
     assert lr_at(12, 20, optim) == pytest.approx(0.55)

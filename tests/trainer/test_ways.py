@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import config, recipe
+from jobc.trainer import recipe, train_json
 from jobc.trainer.data.order import Order, shard
 from jobc.trainer.loss import WithLoss
 from jobc.trainer.metrics import training_steps
@@ -79,7 +79,7 @@ def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewR
 @pytest.mark.parametrize("every", [0, 1])
 def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
     """What breaks a graph in two is not told anywhere, and costs speed."""
-    configured = config.parse(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
+    configured = train_json.parse(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
     made = recipe.make(configured)
     source = made.build_data()
     model = made.build_model(source)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jobc.trainer import config, env
+from jobc.trainer import env, train_json
 from jobc.trainer.data.source import IGNORE, Source, Split
 from jobc.trainer.distributed import Group, join
 from jobc.trainer.leave import leave
@@ -100,7 +100,7 @@ class UnevenRecipe(Recipe):
 
 
 def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
-    return build(config.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
+    return build(train_json.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
 
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
