@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 
 from jobc.compiler.cli import main
 from jobc.compiler.registry import PACKAGE, code_pages
+from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
 
 PAGES = list(code_pages().values())
@@ -47,20 +49,20 @@ def block(page: Path, heading: str) -> str:
     return str(found[0])
 
 
-Run = Callable[[Path, str], "subprocess.CompletedProcess[str]"]
+Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """(page, heading) -> its finished bash"""
+    """commands -> their finished bash"""
     with quick_jobc(tmp_path_factory.mktemp("bin")) as jobc:
 
-        def finished(page: Path, heading: str) -> subprocess.CompletedProcess[str]:
+        def finished(commands: str) -> subprocess.CompletedProcess[str]:
             home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
             path = os.pathsep.join((str(jobc.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
             environment = {**os.environ, "HOME": str(home), "PATH": path}
             environment.pop("XDG_CONFIG_HOME", None)
-            script = ["bash", "-euo", "pipefail", "-c", block(page, heading)]
+            script = ["bash", "-euo", "pipefail", "-c", commands]
             return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
         yield finished
@@ -83,22 +85,31 @@ def test_a_page_begins_with_its_code_and_a_title(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_wrong_commands_give_the_code(page: Path, run: Run) -> None:
-    done = run(page, "Wrong")
+def test_the_wrong_commands_give_the_code_and_its_hint_mends_them(page: Path, run: Run) -> None:
+    commands = block(page, "Wrong").replace("\\\n", "").splitlines()
+    done = run("\n".join(commands))
     assert f"[{page.stem}]" in done.stderr, done.stdout + done.stderr
     assert done.returncode == STATUS.get(page.stem, 1), done.stderr
     assert "Traceback" not in done.stderr
+    assert hints.is_prose(done.stderr, page.stem) == (page.stem in hints.PROSE), "take it into PROSE, or out"
+    if page.stem in hints.PROSE or page.stem in hints.NOT_ALL:
+        return
+    for words in hints.followed(commands, page.stem, done.stderr):
+        mended = run("\n".join([*commands[:-1], shlex.join(["jobc", *words])]))
+        if f"[{page.stem}]" not in mended.stderr and mended.returncode == 0:
+            return
+    pytest.fail(f"{done.stderr}\n\njobc {shlex.join(words)}\n{mended.stderr}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_right_commands_compile(page: Path, run: Run) -> None:
-    done = run(page, "Right")
+    done = run(block(page, "Right"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("page", OF_MEANING, ids=lambda page: page.stem)
 def test_the_near_miss_is_no_finding(page: Path, run: Run) -> None:
-    done = run(page, "Near miss")
+    done = run(block(page, "Near miss"))
     assert done.returncode == 0 and page.stem not in done.stderr, done.stdout + done.stderr
 
 
