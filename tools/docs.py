@@ -368,6 +368,11 @@ NEEDS = {  # what a backend cannot compile without
     "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
     "skypilot": (VOLUME.replace("claim", "volume"), "storage.root=/shared/runs"),
 }
+IMAGE = {  # what env=image needs: an image, and something that runs it
+    "kubernetes": (),
+    "skypilot": ("image=x", "container=pod"),
+    "slurm": ("image=x.sif", "container=apptainer"),
+}
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
     ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
@@ -403,12 +408,20 @@ def placement_page() -> str:
         places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
     pythons = []
     for kind in choices(hints(PythonSpec)["kind"]):
-        taken = [fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]") for name in names]
+        taken = [
+            fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
+            for name in names
+        ]
         pythons.append((f"`{kind}`", *taken, first_comment(CONF / "env" / f"{kind}.yaml")))
     out = ["# Code, environment and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
     out += ["## env\n", table(("`env=`", *names, "how"), *pythons)]
     return "\n".join(out)
+
+
+def for_env(backend: str, kind: str) -> tuple[str, ...]:
+    code = ("code=image",) if backend == "kubernetes" else ()
+    return (*code, *IMAGE.get(backend, ("image=x", "container=docker"))) if kind == "image" else code
 
 
 def fate(backend: str, *words: str) -> str:
