@@ -98,7 +98,7 @@ def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
 def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
     """torch.compile has begun to write: there is nothing to save yet, and nothing to wait for."""
     cache = folder / "inductor"
-    words = [f"env.TORCHINDUCTOR_CACHE_DIR={cache}", "loop.compile=true"]
+    words = [f"env.TORCHINDUCTOR_CACHE_DIR={cache}", "loop.compile=model"]
     with Job(folder, [*overrides(10**6, 10**6), *words]) as job:
         job.submit()
         job.wait_for(lambda: any(cache.rglob("*.cpp")) or any(cache.rglob("*.py")), "torch.compile")

@@ -31,7 +31,7 @@ def test_bad_disks(trial: int, tmp_path: Path) -> None:
     assert bad_disks.run(trial, tmp_path)["again"] == 0
 
 
-@pytest.mark.parametrize("kind", ["during a save", "during rendezvous"])
+@pytest.mark.parametrize("kind", stop_moments.KINDS)
 def test_stop_moments(kind: str, tmp_path: Path) -> None:
     assert stop_moments.run(stop_moments.KINDS.index(kind), tmp_path / "trial")["code"] == 75
 
