@@ -52,6 +52,12 @@ def at_least(name: str, what: str, values: Sequence[float], limit: float) -> Goa
     return Goal(name, what, str(found), found.low, limit, most=False)
 
 
+def not_below(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
+    """The upper bound has to reach it: what is below it is so beyond its error bar."""
+    found = figure(values)
+    return Goal(name, what, str(found), found.high, limit, most=False)
+
+
 def table(goals: Sequence[Goal]) -> str:
     """For people, in Markdown."""
     rows = ["| goal | what | median (95 %) | bound | limit | |", "|---|---|---:|---:|---:|---|"]

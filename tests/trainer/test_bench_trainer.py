@@ -42,6 +42,7 @@ def test_the_bound_that_counts_against_a_goal_decides(goals: Any) -> None:
     values = [0.9, 1.0, 1.1]
     assert goals.at_most("T1", "", values, 1.1).holds and not goals.at_most("T1", "", values, 1.05).holds
     assert goals.at_least("T2", "", values, 0.9).holds and not goals.at_least("T2", "", values, 0.95).holds
+    assert goals.not_below("T2", "", values, 1.1).holds and not goals.not_below("T2", "", values, 1.15).holds
     assert "| 1.000 (0.900 to 1.100) | 1.100 | ≤ 1.05 | not held |" in goals.table(
         [goals.at_most("T1", "", values, 1.05)]
     )
@@ -49,8 +50,9 @@ def test_the_bound_that_counts_against_a_goal_decides(goals: Any) -> None:
 
 @pytest.mark.slow
 def test_ways_to_train_are_compared() -> None:
-    ways = "bare,one_rank,jobc"
-    assert goals_of("compare.py", "--ways", ways, "--rounds", "2", "--steps", "1", "--", *TINY) == ["T1", "T1", "T3"]
+    ways = "bare,one_rank,apart,jobc,accelerate"
+    found = goals_of("compare.py", "--ways", ways, "--rounds", "2", "--steps", "1", "--", *TINY)
+    assert found == ["T1", "T1", "T2", "T2", "T2", "T3", "T3"]
 
 
 @pytest.mark.slow
