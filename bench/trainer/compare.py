@@ -15,9 +15,9 @@ and wall; ratios are paired inside a round: the median over the rounds, with its
     accelerate, fabric, hf_trainer   where they are installed: pip install -r bench/trainer/requirements.txt
 
 Goals, each by the bound of 95 % that counts against it: T1 jobc / bare at most 1.02 in CPU and 1.05 in wall; T2 no peer
-faster beyond its error bar, nor by more than 2 % of CPU within it; T3 two ranks at least 1.8 times as fast as one, which
-needs a core for each that is idle, and at least 0.9 times as fast as two that exchange nothing, which share whatever
-two cores share.
+faster beyond its error bar, nor by more than 2 % of CPU within it; T3 two ranks at least 1.8 times as fast as one, for
+which each needs an idle core, and at least 0.9 times as fast as two that exchange nothing, which share whatever two
+cores share.
 """
 
 from __future__ import annotations
