@@ -70,6 +70,15 @@ def test_and_so_they_are_with_deepspeed(way: str, zeros: dict[str, Any]) -> None
 
 
 @pytest.mark.slow
+def test_accumulated_gradients_are_exchanged_once_a_step(found: dict[str, Any]) -> None:
+    for way in ("ddp", "fsdp", "hsdp"):
+        once = found[way]["exchanges"]
+        assert sum(once.values()) > 2, "gradients, beside the two small messages of a step"
+        twice = [name for name in found if name.startswith(f"{way},") and "accumulated" in name]
+        assert twice and all(found[name]["exchanges"] == once for name in twice), (way, found)
+
+
+@pytest.mark.slow
 def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewRun) -> None:
     found = tried(new_run(), digits({"loop.steps": STEPS}), "compiled", TORCHINDUCTOR_COMPILE_THREADS="1")
     for way in COMPILED:

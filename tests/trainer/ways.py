@@ -3,7 +3,8 @@
 `python -m jobc.tests.trainer.ways torch`, or `zero` for those of DeepSpeed, or `compiled`
 In   train.json, the environment contract
 Out  ways.json in the run folder: {way: {"steps": [[loss, gradient norm] of each step], "off": how far the weights are
-     from those of one rank alone with the whole batch}}; what became of an overflow
+     from those of one rank alone with the whole batch, "exchanges": how often the last step called what adds up over
+     ranks}}; what became of an overflow
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import dataclasses
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from jobc.trainer import env, train_json
 from jobc.trainer.data.source import IGNORE, Source, Split
@@ -29,6 +32,7 @@ from jobc.trainer.training import Training, build
 from .conftest import changed
 
 STEPS = 3
+REDUCING = ("c10d::allreduce_", "c10d::_reduce_scatter_base_", "c10d::reduce_", "c10d::reduce_scatter_")  # torch 2.13
 FSDP: dict[str, Any] = {
     "kind": "fsdp", "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
     "transformer_layer_cls_to_wrap": [], "min_num_params": 1000, "offload_params": False,
@@ -105,10 +109,13 @@ def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
     """expected: the weights after them"""
-    results = [train_step(training, step, Wishes(stop=False, save=False)) for step in range(STEPS)]
+    results = [train_step(training, step, Wishes(stop=False, save=False)) for step in range(STEPS - 1)]
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        results.append(train_step(training, STEPS - 1, Wishes(stop=False, save=False)))
+    exchanges = Counter(event.name for event in profiled.events() or () if event.name in REDUCING)
     weights = training.parallel.weights()
     off = max(float((weights[name] - value).abs().max()) for name, value in expected.items()) if expected else 0.0
-    return {"steps": [[result.loss, result.update.grad_norm] for result in results], "off": off}
+    return {"steps": [[result.loss, result.update.grad_norm] for result in results], "off": off, "exchanges": exchanges}
 
 
 def overflow(training: Training) -> dict[str, Any]:
