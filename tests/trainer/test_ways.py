@@ -17,7 +17,7 @@ from jobc.trainer.metrics import training_steps
 from jobc.trainer.parallel.blocks import prepare
 
 from .conftest import Run
-from .ways import COMPILED, FSDP, STEPS, WAYS, ZEROS
+from .ways import COMPILED, FSDP, HSDP, STEPS, WAYS, ZEROS
 
 pytestmark = pytest.mark.xdist_group("ways")
 
@@ -76,6 +76,17 @@ def test_accumulated_gradients_are_exchanged_once_a_step(found: dict[str, Any]) 
         assert sum(once.values()) > 2, "gradients, beside the two small messages of a step"
         twice = [name for name in found if name.startswith(f"{way},") and "accumulated" in name]
         assert twice and all(found[name]["exchanges"] == once for name in twice), (way, found)
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_deepspeed_exchanges_gradients_of_accumulated_passes_at_once_where_a_rank_keeps_them(
+    zeros: dict[str, Any],
+) -> None:
+    count = {way: sum(said["exchanges"].values()) for way, said in zeros.items() if "exchanges" in said}
+    assert count["zero 1, accumulated"] == count["zero 1"]
+    assert count["zero 2, accumulated, recomputed"] == count["zero 2"] + 1, "each pass: no rank keeps whole gradients"
+    assert count["zero 3, accumulated, recomputed"] == count["zero 3"] + 1
 
 
 @pytest.mark.slow
@@ -143,6 +154,30 @@ def test_a_run_goes_on_with_other_ranks_and_another_way(gpt: Tree, new_run: NewR
     got, expected = (torch.load(one.folder / "final" / "weights.pt", weights_only=True) for one in (run, alone))
     assert list(got) == list(expected)
     assert all(torch.allclose(got[name], expected[name], atol=1e-4) for name in expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("parallel", "world_size"), [(FSDP, 2), (HSDP, 4)], ids=["fsdp", "hsdp"])
+def test_a_rank_that_shares_is_killed_and_the_resumed_run_is_bit_identical(
+    parallel: dict[str, Any], world_size: int, gpt: Tree, new_run: NewRun
+) -> None:
+    tree = gpt(
+        {
+            "world_size": world_size, "batch.micro": 2, "batch.global": 2 * world_size, "loop.steps": 12,
+            "checkpoint.every_steps": 4, "parallel": parallel,
+        }
+    )  # fmt: skip
+    assert tree["model"]["dropout"] > 0, "or the random states would not matter"
+    whole, killed = new_run(), new_run()
+    assert whole.run(tree) == [0] * world_size, whole.output(0)
+    killed.start(tree)
+    killed.wait_for_step(6)
+    killed.ranks[-1].kill()
+    assert 0 not in killed.wait()
+    assert killed.run(tree) == [0] * world_size, killed.output(0)
+    assert "resumed from checkpoints/step_0000000" in killed.output(0)
+    mine, theirs = (run.folder / "final" / "weights.pt" for run in (killed, whole))
+    assert mine.read_bytes() == theirs.read_bytes()
 
 
 def test_the_samples_of_a_run_are_the_same_whoever_reads_them() -> None:
