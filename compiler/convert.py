@@ -18,7 +18,7 @@ from ..trainer import target
 from ..trainer.target import Target
 from .diagnostics import Diagnostic, alternatives, nearest
 from .text import Origin, Text, is_null
-from .values import PLAIN, Refused, ValueType, read_untyped
+from .values import PLAIN, Duration, Refused, ValueType, read_untyped
 
 T = TypeVar("T")
 Shown = Any  # str, None, or a list of them
@@ -293,7 +293,8 @@ class _Conversion:
             except Refused as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else _sweep_hint(text, key)
-                hint_text = sweep or alternatives(f"{key}={value}" for value in error.values)
+                values = _in_seconds(text) if key.endswith("_s") else ()
+                hint_text = sweep or alternatives(f"{key}={value}" for value in values or error.values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 if key.startswith("secrets.") and leaf:  # it may be one, and messages end up in logs
@@ -309,6 +310,16 @@ class _Conversion:
         if leaf:
             self.leaves[key] = (value, shown)
         return value
+
+
+def _in_seconds(text: str) -> tuple[str, ...]:
+    """What a duration with a unit is for a key that counts seconds."""
+    duration = value_type(Duration)
+    assert duration is not None
+    try:
+        return (str(duration.read(text)),)
+    except Refused:
+        return ()
 
 
 def _untyped(raw: Any) -> Any:

@@ -17,6 +17,7 @@ LINES = [  # words, code, what the message says besides
     (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
     (["lop.steps=3"], "JC1102", "did you mean loop.steps=3?"),
     (["step=4"], "JC1102", "did you mean loop.steps=4?"),
+    (["process_group.init_timeout_s=30m"], "JC1202", "hint: process_group.init_timeout_s=1800"),
     (["debug=true"], "JC1102", "did you mean network.debug=true?"),
     (["backend.detch=true"], "JC1102", "did you mean backend.detach=true?"),
     (["backend=slrm", "backend.partition=x"], "JC1109", "hint: backend=slurm"),
