@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
-from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import IMAGE
-from . import checks_finished, checks_gpus, schema, task
+from . import checks_finished, checks_gpus, protected, schema, task
 from .config import PODS, SITES, cloud
 from .finished import Finished
 from .options import SkypilotOptions, cloud_of
@@ -24,7 +23,7 @@ LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     finished = Finished.of(plan, options)
-    found = [*own(plan, options), *refuse_extra(options.extra, task.PROTECTED)]
+    found = [*own(plan, options), *protected.check(plan, options)]
     found += checks_finished.check(finished)
     yield from found
     if not has_errors(found):

@@ -25,30 +25,6 @@ GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
 AGAIN = [69, 75]  # D13: a lost peer, a preemption. SkyPilot recovers when any node ends so: task.sh makes them agree
 
-# What the plan says of a task, and `backend.extra` may not: path -> the keys that say it.
-PROTECTED: Mapping[tuple[str, ...], str] = {
-    ("name",): "name",
-    ("num_nodes",): "nodes",
-    ("workdir",): "code",
-    ("run",): "the words after --",
-    ("setup",): "backend.setup",
-    ("envs",): "env",
-    ("secrets",): "secrets",
-    ("resources", "infra"): "backend.infra",
-    ("resources", "cloud"): "backend.infra",
-    ("resources", "region"): "backend.infra",
-    ("resources", "zone"): "backend.infra",
-    ("resources", "accelerators"): "gpu_type and gpus",
-    ("resources", "gpus"): "gpu_type and gpus",
-    ("resources", "any_of"): "backend.any_of",
-    ("resources", "ordered"): "backend.ordered",
-    ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
-    ("resources", "autostop"): "backend.autostop",
-    ("resources", "image_id"): "image",
-    ("service",): "none: a service is no training job",
-    ("pool",): "none: jobc starts machines of its own",
-}
-
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     """The whole task, for Render.yaml."""

@@ -145,7 +145,7 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
         ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
         ("backend.extra={resources: {disk_tier: ultra}}",),
-        ("backend.extra={resources: {use_spot: true, ports: [80], priority: 1000}}", any_of("aws", "gcp")),
+        ("backend.extra={resources: {use_spot: true, ports: [80]}}", any_of("aws", "gcp")),
         ("backend.extra={file_mounts: {/data: {source: 's3://data', mode: COPY}}}",),
         ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
         ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
