@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from posixpath import normpath
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import IMAGE
 from . import checks_finished, checks_gpus, protected, schema, task
 from .config import PODS, SITES, cloud
-from .finished import Finished
+from .finished import Finished, mapping
 from .options import SkypilotOptions, cloud_of
 
 LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
@@ -39,6 +40,7 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
         yield from mounted(i, mount, options)
+    yield from targets(plan, options)
     yield from queue(plan, options)
     yield from image(plan, options)
     yield from name(options)
@@ -166,6 +168,23 @@ def mounted(i: int, mount: Mount, options: SkypilotOptions) -> Iterator[Diagnost
         yield from refuse(f"no {mount.kind}", because, "kind: volume, of `sky volumes apply`")
     elif mount.read_only:
         yield from refuse("read_only", "SkyPilot mounts it to be written", "read_only: false")
+
+
+def targets(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4708: two of `mounts`, `backend.file_mounts` and `backend.extra` at one place of the nodes."""
+    said = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
+    said += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
+    exact = {target for _, _, target in said}  # of these JC4600 tells
+    for section in ("volumes", "file_mounts"):
+        key = f"backend.extra.{section}"
+        said += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
+    owners = {normpath(task.sent(plan)): "the code"} if plan.code.kind == "git" else {}
+    for name, key, target in said:
+        place = normpath(target)
+        if place in owners:
+            because = f"{owners[place]} is at {place}, and a node has one thing at a path"
+            yield Diagnostic("JC4708", f"{name}: target {target} is taken", because, f"target: {place}-2", key=key)
+        owners.setdefault(place, name)
 
 
 def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

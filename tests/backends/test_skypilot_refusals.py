@@ -221,6 +221,38 @@ def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> No
     assert [each.hint.startswith(f"state {facts} in the profile") for each in found] == ([True] if facts else [])
 
 
+def mount(kind: str, target: str, source: str = "a") -> str:
+    return f"{{kind: {kind}, source: '{source}', target: {target}, read_only: false}}"
+
+
+VOLUME, BUCKET = mount("volume", "/d"), mount("bucket", "/d/", "s3://b")
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ((f"mounts=[{VOLUME}, {mount('volume', '/d')}]",), "mounts.1: target /d"),
+        ((f"mounts=[{VOLUME}, {BUCKET}]",), "mounts.1: target /d/"),
+        ((f"mounts=[{mount('volume', '/a/../d')}, {BUCKET}]",), "mounts.1: target /d/"),
+        ((f"mounts=[{VOLUME}]", "backend.file_mounts={/d: /own}"), "backend.file_mounts./d: target /d"),
+        (("backend.file_mounts={/d: /own, /d/: /other}",), "backend.file_mounts./d/: target /d/"),
+        (
+            (f"mounts=[{VOLUME}]", "backend.extra={file_mounts: {/d/: 's3://b'}}"),
+            "backend.extra.file_mounts./d/: target /d/",
+        ),
+        ((f"mounts=[{VOLUME}, {mount('volume', '/d/e')}]", "backend.file_mounts={/dd: /own}"), ""),
+        (("backend.file_mounts={'~/d': /own, d: /own, /d: /own}",), ""),
+    ],
+)  # fmt: skip
+def test_two_things_at_one_place_of_the_nodes(words: tuple[str, ...], taken: str) -> None:
+    try:
+        found = compile_job(Request((*PLAIN, *words))).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+    titles = [each.title for each in found if each.code == "JC4708"]
+    assert titles == ([f"{taken} is taken"] if taken else [])
+
+
 def test_wishes_that_no_queue_hears_are_named() -> None:
     words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
     assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
