@@ -68,6 +68,8 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
         ("JC4714", (*PLAIN, "queue.priority=99999")),
         ("JC4714", (*PLAIN, "queue.priority='so high'")),
+        ("JC4714", (*PLAIN, "queue.priority=1.5")),
+        ("JC4714", (*PLAIN, "queue.priority=-0.5")),
         ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
         ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
         ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
@@ -150,6 +152,7 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
         ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
         ("backend.down=false", "backend.infra=aws"),
+        ("queue.priority=v1.high",),
         ("backend.infra=aws", "backend.disk_size=45GiB"),
         ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
     ):
