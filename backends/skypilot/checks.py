@@ -133,6 +133,8 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
             hint += "" if options.managed else ", or storage.run=node"
         yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
+    elif shared and lasting and (plan.topology.nodes > 1 or options.managed) and not own:
+        yield from folder_of_nodes(root, lasting)
     if own_disks and options.managed:
         because = "a managed job goes on elsewhere, on new machines, where its checkpoints must be"
         hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
@@ -142,6 +144,18 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "JC4707", "no restart in place", because, "lifecycle.max_restarts=0", key="lifecycle.max_restarts"
         )
+
+
+def folder_of_nodes(root: str, lasting: list[Mount]) -> Iterator[Diagnostic]:
+    """JC4706, a note: runs in a folder of the nodes, and whether that is one for all of them nobody asks here."""
+    if all(mount.kind == "host" for mount in lasting):
+        target, source = lasting[0].target, lasting[0].source
+        because = (
+            f"it is below {target}, which is {source} of the node that a pod comes to: all must see one file system"
+        )
+        hint = f"mount that at {source} on every node; or kind: volume, of `sky volumes apply`"
+        title = f"storage.root={root} is in a folder of each node"
+        yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)
 
 
 def _below(path: str, folder: str) -> bool:

@@ -256,6 +256,20 @@ def test_two_things_at_one_place_of_the_nodes(words: tuple[str, ...], taken: str
     assert titles == ([f"{taken} is taken"] if taken else [])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nodes=2", f"mounts=[{mount('host', '/d')}]"), 1),
+        (("backend.managed=true", f"mounts=[{mount('host', '/d')}]"), 1),
+        (("nodes=1", f"mounts=[{mount('host', '/d')}]"), 0), (("nodes=2", f"mounts=[{VOLUME}]"), 0),
+    ],
+)  # fmt: skip
+def test_a_folder_of_the_nodes_is_shared_only_if_they_share_it(words: tuple[str, ...], said: int) -> None:
+    pods = ("backend=skypilot", "backend.infra=k8s", "container=pod", "env=image", "image=x", "storage.root=/d/runs")
+    words = (*pods, *(word.replace("source: 'a'", "source: /a") for word in words))
+    assert refused(*words) == [] and refused(*words, severity=Severity.NOTE).count("JC4706") == said
+
+
 def test_wishes_that_no_queue_hears_are_named() -> None:
     words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
     assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
