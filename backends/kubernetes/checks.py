@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from posixpath import normpath
 
 from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.neutral import library
@@ -123,10 +124,9 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
     if not mount.target.startswith("/") or PurePosixPath(mount.target).as_posix() in RESERVED or ":" in mount.target:
         because = "it is an absolute path without a colon, and would hide what is in the image or what jobc puts there"
         yield from refuse(f"target {mount.target}", because, "target: /shared")
-    elif [other.target for other in mounts[:i]].count(mount.target):
-        yield from refuse(
-            f"target {mount.target} is taken", "a pod has one volume at a path", f"target: {mount.target}-{i}"
-        )
+    elif normpath(mount.target) in [normpath(other.target) for other in mounts[:i]]:
+        instead = f"target: {normpath(mount.target)}-{i}"
+        yield from refuse(f"target {mount.target} is taken", "a pod has one volume at a path", instead)
 
 
 def resources(plan: LaunchPlan) -> Iterator[Diagnostic]:

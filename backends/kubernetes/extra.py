@@ -20,6 +20,7 @@ from .options import KubernetesOptions
 
 KEY = "backend.extra"
 POD = "Pod"
+KUEUE = "kueue.x-k8s.io/queue-name"
 KINDS = {
     "job": ("Service", "Job"),
     "jobset": ("JobSet",),
@@ -175,6 +176,13 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
         own({"memory": "mem"}, POD, "spec", "resources", kind)  # of all containers together
+    if plan.resources.cpus:
+        own({"cpu": "cpus"}, *container, "resources", "requests")
+    if plan.queue.priority is not None:
+        own({"priorityClassName": "queue.priority"}, POD, "spec")
+    said = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
+    for kind in (POD, *KINDS[options.flavor]):
+        own(said, kind, "metadata", "labels")
     if plan.resources.gpu_type is not None:
         own({gpu_types.label(options): "gpu_type"}, POD, "spec", "nodeSelector")
     chosen = {

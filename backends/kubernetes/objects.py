@@ -16,7 +16,7 @@ from .options import KubernetesOptions
 from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, _given, has_preflight, labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
-KUEUE = "kueue.x-k8s.io/queue-name"
+KUEUE = extra.KUEUE
 OWNER = "jobc/owner"
 KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
 COMPANIONS = {

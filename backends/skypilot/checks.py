@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from posixpath import normpath
 
 from ...compiler.diagnostics import Diagnostic, Severity, has_errors, nearest
-from ...compiler.extra import refuse_extra
 from ...compiler.plan import LaunchPlan, Mount
 from .._shared.kubernetes_forms import IMAGE
-from . import checks_finished, checks_gpus, schema, task
+from . import checks_finished, checks_gpus, protected, schema, task
 from .config import PODS, SITES, cloud
-from .finished import Finished
+from .finished import Finished, mapping
 from .options import SkypilotOptions, cloud_of
 
 LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
@@ -24,7 +24,7 @@ LAUNCH_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     finished = Finished.of(plan, options)
-    found = [*own(plan, options), *refuse_extra(options.extra, task.PROTECTED)]
+    found = [*own(plan, options), *protected.check(plan, options)]
     found += checks_finished.check(finished)
     yield from found
     if not has_errors(found):
@@ -40,6 +40,7 @@ def own(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     yield from storage(plan, options)
     for i, mount in enumerate(plan.mounts):
         yield from mounted(i, mount, options)
+    yield from targets(plan, options)
     yield from queue(plan, options)
     yield from image(plan, options)
     yield from name(options)
@@ -132,6 +133,8 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
             hint += "" if options.managed else ", or storage.run=node"
         yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
+    elif shared and lasting and (plan.topology.nodes > 1 or options.managed) and not own:
+        yield from folder_of_nodes(root, lasting)
     if own_disks and options.managed:
         because = "a managed job goes on elsewhere, on new machines, where its checkpoints must be"
         hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
@@ -141,6 +144,18 @@ def storage(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "JC4707", "no restart in place", because, "lifecycle.max_restarts=0", key="lifecycle.max_restarts"
         )
+
+
+def folder_of_nodes(root: str, lasting: list[Mount]) -> Iterator[Diagnostic]:
+    """JC4706, a note: runs in a folder of the nodes, and whether that is one for all of them nobody asks here."""
+    if all(mount.kind == "host" for mount in lasting):
+        target, source = lasting[0].target, lasting[0].source
+        because = (
+            f"it is below {target}, which is {source} of the node that a pod comes to: all must see one file system"
+        )
+        hint = f"mount that at {source} on every node; or kind: volume, of `sky volumes apply`"
+        title = f"storage.root={root} is in a folder of each node"
+        yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)
 
 
 def _below(path: str, folder: str) -> bool:
@@ -167,6 +182,23 @@ def mounted(i: int, mount: Mount, options: SkypilotOptions) -> Iterator[Diagnost
         yield from refuse(f"no {mount.kind}", because, "kind: volume, of `sky volumes apply`")
     elif mount.read_only:
         yield from refuse("read_only", "SkyPilot mounts it to be written", "read_only: false")
+
+
+def targets(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4708: two of `mounts`, `backend.file_mounts` and `backend.extra` at one place of the nodes."""
+    said = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
+    said += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
+    exact = {target for _, _, target in said}  # of these JC4600 tells
+    for section in ("volumes", "file_mounts"):
+        key = f"backend.extra.{section}"
+        said += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
+    owners = {normpath(task.sent(plan)): "the code"} if plan.code.kind == "git" else {}
+    for name, key, target in said:
+        place = normpath(target)
+        if place in owners:
+            because = f"{owners[place]} is at {place}, and a node has one thing at a path"
+            yield Diagnostic("JC4708", f"{name}: target {target} is taken", because, f"target: {place}-2", key=key)
+        owners.setdefault(place, name)
 
 
 def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

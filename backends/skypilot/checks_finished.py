@@ -127,7 +127,13 @@ def queue(task: Finished) -> Iterator[Diagnostic]:
         because = "a number is from -1000 to 1000; any other text is a priority class"
         yield Diagnostic("JC4714", f"priority {priority}", because, f"{key}={1000 if priority > 0 else -1000}", key=key)
     name = task.section("resources").get("priority_class")
-    if isinstance(name, str) and not re.fullmatch(DNS_NAME, name):
+    if isinstance(name, str) and re.fullmatch(r"[-+]?\d*\.\d+", name):  # which is a name of a-z, 0-9, dash and dot
+        key = task.key(("resources", "priority_class"))
+        because = "a number is whole, and SkyPilot would take this one for the name of a class"
+        yield Diagnostic(
+            "JC4714", f"priority {name}", because, f"{key}={max(-1000, min(1000, round(float(name))))}", key=key
+        )
+    elif isinstance(name, str) and not re.fullmatch(DNS_NAME, name):
         key = task.key(("resources", "priority_class"))
         because = "a number is from -1000 to 1000; a class has a name of a-z, 0-9, dash and dot"
         yield Diagnostic("JC4714", f"{name!r} is no class of priority", because, f"{key}=high", key=key)

@@ -33,7 +33,7 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
     elif option in BREAKS and value not in (None, False):
         because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
         yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
-    elif option in task.queued and key.startswith("backend."):
+    elif option in task.queued and key.startswith("backend.config."):  # of backend.extra JC4600 says it
         because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
         yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):

@@ -25,7 +25,8 @@ class SkypilotOptions:
     infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
     managed: `sky jobs launch`, which recovers the job, in place of `sky launch`
     cluster: of `sky launch`; records: folder of the submitting machine
-    setup: bash lines, run once on each node of a cluster; file_mounts: path on the nodes -> file here, or a bucket
+    setup: bash lines, run on each node, again when they or the code change
+    file_mounts: path on the nodes -> file here, or a bucket
     config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
     clusters, partitions, qos, tracks_memory: facts about a site, for checks; null = unknown
     """

@@ -83,8 +83,9 @@ def _mounts(task: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"kind": "volume", "source": source, "target": target, "read_only": False}
         for target, source in (task.get("volumes") or {}).items()
     ]
-    for target, source in (task.get("file_mounts") or {}).items():
-        if isinstance(source, Mapping) and re.match(r"\w+://", str(source.get("source", ""))):
-            mode = str(source.get("mode", "MOUNT"))
-            found.append({"kind": "bucket", "source": source["source"], "target": target, "read_only": "COPY" in mode})
+    for target, said in (task.get("file_mounts") or {}).items():
+        source = str(said.get("source", "")) if isinstance(said, Mapping) else ""
+        is_mounted = said.get("mode", "MOUNT") == "MOUNT" if source else False  # else it is copied, or cached
+        if is_mounted and re.match(r"\w+://", source):
+            found.append({"kind": "bucket", "source": source, "target": target, "read_only": False})
     return found

@@ -25,30 +25,6 @@ GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
 AGAIN = [69, 75]  # D13: a lost peer, a preemption. SkyPilot recovers when any node ends so: task.sh makes them agree
 
-# What the plan says of a task, and `backend.extra` may not: path -> the keys that say it.
-PROTECTED: Mapping[tuple[str, ...], str] = {
-    ("name",): "name",
-    ("num_nodes",): "nodes",
-    ("workdir",): "code",
-    ("run",): "the words after --",
-    ("setup",): "backend.setup",
-    ("envs",): "env",
-    ("secrets",): "secrets",
-    ("resources", "infra"): "backend.infra",
-    ("resources", "cloud"): "backend.infra",
-    ("resources", "region"): "backend.infra",
-    ("resources", "zone"): "backend.infra",
-    ("resources", "accelerators"): "gpu_type and gpus",
-    ("resources", "gpus"): "gpu_type and gpus",
-    ("resources", "any_of"): "backend.any_of",
-    ("resources", "ordered"): "backend.ordered",
-    ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
-    ("resources", "autostop"): "backend.autostop",
-    ("resources", "image_id"): "image",
-    ("service",): "none: a service is no training job",
-    ("pool",): "none: jobc starts machines of its own",
-}
-
 
 def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     """The whole task, for Render.yaml."""
@@ -204,21 +180,39 @@ def run_root(plan: Any) -> str:
 
 
 def setup(v: Any) -> str | None:
-    """SkyPilot runs it with every launch; the mark makes it once for each node and each text."""
-    lines = v.options.setup
+    """SkyPilot runs it with every launch; the mark makes it once for each node, each text and each code that was sent.
+
+    Any file of the code may be one that the lines read, so all of them count; a commit counts by its name.
+    """
+    lines, code = v.options.setup, v.plan.code
     if not lines:
         return None
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
+    digest = hashlib.sha256("\n".join(filter(None, [*lines, code.commit])).encode()).hexdigest()[:8]
     inner = "".join(f"  {line}\n" for line in lines)
+    if code.kind == "snapshot":
+        enter = (
+            "sent=''\n"
+            "if [[ -n $JOBC_RUN_ID && -d $JOBC_RUN_ID/code ]]; then # what submit.sh sent; by hand the code is here\n"
+            '  cd -- "$JOBC_RUN_ID/code"\n'
+            "  sent=$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c 1-8)\n"
+            "fi\n"
+        )
+        mark, is_wanted = f"{digest}-$sent", "-z $sent || ! -e $mark"
+    else:
+        enter, mark, is_wanted = "", digest, "! -e $mark"
     return (
         "set -euo pipefail\n"
-        'cd -- "./$JOBC_RUN_ID/code" 2>/dev/null || true # what submit.sh sent; by hand the code is here\n'
-        f"mark=~/.jobc/setup-{digest}-$(uname -n) # so that another launch on this cluster does it no more\n"
-        "if [[ ! -e $mark ]]; then\n"
+        f"{enter}"
+        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that another launch {_alike(code.kind)} does it no more\n"
+        f"if [[ {is_wanted} ]]; then\n"
         f"{inner}"
         '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
         "fi\n"
     )
+
+
+def _alike(kind: str) -> str:
+    return "with this code on this cluster" if kind in ("snapshot", "git") else "on this cluster"
 
 
 def run(v: Any) -> str:

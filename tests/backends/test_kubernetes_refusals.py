@@ -113,6 +113,13 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         ("JC4503", ("mounts=[{kind: bucket, source: s, target: /shared, read_only: false}]",)),
         ("JC4503", ("mounts=[{kind: nfs, source: nas, target: /shared, read_only: false}]",)),
         ("JC4503", ("mounts=[{kind: claim, source: s, target: /usr, read_only: false}]", "storage.root=/usr/runs")),
+        (
+            "JC4503",
+            (
+                "mounts=[{kind: claim, source: a, target: /shared, read_only: false},"
+                " {kind: claim, source: b, target: /shared/, read_only: false}]",
+            ),
+        ),
         ("JC4504", ("queue.name=Team_A",)),
         ("JC4504", ("labels.team=audio team",)),
         ("JC4504", ("image=Upper/X:1",)),
@@ -123,6 +130,10 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         ("JC4506", ("secrets.A=k8s:Bad_Name/key",)),
         ("JC4600", ("gpu_type=a", "backend.gpu_label=card", "backend.extra.Pod.spec.nodeSelector.card=b")),
         ("JC4600", ("hosts=[a]", "backend.extra.Pod.spec.affinity.nodeAffinity=null")),
+        ("JC4600", ("cpus=8", "backend.extra.Pod.spec.containers.node.resources.requests.cpu=1")),
+        ("JC4600", ("queue.priority=high", "backend.extra.Pod.spec.priorityClassName=low")),
+        ("JC4600", ("queue.name=a", "backend.extra={Job: {metadata: {labels: {kueue.x-k8s.io/queue-name: b}}}}")),
+        ("JC4600", ("labels.team=a", "backend.extra.Job.metadata.labels.team=b")),
         ("JC4521", ("gpus=8", "gpu_type=H1000")),
         ("JC4521", ("gpus=8", "gpu_type=MI300X")),
         ("JC4521", ("gpus=8", "gpu_type=X1", "backend.gpu_labels.X1=[]")),

@@ -129,6 +129,25 @@ def test_node_0_alone_says_how_the_run_ended(folder: Path, program: str, code: i
     assert f"(exit {code}" in status and "stop.sh --down" in status
 
 
+def test_setup_runs_again_when_what_its_lines_read_has_changed_and_only_then(folder: Path) -> None:
+    (folder / "code").mkdir()  # beside what the stand-in and the lines write, for all of it is in one home folder
+    words = ("nodes=1", "code.root=code", "backend.setup=['cat requirements.txt >>~/installed']")
+    job = Job(folder, *words, program="0")
+    shutil.copy(folder / "program.py", folder / "code")
+    for name, requirements in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "two")):
+        (folder / "code" / "requirements.txt").write_text(f"{requirements}\n")
+        code, said = job("submit.sh", "--run-id", name, "--wait")
+        assert code == 0, said
+    assert (folder / "installed").read_text().split() == ["one", "two"]
+
+
+def test_the_nodes_are_set_up_for_a_check_before_the_first_launch(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("one\n")
+    job = Job(folder, "nodes=1", "backend.setup=['cat requirements.txt >>~/installed']", program="0")
+    code, said = job("smoke.sh")
+    assert code == 0 and (folder / "installed").read_text() == "one\n", said
+
+
 def test_stop_lets_it_save_and_takes_a_cluster_of_slurm_down(folder: Path) -> None:
     job = Job(folder, program="- -")
     assert job("submit.sh")[0] == 0

@@ -164,3 +164,19 @@ def test_a_managed_job_goes_on_from_its_bucket_and_is_stopped_through_it(folder:
     code, said = job("stop.sh")
     assert code == 0 and "stopped by stop.sh" in said and "cannot be reached" not in said, said
     assert job("clean.sh", "--keep", "0", "--yes")[0] == 0 and not bucket.listed()
+
+
+def test_a_run_that_ended_unseen_is_told_from_its_bucket(
+    folder: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(folder, *in_bucket(bucket, folder), "backend.managed=false", "nodes=1", program="1")
+    (folder / "program.py").write_text(STEPS)
+    assert job("submit.sh", "--run-id", "first")[0] == 0
+    wait_for(lambda: "RUNNING" not in text(folder / ".stand_in_sky" / "job" / "1.json"), "its end", 120)
+    subprocess.run(["sky", "down", "--yes", "job"], env=job.environment, check=True)
+    with monkeypatch.context() as without_keys:
+        without_keys.delenv("AWS_SECRET_ACCESS_KEY")
+        said = job("status.sh", "--all")[1]
+        assert "its result is not known from here; exit/ and logs/ of the run in the bucket tell" in said, said
+    assert job("status.sh", "--all")[1].endswith(" done (exit 0)\n")
+    assert "ends with" in job("logs.sh", "--rank", "0")[1]

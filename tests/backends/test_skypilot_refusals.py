@@ -68,6 +68,8 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4713", (*SHARED, "backend.extra={config: {slurm: {sbatch_options: {qos: hihg}}}}", "backend.qos=[high]")),
         ("JC4714", (*PLAIN, "queue.priority=99999")),
         ("JC4714", (*PLAIN, "queue.priority='so high'")),
+        ("JC4714", (*PLAIN, "queue.priority=1.5")),
+        ("JC4714", (*PLAIN, "queue.priority=-0.5")),
         ("JC4714", (*PLAIN, "backend.extra={resources: {priority: -2000}}")),
         ("JC4715", (*PLAIN, "backend.extra={config: {slurm: {bogus: 1}}}")),
         ("JC4716", (*PLAIN, "backend.extra={config: {slurm: {sbatch_options: {time: soon}}}}")),
@@ -145,11 +147,12 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
         ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
         ("backend.extra={resources: {disk_tier: ultra}}",),
-        ("backend.extra={resources: {use_spot: true, ports: [80], priority: 1000}}", any_of("aws", "gcp")),
+        ("backend.extra={resources: {use_spot: true, ports: [80]}}", any_of("aws", "gcp")),
         ("backend.extra={file_mounts: {/data: {source: 's3://data', mode: COPY}}}",),
         ("backend.extra={config: {slurm: {sbatch_options: {time: '12:00:00'}}}}",),
         ("backend.infra=slurm/bed/gpu", "queue.name=gpu", "+site.partitions={gpu: {}}"),
         ("backend.down=false", "backend.infra=aws"),
+        ("queue.priority=v1.high",),
         ("backend.infra=aws", "backend.disk_size=45GiB"),
         ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
     ):
@@ -219,6 +222,52 @@ FACTS = ("backend.clusters=[bed]", "backend.qos=[high]", "+site.partitions={gpu:
 def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> None:
     found = [each for each in compile_job(Request(words)).diagnostics if each.code == "JC4721"]
     assert [each.hint.startswith(f"state {facts} in the profile") for each in found] == ([True] if facts else [])
+
+
+def mount(kind: str, target: str, source: str = "a") -> str:
+    return f"{{kind: {kind}, source: '{source}', target: {target}, read_only: false}}"
+
+
+VOLUME, BUCKET = mount("volume", "/d"), mount("bucket", "/d/", "s3://b")
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ((f"mounts=[{VOLUME}, {mount('volume', '/d')}]",), "mounts.1: target /d"),
+        ((f"mounts=[{VOLUME}, {BUCKET}]",), "mounts.1: target /d/"),
+        ((f"mounts=[{mount('volume', '/a/../d')}, {BUCKET}]",), "mounts.1: target /d/"),
+        ((f"mounts=[{VOLUME}]", "backend.file_mounts={/d: /own}"), "backend.file_mounts./d: target /d"),
+        (("backend.file_mounts={/d: /own, /d/: /other}",), "backend.file_mounts./d/: target /d/"),
+        (
+            (f"mounts=[{VOLUME}]", "backend.extra={file_mounts: {/d/: 's3://b'}}"),
+            "backend.extra.file_mounts./d/: target /d/",
+        ),
+        ((f"mounts=[{VOLUME}, {mount('volume', '/d/e')}]", "backend.file_mounts={/dd: /own}"), ""),
+        (("backend.file_mounts={'~/d': /own, d: /own, /d: /own}",), ""),
+    ],
+)  # fmt: skip
+def test_two_things_at_one_place_of_the_nodes(words: tuple[str, ...], taken: str) -> None:
+    try:
+        found = compile_job(Request((*PLAIN, *words))).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+    titles = [each.title for each in found if each.code == "JC4708"]
+    assert titles == ([f"{taken} is taken"] if taken else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nodes=2", f"mounts=[{mount('host', '/d')}]"), 1),
+        (("backend.managed=true", f"mounts=[{mount('host', '/d')}]"), 1),
+        (("nodes=1", f"mounts=[{mount('host', '/d')}]"), 0), (("nodes=2", f"mounts=[{VOLUME}]"), 0),
+    ],
+)  # fmt: skip
+def test_a_folder_of_the_nodes_is_shared_only_if_they_share_it(words: tuple[str, ...], said: int) -> None:
+    pods = ("backend=skypilot", "backend.infra=k8s", "container=pod", "env=image", "image=x", "storage.root=/d/runs")
+    words = (*pods, *(word.replace("source: 'a'", "source: /a") for word in words))
+    assert refused(*words) == [] and refused(*words, severity=Severity.NOTE).count("JC4706") == said
 
 
 def test_wishes_that_no_queue_hears_are_named() -> None:

@@ -108,6 +108,44 @@ def test_a_shell_is_on_the_node_that_was_asked_for(talks: Callable[..., Job]) ->
     assert job("shell.sh", *ask)[0] == 1, "its cluster is down"
 
 
+def bring_down(job: Job) -> None:
+    """As autostop does it to a cluster whose job has ended, before anybody has looked at the run."""
+    state = job.folder / ".stand_in_sky" / "job" / "1.json"
+    wait_for(lambda: '"RUNNING"' not in state.read_text(), "its end")
+    subprocess.run(["sky", "down", "--yes", "job"], env=job.environment, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"), [("0 0", "done (exit 0)"), ("0 65", "failed (exit 65: data or configuration broken")]
+)
+def test_a_run_that_ended_unseen_is_told_from_its_storage(folder: Path, program: str, says: str) -> None:
+    job = Job(folder, program=program)
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    bring_down(job)
+    for words in (("--all",), (), ("--all",)):
+        code, said = job("status.sh", *words)
+        assert code == 0 and says in said, said
+    assert ("reason: node 1: rank 1: exit status 65" in job("status.sh")[1]) == (program != "0 0")
+    code, said = job("logs.sh")
+    assert code == 1 and said.startswith("error: SkyPilot has no output of job 1 of cluster job any more\n"), said
+    assert len(said.splitlines()) == 2 and "  hint: logs.sh --rank N has" in said, said
+    code, said = job("logs.sh", "--rank", "1")
+    assert code == 0 and "up" in said.splitlines(), said
+
+
+def test_of_a_run_that_ended_unseen_nothing_is_said_that_nobody_knows(folder: Path) -> None:
+    job = Job(folder, "backend.infra=aws", "storage.run=node", "storage.root=storage", "nodes=1", program="0")
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    bring_down(job)
+    for words in ((), ("--all",)):
+        code, said = job("status.sh", *words)
+        assert code == 0 and "its result is not known from here; the disks of its nodes went with them" in said, said
+        assert "failed" not in said and "done" not in said, said
+    for words in ((), ("--node", "0"), ("--rank", "0")):
+        code, said = job("logs.sh", *words)
+        assert code == 1 and said.startswith("error: ") and len(said.splitlines()) == 2, said
+
+
 def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
     job = talks()
     for verb in ("submit.sh", "status.sh", "stop.sh", "preflight.sh", "smoke.sh"):

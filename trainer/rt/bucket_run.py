@@ -103,6 +103,9 @@ class BucketRun:
         self._refuse_live(last)
         return last + 1, False
 
+    def newest_attempt(self) -> int | None:
+        return max(self._attempts(), default=None)
+
     def _attempts(self) -> dict[int, str]:
         """attempt -> submission"""
         names = [name for name in self.ages("starts/") if name.endswith("/owner")]

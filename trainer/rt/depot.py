@@ -6,8 +6,9 @@ Usage  python -I -S depot.py VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         COMMAND, with its run folder going to the bucket; its exit code
          lacking                 bring how the other nodes ended; prints how many have not, and live
          cat NAME | ls | stop | remove     look at a log or a file; list; leave the stop mark; remove the run
+         ends FOLDER             bring exit/ of the newest attempt to FOLDER, and print the number of that attempt
 In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; what credentials.py finds; but for
-       the last line JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
+       the last two lines JOBC_RUN_DIR, JOBC_ATTEMPT (not for join), JOBC_NODE_RANK, JOBC_NODES
 Exit   that of COMMAND; 65 when the store refuses, 69 when it is away (bucket.py)
 """
 
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
     try:
         if verb == "join":
             return join(run, words)
-        if verb in ("cat", "ls", "stop", "remove"):
+        if verb in ("cat", "ls", "stop", "remove", "ends"):
             return look(run, verb, words)
         local = RunFolder.from_environment()
         mirror = Mirror(run, local, int(os.environ["JOBC_NODE_RANK"]))
@@ -105,6 +106,8 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
         run.put(STOP, b"")
     elif verb == "remove":
         run.bucket.delete([run.key(name) for name in run.ages("")])
+    elif verb == "ends":
+        return bring_ends(run, Path(words[0]))
     elif verb == "ls":
         for found in run.bucket.list(run.key("")):
             print(f"{found.size:>14,}  {found.key[len(run.folder) + 1 :]}")
@@ -113,6 +116,18 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
         if content is None:
             return exit_codes.CRASHED
         sys.stdout.buffer.write(content)
+    return exit_codes.DONE
+
+
+def bring_ends(run: BucketRun, to: Path) -> int:
+    """How the nodes of the newest attempt ended, so far."""
+    attempt = run.newest_attempt()
+    if attempt is None:
+        return exit_codes.CRASHED
+    for name in run.ages(f"exit/{attempt}/"):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        (to / name).write_bytes(run.get(name) or b"")
+    print(attempt)
     return exit_codes.DONE
 
 

@@ -5,6 +5,7 @@
 #   ask_engine RUN     sets `state` of the job in `file`: ended, gone (nobody knows it any more), else a word for live
 #   keep_evidence RUN  what it printed, before the engine forgets it; job_code RUN and job_reason RUN print how it ended
 #   describe_live RUN, describe_gone RUN   the status of such a run in words
+#   end_on_storage RUN   where it can: `CODE REASON` of a job that is gone, from what its nodes left
 
 # record_job ATTEMPT KEY=VALUE…: what the engine made of that attempt of `run`. Exit and reason are empty until it has ended.
 record_job() {
@@ -22,16 +23,27 @@ job_file() {
   find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
 }
 
+# end_on_storage RUN: nothing, for most engines keep the end of a job for long.
+end_on_storage() {
+  return 1
+}
+
 # observe RUN: is it live? Sets file, state and code; when it has ended, keeps how, for the engine forgets.
 observe() {
-  local run=$1
+  local run=$1 found
   file=$(job_file "$1")
   code='' state=''
   if [[ -z $file ]]; then return 1; fi
   code=$(key "$file" exit)
   if [[ -n $code ]]; then return 1; fi
   ask_engine "$1"
-  if [[ $state == gone ]]; then return 1; fi
+  if [[ $state == gone ]]; then
+    if found=$(end_on_storage "$1"); then
+      code=${found%% *}
+      record_end "$file" "$code" "${found#* }"
+    fi
+    return 1
+  fi
   if [[ $state != ended ]]; then return 0; fi
   keep_evidence "$1"
   code=$(job_code "$1")

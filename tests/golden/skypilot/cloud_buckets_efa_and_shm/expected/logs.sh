@@ -35,6 +35,7 @@ if [[ -n $rank ]]; then
   if [[ $log == /* && -f $log ]]; then exec cat -- "$log"; fi
   need_sky
   [[ -z $managed ]] || die 1 'the machines of a managed job cannot be reached from here' 'logs.sh without --rank shows what its nodes print'
+  [[ -n $(cluster_status "$(key "$file" cluster)") ]] || die 1 "no log of rank $rank: $(where_it_is "$file") is gone" "$(where_its_end_is)"
   words=(tail -n +1)
   if [[ $follow == --follow ]]; then words+=(-f); fi
   on_node "$(key "$file" cluster)" "$at" "${words[@]}" -- "$log"
@@ -42,9 +43,11 @@ if [[ -n $rank ]]; then
 fi
 
 kept=$(job_log "$run")
-if is_live "$run" || [[ ! -s $kept ]]; then
+if observe "$run" || [[ -e $kept && ! -s $kept ]]; then
   need_sky
   sky_logs "$run" "$follow"
-else
+elif [[ -e $kept ]]; then
   cat -- "$kept"
+else
+  die 1 "SkyPilot has no output of $(where_it_is "$file") any more" 'look while its cluster is up: by itself it goes when it is idle (backend.autostop)'
 fi | if [[ -n $node ]]; then { grep "^$((10#$node)): " || true; }; else cat; fi

@@ -169,8 +169,32 @@ describe_gone() {
   if [[ -e $1/control/STOP ]]; then
     echo 'stopped, and its cluster is gone'
   else
-    echo "failed: SkyPilot does not know its job any more: $(where_it_is "$file") was brought down; logs/ of the run are on its storage"
+    echo "ended, or its cluster was brought down: SkyPilot does not know $(where_it_is "$file") any more, and its result is not known from here; $(where_its_end_is)"
   fi
+}
+
+# where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
+where_its_end_is() {
+  echo 'the disks of its nodes went with them: look while the cluster is up, or leave it up with backend.autostop=null'
+}
+
+# end_on_storage RUN: `CODE REASON` of one that SkyPilot has forgotten, as its nodes left them. False when they did not, or
+# this machine does not see their storage; and for a managed job that may be recovered yet.
+end_on_storage() {
+  local at attempt code first reason
+  at=$(storage_of "$1")
+  [[ $at == /* && -d $at/artifact ]] || return 1
+  attempt=$(last_attempt "$at")
+  if [[ -z $attempt ]] || ((attempt < ${file##*_})); then return 1; fi
+  code=$(worst_exit "$at" "$attempt")
+  case $code in
+    0) if (($(find "$at/exit/$attempt" -name 'node_*' 2>/dev/null | wc -l) < nodes)); then return 1; fi ;;
+    69 | 75) if [[ $(key "$file" kind) == managed ]]; then return 1; fi ;;
+  esac
+  first=$at/exit/$attempt/first
+  reason="$(where_it_is "$file") ended so, and none of its nodes says why"
+  if [[ -f $first ]]; then reason="node $(key "$first" node): $(key "$first" reason)"; fi
+  echo "$code $reason"
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.
@@ -270,7 +294,7 @@ trial() {
   trial=$(trial_id "$1")
   need_sent
   create_temporary_run
-  if [[ $1 == preflight ]]; then snapshot_code "$(under_project .)" 209715200 >&2; fi # it looks for the program
+  snapshot_code "$(under_project .)" 209715200 >&2 # backend.setup may read it
   launch "$1" "$trial" 0 '' >&2
   managed=''
   record_launch 0 "$id"

@@ -1,0 +1,96 @@
+"""What `backend.extra` may not change, nor `backend.config`: JC4600. Adding to the task is free.
+
+In   plan, options
+Out  place of the task -> the keys of the job that say what is there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...compiler.diagnostics import Diagnostic
+from ...compiler.extra import Path, leaves, refuse_extra
+from ...compiler.plan import LaunchPlan
+from . import task
+from .finished import mapping, text
+from .options import SkypilotOptions
+
+# Said by a key of its own, whether that is set or not.
+ALWAYS: Mapping[Path, str] = {
+    ("name",): "name",
+    ("num_nodes",): "nodes",
+    ("workdir",): "code",
+    ("run",): "the words after --",
+    ("setup",): "backend.setup",
+    ("envs",): "env",
+    ("secrets",): "secrets",
+    ("volumes",): "mounts",
+    ("resources", "infra"): "backend.infra",
+    ("resources", "cloud"): "backend.infra",
+    ("resources", "region"): "backend.infra",
+    ("resources", "zone"): "backend.infra",
+    ("resources", "accelerators"): "gpu_type and gpus",
+    ("resources", "gpus"): "gpu_type and gpus",
+    ("resources", "cpus"): "cpus",
+    ("resources", "memory"): "mem",
+    ("resources", "labels"): "labels",
+    ("resources", "priority"): "queue.priority",
+    ("resources", "priority_class"): "queue.priority",
+    ("resources", "any_of"): "backend.any_of",
+    ("resources", "ordered"): "backend.ordered",
+    ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
+    ("resources", "autostop"): "backend.autostop",
+    ("resources", "image_id"): "image",
+    ("service",): "none: a service is no training job",
+    ("pool",): "none: jobc starts machines of its own",
+}
+OF_CONFIG: Mapping[str, str] = {  # section: which keys say what jobc writes there
+    "slurm": "hosts and queue",
+    "kubernetes": "queue.name, mounts and shm, or add to it with backend.config",
+    "ssh": "mounts and shm, or add to it with backend.config",
+    "docker": "shm, or add to it with backend.config",
+}
+
+
+BOTH = (list, tuple)
+ABSENT = object()
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    bare = replace(options, extra={}, config={})
+    own = task.plain(task.document(plan, bare), plan, bare)
+    made = mapping(own.get("config"))
+    places = {("config", *at): OF_CONFIG[at[0]] for at in leaves(made) if at}
+    sent = mapping(own.get("file_mounts"))
+    files: dict[Path, str] = {("file_mounts", target): _who_sends(target, plan, options) for target in sent}
+    added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _mounted(options)}
+    yield from refuse_extra(options.extra, {**ALWAYS, **added, **files, **places})
+    taken = {at: OF_CONFIG[at[0]] for at in leaves(made) if at and not _is_merged(at, made, options.config)}
+    yield from refuse_extra(options.config, taken, ("backend", "config"))
+
+
+def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
+    if target in options.file_mounts:
+        return "backend.file_mounts"
+    return "mounts" if any(mount.target == target for mount in plan.mounts) else "code"
+
+
+def _mounted(options: SkypilotOptions) -> Iterator[str]:
+    """Buckets of `backend.extra` that are mounted as `mounts` does it: MOUNT is what SkyPilot does without a mode."""
+    for target, said in mapping(options.extra.get("file_mounts")).items():
+        if "://" in text(mapping(said).get("source")) and mapping(said).get("mode", "MOUNT") == "MOUNT":
+            yield target
+
+
+def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Two lists, one after the other; and what JC4716 says of options of sbatch."""
+    one, other = _value(made, at), _value(given, at)
+    return other is not ABSENT and (at[0] == "slurm" or (isinstance(one, BOTH) and isinstance(other, BOTH)))
+
+
+def _value(tree: Any, at: Path) -> Any:
+    for part in at:
+        tree = tree.get(part, ABSENT) if isinstance(tree, Mapping) else ABSENT
+    return tree
