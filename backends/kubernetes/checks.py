@@ -216,6 +216,6 @@ def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnosti
     """JC4511"""
     limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
     if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
-        because = "the deadline is of all attempts together, and ends the pods without asking the ranks first"
+        because = "it would end the pods while an attempt is within its time, and none begins after it"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
         yield Diagnostic("JC4511", "the deadline is before the time limit", because, hint, key="backend.deadline")

@@ -25,11 +25,15 @@ NOTES = {
     "env": "submit.sh writes the first three; the job's own variables are in node.sh",
 }
 
+DEADLINE = "of each attempt, for a JobSet has none of its own; one that reaches it is the last (failurePolicy)"
+
 
 def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str]:
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
+    if options.flavor == "jobset":
+        texts["activeDeadlineSeconds"] = DEADLINE
     found: dict[At, str] = {}
     for i, document in enumerate(documents):
         for at, holder in _keys(document, (i,)):

@@ -115,6 +115,16 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make: Make,
     assert ended(often) == ("ReachedMaxRestarts", 1)
 
 
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_deadline_is_the_end_of_all_attempts(make: Make, flavor: str) -> None:
+    job = make(f"backend.flavor={flavor}", "backend.deadline=4s", program="0 200")
+    code, said = job("submit.sh", "--wait")
+    assert code == 75 and "Failed DeadlineExceeded" in job("status.sh")[1], said
+    made = job.runner.store.get("jobsets", job.name)
+    assert made is None or made["status"]["restarts"] == 0
+    wait_for(lambda: not job.pods(), "no pods")
+
+
 def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make("backend.flavor=trainjob", program="0 200")
     assert job("submit.sh")[0] == 0

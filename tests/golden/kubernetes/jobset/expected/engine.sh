@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=all-again-d85d3757 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
+object=all-again-1ed243d4 # of the jobset.jobset.x-k8s.io, its ConfigMap and its Service
 kind=jobset.jobset.x-k8s.io
 companions=configmap # what is made beside it
 nodes=4
@@ -91,6 +91,13 @@ look() {
     IFS=$'\t' read -r uid owner <<<"$said"
     conditions=$(tail -n +2 <<<"$said")
   fi
+  if has_ended; then conditions=$(job_deadline "$1")$'\n'$conditions; fi
+}
+
+# job_deadline SUFFIX: the conditions of the Job of the JobSet, which does not say itself that it was the deadline.
+job_deadline() {
+  k get jobs --selector="jobset.sigs.k8s.io/jobset-name=$object$1" \
+    --output=jsonpath='{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}'
 }
 
 # has_ended: the object that look() saw.

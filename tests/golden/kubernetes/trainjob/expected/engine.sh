@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=tj-9c0f1d8b # of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
+object=tj-a8e79cc3 # of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
 kind=trainjob.trainer.kubeflow.org
 companions=configmap,trainingruntime.trainer.kubeflow.org # what is made beside it
 nodes=2
