@@ -46,6 +46,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from network(plan, options)
     yield from tcpx_nodes(plan, options)
     yield from deadline(plan, options)
+    yield from keep(plan, options)
     yield from extra.check(plan, options)
 
 
@@ -219,3 +220,12 @@ def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnosti
         because = "it would end the pods while an attempt is within its time, and none begins after it"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
         yield Diagnostic("JC4511", "the deadline is before the time limit", because, hint, key="backend.deadline")
+
+
+def keep(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4102: of Trainer 2.3 a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave it there."""
+    if options.flavor == "trainjob" and plan.lifecycle.keep_s:
+        because = "a TrainJob stays until it is deleted: `submit.sh --replace` does so; the job is the same without"
+        hint = "backend.flavor=jobset, or lifecycle.keep=null"
+        title = "backend.flavor=trainjob leaves out lifecycle.keep"
+        yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)

@@ -11,6 +11,7 @@ from jobc.backends._shared import kubernetes_fields as fields
 from jobc.backends.kubernetes import checks
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.plan import NodeGroup, Topology
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files
 
@@ -84,6 +85,18 @@ def test_what_looks_like_a_broken_promise_and_is_none_is_taken() -> None:
     ):  # fmt: skip
         made = compile_job(Request((*PLAIN, f"backend.extra.{word}")))
         assert not [d for d in made.diagnostics if d.code == "JC4522"], word
+
+
+def test_how_long_a_trainjob_is_kept_is_no_field_of_it_and_that_is_said() -> None:
+    words = (*PLAIN, "lifecycle.keep=1h", "backend.flavor=trainjob")
+    made = compile_job(Request(words))
+    assert [(d.code, d.key) for d in made.diagnostics] == [("JC4102", "lifecycle.keep")]
+    texts = {file.path: file.text for file in made.artifacts}
+    assert "ttlSecondsAfterFinished" not in texts["job.yaml"]
+    assert check_files(texts).differences == ()
+    (note,) = made.diagnostics
+    kept = compile_job(Request((*words, *note.hint.split(", or ")[:1])))
+    assert not kept.diagnostics, "a JobSet has it"
 
 
 def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
