@@ -216,6 +216,11 @@ def tcpx_nodes(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnos
 def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4511"""
     limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
+    if options.deadline == 0:
+        title, because = "the deadline is before the start", "Kubernetes would end the pods at once; it is at least 1s"
+        hint = "backend.deadline=null, which is none"
+        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
+        return
     if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
         because = "it would end the pods while an attempt is within its time, and none begins after it"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
@@ -224,7 +229,7 @@ def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnosti
 
 def keep(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4102: of Trainer 2.3 a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave it there."""
-    if options.flavor == "trainjob" and plan.lifecycle.keep_s:
+    if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
         because = "a TrainJob stays until it is deleted: `submit.sh --replace` does so; the job is the same without"
         hint = "backend.flavor=jobset, or lifecycle.keep=null"
         title = "backend.flavor=trainjob leaves out lifecycle.keep"

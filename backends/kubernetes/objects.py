@@ -61,7 +61,7 @@ def job(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, An
     spec = {
         **job_spec(plan, options, name),
         "activeDeadlineSeconds": deadline,
-        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan, name), "spec": spec}
 
@@ -100,7 +100,7 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str
         "metadata": metadata(plan, name),
         "spec": {
             **job_set_spec(plan, options, name),
-            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
         },
     }
 

@@ -169,7 +169,7 @@ def _job_facts(documents: Any, main: Section, job: Section, nodes: int) -> dict[
     facts: dict[str, Any] = {"lifecycle.max_requeues": int(starts) if starts == int(starts) else starts}
     labels = dict(main["metadata"].get("labels", {}))
     if main["kind"] != "TrainJob":
-        facts["lifecycle.keep_s"] = main["spec"].get("ttlSecondsAfterFinished", 0)
+        facts["lifecycle.keep_s"] = main["spec"].get("ttlSecondsAfterFinished")
     facts |= {"queue.name": labels.pop("kueue.x-k8s.io/queue-name", None)}
     facts["labels"] = {key: value for key, value in labels.items() if key != "jobc/job"}
     rules = job.get("podFailurePolicy", {}).get("rules", [])

@@ -121,6 +121,17 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert objects.AGAIN == [69, 75]
 
 
+@pytest.mark.parametrize("flavor", ["job", "jobset"])
+def test_what_is_kept_for_no_time_goes_at_once_and_null_stays(flavor: str) -> None:
+    def kept(*words: str) -> list[int]:
+        files = compile_files(f"backend.flavor={flavor}", *words)
+        assert check_files(files).differences == ()
+        specs = (item["spec"] for item in yaml.safe_load_all(files["job.yaml"]))
+        return [spec["ttlSecondsAfterFinished"] for spec in specs if "ttlSecondsAfterFinished" in spec]
+
+    assert (kept(), kept("lifecycle.keep=0s"), kept("lifecycle.keep=1h")) == ([], [0], [3600])
+
+
 def test_the_fields_that_are_known_are_those_of_the_schemas() -> None:
     tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "kubernetes_fields.py"))
     assert tool["FILE"].read_text() == tool["made"](), "python tools/kubernetes_fields.py"

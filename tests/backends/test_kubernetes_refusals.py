@@ -147,6 +147,7 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         ("JC4510", ("network=efa", "gpus=8", "gpu_type=H200")),
         ("JC4510", ("network=efa", "gpus=4", "gpu_type=H100")),
         ("JC4511", ("time=2h", "backend.deadline=1h")),
+        ("JC4511", ("backend.deadline=0s",)),
         ("JC4101", ("secrets.A=env:A",)),
         ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[vpc1]")),
         ("JC4518", ("network=tcpx", "gpus=4", "backend.gke_networks=[a,b,c,d]")),
