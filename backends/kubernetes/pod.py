@@ -228,7 +228,7 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         found["nodeAffinity"] = _given(_node_affinity)
     if options.affinity:
         found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
-    if options.anti_affinity or plan.resources.hosts:
+    if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
         found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname", name)
     return found
 

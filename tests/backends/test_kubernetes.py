@@ -121,6 +121,17 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert objects.AGAIN == [69, 75]
 
 
+def test_two_pods_on_the_hosts_network_are_on_two_nodes() -> None:
+    def apart(*words: str) -> list[str]:
+        spec = next(pod_specs([*yaml.safe_load_all(compile_files("nodes=2", *words)["job.yaml"])]))
+        rules = spec.get("affinity", {}).get("podAntiAffinity", {})
+        return [rule["topologyKey"] for rule in rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())]
+
+    assert apart("backend.host_network=true") == ["kubernetes.io/hostname"]
+    assert apart("backend.host_network=true", "backend.anti_affinity=rack") == ["rack"]
+    assert apart() == []
+
+
 @pytest.mark.parametrize("flavor", ["job", "jobset"])
 def test_what_is_kept_for_no_time_goes_at_once_and_null_stays(flavor: str) -> None:
     def kept(*words: str) -> list[int]:
