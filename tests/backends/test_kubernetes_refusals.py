@@ -79,12 +79,23 @@ def test_what_looks_like_a_broken_promise_and_is_none_is_taken() -> None:
         "Pod.spec.readinessGates=[{conditionType: a/b}]", "Pod.spec.schedulingGates=[]", "Pod.spec.hostUsers=false",
         "Job.spec.managedBy=kubernetes.io/job-controller", "Pod.spec.resources.limits.hugepages-2Mi=1Gi",
         "Service.spec.type=ClusterIP", "Pod.spec.containers.node.securityContext.privileged=false",
-        "Pod.spec.preemptionPolicy=Never", "Pod.spec.automountServiceAccountToken=true", "Pod.spec.dnsPolicy=None",
+        "Pod.spec.preemptionPolicy=Never", "Pod.spec.automountServiceAccountToken=true",
+        "Pod.spec={dnsPolicy: None, dnsConfig: {nameservers: [10.96.0.10], searches: [a.svc.cluster.local]}}",
+        "Pod.spec.dnsPolicy=ClusterFirst", "Pod.spec.dnsPolicy=ClusterFirstWithHostNet", "Pod.spec.dnsPolicy=null",
         "Pod.metadata.annotations={cluster-autoscaler.kubernetes.io/safe-to-evict: false}",
         "Pod.spec.hostAliases=[{ip: 10.0.0.1, hostnames: [a]}]", "Pod.spec.containers.node.tty=true",
     ):  # fmt: skip
         made = compile_job(Request((*PLAIN, f"backend.extra.{word}")))
         assert not [d for d in made.diagnostics if d.code == "JC4522"], word
+
+
+@pytest.mark.parametrize("policy", ["Default", "ClusterFirst", "null", "None", "ClusterFirstWithHostNet"])
+def test_on_the_hosts_network_one_policy_knows_the_name_of_node_0(policy: str) -> None:
+    words = ("nodes=2", "backend.host_network=true", f"backend.extra.Pod.spec.dnsPolicy={policy}")
+    if policy == "ClusterFirstWithHostNet":
+        assert compile_files(*words)
+    else:
+        assert codes(*words) == ["JC4522"]
 
 
 def test_how_long_a_trainjob_is_kept_is_no_field_of_it_and_that_is_said() -> None:
@@ -214,6 +225,8 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
                 ("JC4522", "Pod.spec.nodeName=node1"),
                 ("JC4522", "Pod.spec.activeDeadlineSeconds=60"),
                 ("JC4522", "Pod.spec.dnsPolicy=Default"),
+                ("JC4522", "Pod.spec.dnsPolicy=None"),
+                ("JC4522", "Pod.spec={dnsPolicy: None, dnsConfig: {searches: [a.svc.cluster.local]}}"),
                 ("JC4522", "Job.spec.suspend=true"),
                 ("JC4522", "Job.spec.managedBy=kueue.x-k8s.io/multikueue"),
                 ("JC4522", "Job.spec.manualSelector=true"),
