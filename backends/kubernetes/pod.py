@@ -37,7 +37,17 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
     own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     made = {"metadata": {"labels": labels(plan, name), **own}, "spec": pod_spec(plan, options, name)}
     template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
-    return template
+    return {**template, "spec": _secured_alike(template["spec"])}
+
+
+def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
+    """The preflight container with what the ranks' may do: Pod Security "restricted" looks at every container."""
+    context = next(each for each in spec["containers"] if each["name"] == CONTAINER).get("securityContext", Omit)
+    first = spec.get("initContainers")
+    if not isinstance(first, list):
+        return spec
+    alike = [{**each, "securityContext": context} if each["name"] == PREFLIGHT else each for each in first]
+    return {**spec, "initContainers": alike}
 
 
 def labels(plan: LaunchPlan, name: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
     other = next((c for c in pod.get("initContainers", ()) if list(c.get("command", ()))[2:] == ["init"]), None)
     if other is None:
         return {"backend.preflight": False} if nodes > 1 else {}
-    wrong = [key for key in ("image", "volumeMounts") if other.get(key) != container.get(key)]
+    wrong = [key for key in ("image", "volumeMounts", "securityContext") if other.get(key) != container.get(key)]
     own = {entry["name"]: entry for entry in container["env"]}
     first = {entry["name"]: entry for entry in other["env"]}  # without the user's own
     wrong += [name for name in own if name.startswith("JOBC_") and name not in first]

@@ -121,6 +121,30 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert objects.AGAIN == [69, 75]
 
 
+RESTRICTED = (
+    "backend.run_as_user=1000",
+    "backend.extra.Pod.spec.securityContext={runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
+    "backend.extra.Pod.spec.containers.node.securityContext="
+    "{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+)
+
+
+@pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
+def test_a_job_can_be_what_pod_security_calls_restricted(flavor: str) -> None:
+    """Source: Kubernetes "Pod Security Standards", Restricted: the last two are asked of each container by itself."""
+    files = compile_files("nodes=2", f"backend.flavor={flavor}", *RESTRICTED)
+    assert check_files(files).differences == ()
+    documents = [item for name in ("job.yaml", "pod.yaml") for item in yaml.safe_load_all(files[name])]
+    pods = list(pod_specs(documents))
+    assert [len(pod.get("initContainers", ())) for pod in pods] == [1, 0]
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] == 1000
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            own = container["securityContext"]
+            assert own == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
 def test_two_pods_on_the_hosts_network_are_on_two_nodes() -> None:
     def apart(*words: str) -> list[str]:
         spec = next(pod_specs([*yaml.safe_load_all(compile_files("nodes=2", *words)["job.yaml"])]))
