@@ -78,24 +78,6 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
     }
 
 
-def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """One pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it."""
-    spec = pod_template(plan, options, name)["spec"]
-    own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
-    alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
-    known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
-    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
-    alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
-    left_out = ("subdomain", "affinity", "topologySpreadConstraints", "nodeSelector", "initContainers")
-    spec = {key: value for key, value in spec.items() if key not in left_out}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{name}-shell"},
-        "spec": {**spec, "terminationGracePeriodSeconds": 5, "containers": [alone]},
-    }
-
-
 def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     return {
         "name": CONTAINER,
@@ -244,22 +226,24 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
-    def match(operator: str, values: Any, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
-        return {"key": key, "operator": operator, "values": list(values)}
-
     gpus = gpu_types.values(v.plan, v.options)
-
-    must = [match("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
-    must += [match("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
-    must += [match("In", gpus, gpu_types.label(v.options))] if len(gpus) > 1 else []
-    found: dict[str, Any] = {}
-    if must:
-        term = {"matchExpressions": must}
-        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    must = [hostname("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
+    must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    must += [{"key": gpu_types.label(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
+    found = required(must) if must else {}
     if v.plan.queue.nodelist:
-        wish = {"weight": 100, "preference": {"matchExpressions": [match("In", v.plan.queue.nodelist)]}}
+        wish = {"weight": 100, "preference": {"matchExpressions": [hostname("In", v.plan.queue.nodelist)]}}
         found["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
     return found
+
+
+def hostname(operator: str, hosts: Any) -> dict[str, Any]:
+    return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+
+
+def required(must: list[dict[str, Any]]) -> dict[str, Any]:
+    """Node affinity: all of the rules, on one node."""
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
 
 
 def _all_pods(topology_key: Leaf, name: str) -> dict[str, Any]:

@@ -121,6 +121,37 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert objects.AGAIN == [69, 75]
 
 
+HOST_FOLDER = "mounts=[{kind: host, source: /mnt/runs, target: /shared, read_only: false}]"
+
+
+@pytest.mark.parametrize(
+    ("words", "selector", "hosts"),
+    [
+        (("hosts=[a,b]", HOST_FOLDER), None, [("In", ["a", "b"])]),
+        (("hosts=[a,b]",), None, []),
+        (("queue.exclude=[c]", "backend.affinity=zone"), None, [("NotIn", ["c"])]),
+        (('backend.node_selector=["pool=a3"]', "gpu_type=NVIDIA-H200"), {"pool": "a3"}, []),
+        (('backend.node_selector=["pool=a3"]', "gpu_type=H100", "hosts=[a,b]"), {"pool": "a3"}, []),
+        (("gpu_type=NVIDIA-H200", "backend.extra.Pod.spec.nodeSelector.pool=a3"), {"pool": "a3"}, []),
+        (("backend.extra.Pod.spec.nodeSelector={nvidia.com/gpu.product: A10}",), None, []),
+    ],
+)
+def test_the_pod_beside_a_job_is_where_its_folders_are_and_waits_for_no_gpu(
+    words: tuple[str, ...], selector: dict[str, str] | None, hosts: list[tuple[str, list[str]]]
+) -> None:
+    (pod,) = yaml.safe_load_all(compile_files("nodes=2", "gpus=8", *words)["pod.yaml"])
+    assert strictly(pod, "1.36.0") == ""
+    spec = pod["spec"]
+    assert spec.get("nodeSelector") == selector
+    assert {*spec.get("affinity", {})} == ({"nodeAffinity"} if hosts else set())
+    required = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    rules = [rule for term in required.get("nodeSelectorTerms", ()) for rule in term["matchExpressions"]]
+    assert [(rule["operator"], rule["values"]) for rule in rules] == hosts
+    assert spec["containers"][0]["resources"] == {}
+
+
 RESTRICTED = (
     "backend.run_as_user=1000",
     "backend.extra.Pod.spec.securityContext={runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
