@@ -127,6 +127,37 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (('backend.node_selector=["a=b","a=c"]',), "backend.node_selector.0"),
+        (('backend.node_selector=["x=y","nvidia.com/gpu.product=A10"]', "gpu_type=H200", "gpus=8"), "gpu_type"),
+        (('backend.node_selector=["card=A10"]', "gpu_type=H200", "gpus=8", "backend.gpu_label=card"), "gpu_type"),
+    ],
+)
+def test_a_node_label_of_two_values_is_refused(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_files(*words)
+    (found,) = refused.value.diagnostics
+    assert found.code == "JC4504" and f"is said by {said} already" in found.title
+    assert compile_files(*words[1:], *shlex.split(found.hint))
+
+
+def test_one_value_of_each_node_label_is_taken() -> None:
+    assert compile_files('backend.node_selector=["a=b","c=b"]', "gpu_type=H200", "gpus=8")
+    assert compile_files('backend.node_selector=["nvidia.com/gpu.product=A10"]', "gpus=1")
+
+
+@pytest.mark.parametrize(("key", "most"), [("queue.name", 63), ("queue.priority", 253), ("claim", 253)])
+def test_a_name_may_be_as_long_as_what_holds_it(key: str, most: int) -> None:
+    def word(size: int) -> str:
+        mount = f"mounts=[{{kind: claim, source: {'n' * size}, target: /shared, read_only: false}}]"
+        return mount if key == "claim" else f"{key}={'n' * size}"
+
+    assert compile_files(word(most))
+    assert codes(word(most + 1)) == ["JC4503" if key == "claim" else "JC4504"]
+
+
+@pytest.mark.parametrize(
     ("code", "words"),
     [
         ("JC2009", ("image=null",)),
