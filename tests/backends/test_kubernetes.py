@@ -255,6 +255,19 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
     assert strictly(job, "1.36.0") == ""
 
 
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "volumes"])
+def test_the_line_of_a_name_that_extra_adds_is_explained(kind: str) -> None:
+    """containers has items, which are merged by name; the other two may have none, and are made of a mapping."""
+    item = "{emptyDir: {sizeLimit: 1Gi}}" if kind == "volumes" else "{image: x, env: {A: {value: 1}}}"
+    made = compile_job(Request((*PLAIN, f"backend.extra.Pod.spec.{kind}.own={item}")))
+    rows = made.source_map.files["job.yaml"]
+    text = next(file.text for file in made.artifacts if file.path == "job.yaml").splitlines()
+    for name in ("own", *(["A"] if kind != "volumes" else [])):
+        (at,) = (i for i, row in enumerate(text) if row.strip() == f"- name: {name}")
+        found = made.source_map.spec_keys(rows[at][0])
+        assert found and all(key.startswith(f"backend.extra.Pod.spec.{kind}.own.") for key in found), found
+
+
 @pytest.mark.parametrize(
     ("words", "label", "values"),
     [
