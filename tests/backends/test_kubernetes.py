@@ -124,6 +124,14 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
 HOST_FOLDER = "mounts=[{kind: host, source: /mnt/runs, target: /shared, read_only: false}]"
 
 
+def test_runs_in_a_folder_of_several_nodes_have_a_word_about_it() -> None:
+    def told(*words: str) -> bool:
+        return "has to be one file system on all nodes" in compile_files(*words)["job.yaml"]
+
+    assert told("nodes=2", HOST_FOLDER)
+    assert not told("nodes=1", HOST_FOLDER) and not told("nodes=2")
+
+
 @pytest.mark.parametrize(
     ("words", "selector", "hosts"),
     [
