@@ -56,6 +56,32 @@ def set_value(path: Path) -> Callable[[Any], Any]:
     return read
 
 
+def name_of(name: str, item: Mapping[str, Any]) -> Any:
+    """For the name of an item that the tree adds: a leaf that depends on all that it says of the item.
+
+    The text itself where the item is plain.
+    """
+    told = [*_functions(item)]
+
+    def read(views: Any) -> str:
+        for leaf in told:
+            leaf(views)
+        return name
+
+    return read if told else name
+
+
+def _functions(node: Any) -> Iterator[Callable[[Any], Any]]:
+    if isinstance(node, Mapping):
+        for inner in node.values():
+            yield from _functions(inner)
+    elif isinstance(node, (list, tuple)):
+        for inner in node:
+            yield from _functions(inner)
+    elif callable(node):
+        yield node
+
+
 def _merge(base: Any, extra: Any, at: Path) -> Any:
     if extra is None:
         return Omit
@@ -78,7 +104,8 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], at: Path) -> lis
     """Items of a list by their `name`, which for this must be text in the document and no function."""
     items = {item["name"]: item for item in base}
     for name, value in extra.items():
-        items[name] = _merge(items.get(name, {"name": name}), value, (*at, name))
+        item = _merge(items.get(name, {"name": name}), value, (*at, name))
+        items[name] = item if name in items or not isinstance(item, Mapping) else {**item, "name": name_of(name, item)}
     return [item for item in items.values() if item is not Omit]
 
 

@@ -134,7 +134,7 @@ def lower(spec: JobSpec) -> Lowered:
             Lifecycle,
             grace_s=lambda s: s.lifecycle.grace,
             time_limit_s=lambda s: s.time or 0,
-            keep_s=lambda s: s.lifecycle.keep or 0,
+            keep_s=lambda s: s.lifecycle.keep,
             max_requeues=lambda s: s.lifecycle.max_requeues,
             max_restarts=lambda s: s.lifecycle.max_restarts,
         ),

@@ -175,12 +175,12 @@ class Network:
 class Lifecycle:
     """How an attempt ends; ranks get SIGTERM, and are killed grace_s later.
 
-    time_limit_s: of one attempt, 0 = none; keep_s: how long the engine keeps what ended (pods, machines), 0 = its own
+    time_limit_s: of one attempt, 0 = none; keep_s: how long what ended stays; None: as the engine does
     """
 
     grace_s: int = _given()
     time_limit_s: int = _wish(0)
-    keep_s: int = _wish(0)
+    keep_s: int | None = _wish(None)
     max_requeues: int = _wish(0)
     max_restarts: int = _given()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...compiler.diagnostics import Diagnostic, nearest
+from ...compiler.extra import name_of
 from ...compiler.render import Omit
 from . import kubernetes_forms as forms
 
@@ -126,7 +127,9 @@ def _fitted(tree: Any, shape: Any) -> Any:
 
 
 def _named(name: str, item: Any) -> Any:
-    return (lambda views: {"name": name, **item(views)}) if callable(item) else {"name": name, **item}
+    if callable(item):
+        return lambda views: {"name": name, **item(views)}
+    return {"name": name_of(name, item), **item}
 
 
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:

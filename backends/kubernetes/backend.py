@@ -22,6 +22,7 @@ from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import checks, objects, pod
 from .devices import RDMA_PROFILES
+from .lone_pod import lone_pod
 from .names import object_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
@@ -81,7 +82,7 @@ class KubernetesBackend:
         alone = (
             f"pod.yaml: one pod beside job {plan.name}, without GPUs, for shell.sh and what reads the runs through it."
         )
-        yield render.yaml([pod.lone_pod(plan, options, name)], "pod.yaml", {(0, "apiVersion"): alone})
+        yield render.yaml([lone_pod(plan, options, name)], "pod.yaml", {(0, "apiVersion"): alone})
         own = {
             "object_name": name,
             "run_root": pod.run_root,

@@ -17,13 +17,12 @@ from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.values import show_bytes
 from .._shared.gpus import MOST_GPUS, most_at_site, most_in_cloud
-from .._shared.kubernetes_forms import DNS_NAME
 from . import extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
 from .pod import ARTIFACT, FILES
-from .texts import texts
+from .texts import is_name, texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
@@ -47,6 +46,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from network(plan, options)
     yield from tcpx_nodes(plan, options)
     yield from deadline(plan, options)
+    yield from keep(plan, options)
     yield from extra.check(plan, options)
 
 
@@ -111,8 +111,8 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
     if mount.kind in ("volume", "bucket"):
         because = "a pod mounts a claim, a host's folder, an NFS export, or an empty folder"
         yield from refuse(f"no {mount.kind} in a pod", because, "kind: claim")
-    elif mount.kind == "claim" and not re.fullmatch(DNS_NAME, mount.source):
-        because = "a claim's name is a-z, 0-9, dash and dot"
+    elif mount.kind == "claim" and not is_name(mount.source):
+        because = "a claim's name is a-z, 0-9, dash and dot, at most 253 characters"
         yield from refuse(f"no claim {mount.source!r}", because, "kubectl get persistentvolumeclaims lists them")
     elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
         yield from refuse(f"no export {mount.source!r}", "an NFS source is a server and a path", "source: SERVER:/PATH")
@@ -159,7 +159,7 @@ def secrets(plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC4506"""
     for name, secret in plan.secrets.items():
         object_, _, key = secret.ref.partition("/")
-        if secret.kind == "k8s" and not (re.fullmatch(DNS_NAME, object_) and re.fullmatch(r"[-\w.]+", key)):
+        if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
             title = f"secrets.{name} names no key of a Secret"
             because = "it is k8s:SECRET/KEY, and a Secret's name is a-z, 0-9, dash and dot"
             hint = f"secrets.{name}=k8s:my-secret/token, of `kubectl create secret generic my-secret --from-file=token`"
@@ -215,7 +215,21 @@ def tcpx_nodes(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnos
 def deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4511"""
     limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
+    if options.deadline == 0:
+        title, because = "the deadline is before the start", "Kubernetes would end the pods at once; it is at least 1s"
+        hint = "backend.deadline=null, which is none"
+        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
+        return
     if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
-        because = "the deadline is of all attempts together, and ends the pods without asking the ranks first"
+        because = "it would end the pods while an attempt is within its time, and none begins after it"
         hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
         yield Diagnostic("JC4511", "the deadline is before the time limit", because, hint, key="backend.deadline")
+
+
+def keep(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """JC4102: of Trainer 2.3 a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave it there."""
+    if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
+        because = "a TrainJob stays until it is deleted: `submit.sh --replace` does so; the job is the same without"
+        hint = "backend.flavor=jobset, or lifecycle.keep=null"
+        title = "backend.flavor=trainjob leaves out lifecycle.keep"
+        yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)

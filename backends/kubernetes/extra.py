@@ -99,6 +99,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         yield from pod_fits(plan, options)
         yield from holds_no_secret(options)
         yield from promises.check(options.extra, _added_variables(options))
+        yield from promises.names(_pod_spec(options), options.host_network)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from ...compiler.plan import LaunchPlan
@@ -25,17 +26,34 @@ NOTES = {
     "env": "submit.sh writes the first three; the job's own variables are in node.sh",
 }
 
+DEADLINE = "of each attempt, for a JobSet has none of its own; one that reaches it is the last (failurePolicy)"
+
+ON_NODES = "the runs: this folder has to be one file system on all nodes, or they do not find each other"
+
 
 def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str]:
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
+    if options.flavor == "jobset":
+        texts["activeDeadlineSeconds"] = DEADLINE
+    on_nodes = _runs_on_nodes(plan)
     found: dict[At, str] = {}
     for i, document in enumerate(documents):
         for at, holder in _keys(document, (i,)):
             if at[-1] in texts and (at[-1] != "env" or holder.get("name") == CONTAINER):
                 found[at] = texts[str(at[-1])]
+            if at[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
+                found[at] = ON_NODES
     return {(0, next(iter(documents[0]))): USAGE.format(name=plan.name), **found}
+
+
+def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
+    """The volumes of folders of the nodes in which the runs of several nodes lie."""
+    if plan.topology.nodes == 1 or plan.run.storage == "object":
+        return set()
+    folders = [(i, mount.target) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
+    return {f"mount-{i}" for i, target in folders if PurePosixPath(plan.run.root).is_relative_to(target)}
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:

@@ -1,7 +1,8 @@
 """The objects of one job, as data: a Service and an Indexed Job; or a JobSet; or a TrainJob and its runtime.
 
-Source: Kubernetes API reference 1.32 to 1.37 (Job batch/v1, Service v1), "Pod failure policy"; JobSet v1alpha2 0.10;
-Kubeflow Trainer v1alpha1 2.1. Observed on Kubernetes v1.36.2: Job and Service.
+Source: Kubernetes API reference 1.32 to 1.37 (Job batch/v1, Service v1), "Pod failure policy"; JobSet v1alpha2 0.10,
+pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1alpha1 2.1, activeDeadlineSeconds 2.2,
+which refuses that of the Jobs in a runtime (trainingruntime_types.go). Observed on Kubernetes v1.36.2: Job and Service.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ COMPANIONS = {
     "jobset": "configmap",
     "trainjob": "configmap,trainingruntime.trainer.kubeflow.org",
 }
+
+
+deadline = _given(lambda v: v.options.deadline)
 
 
 def documents(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
@@ -56,8 +60,8 @@ def service(plan: LaunchPlan, name: str) -> dict[str, Any]:
 def job(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
     spec = {
         **job_spec(plan, options, name),
-        "activeDeadlineSeconds": _given(lambda v: v.options.deadline),
-        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+        "activeDeadlineSeconds": deadline,
+        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan, name), "spec": spec}
 
@@ -96,13 +100,17 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str
         "metadata": metadata(plan, name),
         "spec": {
             **job_set_spec(plan, options, name),
-            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s or None),
+            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
         },
     }
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """All pods start again together when one fails, max_requeues times; never after a code that cannot be mended."""
+    """All pods start again together when one fails, max_requeues times; never after a code that cannot be mended.
+
+    A JobSet has no deadline, only its Job, which is a new one at each start: so a start that reaches it is the last.
+    """
+    timed = options.flavor == "jobset" and options.deadline is not None
     replicated = {
         "name": "node",
         "replicas": 1,
@@ -112,16 +120,17 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
             else Omit,
             "spec": {
                 **job_spec(plan, options, name),
-                "activeDeadlineSeconds": _given(lambda v: v.options.deadline),
+                **({"activeDeadlineSeconds": deadline} if timed else {}),
             },
         },
     }
+    final = ["PodFailurePolicy", *(["DeadlineExceeded"] if timed else [])]
     return {
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "successPolicy": {"operator": "All"},
         "failurePolicy": {
             "maxRestarts": lambda v: v.plan.lifecycle.max_requeues,
-            "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
+            "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
         "replicatedJobs": [replicated],
     }
@@ -148,6 +157,7 @@ def train_job(plan: LaunchPlan, name: str) -> dict[str, Any]:
         "spec": {
             "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
             "trainer": {"numNodes": lambda v: v.plan.topology.nodes},
+            "activeDeadlineSeconds": deadline,
         },
     }
 

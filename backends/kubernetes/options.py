@@ -12,8 +12,8 @@ from ...compiler.values import Bytes, CountOrZero, Duration, Path
 @dataclass(frozen=True)
 class KubernetesOptions:
     """flavor: which kind of object starts the pods; context, namespace: where, as kubectl knows them; records: folder
-    of the submitting machine. start_timeout, deadline: seconds. preflight: an init container in each pod. The rest is
-    of the pod, in Kubernetes' own words.
+    of the submitting machine. start_timeout, deadline: seconds, the latter of all attempts, or with flavor jobset
+    of each. preflight: an init container in each pod. The rest is of the pod, in Kubernetes' own words.
 
     gpu_labels: gpu_type -> values of gpu_label (gpu_types.py).
     extra: what is merged last into the documents of job.yaml (extra.py).

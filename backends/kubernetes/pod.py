@@ -37,7 +37,17 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
     own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
     made = {"metadata": {"labels": labels(plan, name), **own}, "spec": pod_spec(plan, options, name)}
     template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
-    return template
+    return {**template, "spec": _secured_alike(template["spec"])}
+
+
+def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
+    """The preflight container with what the ranks' may do: Pod Security "restricted" looks at every container."""
+    context = next(each for each in spec["containers"] if each["name"] == CONTAINER).get("securityContext", Omit)
+    first = spec.get("initContainers")
+    if not isinstance(first, list):
+        return spec
+    alike = [{**each, "securityContext": context} if each["name"] == PREFLIGHT else each for each in first]
+    return {**spec, "initContainers": alike}
 
 
 def labels(plan: LaunchPlan, name: str) -> dict[str, Any]:
@@ -65,24 +75,6 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         "initContainers": init_containers(plan, options, name) or Omit,
         "containers": [container(plan, options, name)],
         "volumes": volumes(plan, name),
-    }
-
-
-def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """One pod beside the job, without GPUs: shell.sh gives it something to do, others read the runs through it."""
-    spec = pod_template(plan, options, name)["spec"]
-    own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
-    alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
-    known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
-    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
-    alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
-    left_out = ("subdomain", "affinity", "topologySpreadConstraints", "nodeSelector", "initContainers")
-    spec = {key: value for key, value in spec.items() if key not in left_out}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{name}-shell"},
-        "spec": {**spec, "terminationGracePeriodSeconds": 5, "containers": [alone]},
     }
 
 
@@ -228,28 +220,30 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         found["nodeAffinity"] = _given(_node_affinity)
     if options.affinity:
         found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
-    if options.anti_affinity or plan.resources.hosts:
+    if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
         found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname", name)
     return found
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
-    def match(operator: str, values: Any, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
-        return {"key": key, "operator": operator, "values": list(values)}
-
     gpus = gpu_types.values(v.plan, v.options)
-
-    must = [match("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
-    must += [match("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
-    must += [match("In", gpus, gpu_types.label(v.options))] if len(gpus) > 1 else []
-    found: dict[str, Any] = {}
-    if must:
-        term = {"matchExpressions": must}
-        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    must = [hostname("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
+    must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    must += [{"key": gpu_types.label(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
+    found = required(must) if must else {}
     if v.plan.queue.nodelist:
-        wish = {"weight": 100, "preference": {"matchExpressions": [match("In", v.plan.queue.nodelist)]}}
+        wish = {"weight": 100, "preference": {"matchExpressions": [hostname("In", v.plan.queue.nodelist)]}}
         found["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
     return found
+
+
+def hostname(operator: str, hosts: Any) -> dict[str, Any]:
+    return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+
+
+def required(must: list[dict[str, Any]]) -> dict[str, Any]:
+    """Node affinity: all of the rules, on one node."""
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
 
 
 def _all_pods(topology_key: Leaf, name: str) -> dict[str, Any]:

@@ -23,6 +23,8 @@ WAIVED = {
     "network.interface": "a pod has one interface, and node.sh takes it",
 }
 
+OF_TRAINJOB = {"lifecycle.keep_s": "it has no ttlSecondsAfterFinished, and stays until somebody deletes it"}
+
 
 def read_back(stage: Stage) -> Reading:
     documents = read_documents(stage.files, "job.yaml")
@@ -49,7 +51,8 @@ def read_back(stage: Stage) -> Reading:
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
     facts |= _first(pod, container, nodes, stage)
     wrong = tuple(_shell(container, stage))
-    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, WAIVED, wrong)
+    waived = {**WAIVED, **(OF_TRAINJOB if main["kind"] == "TrainJob" else {})}
+    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, waived, wrong)
 
 
 def _need_known(document: Section) -> None:
@@ -85,7 +88,7 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
     other = next((c for c in pod.get("initContainers", ()) if list(c.get("command", ()))[2:] == ["init"]), None)
     if other is None:
         return {"backend.preflight": False} if nodes > 1 else {}
-    wrong = [key for key in ("image", "volumeMounts") if other.get(key) != container.get(key)]
+    wrong = [key for key in ("image", "volumeMounts", "securityContext") if other.get(key) != container.get(key)]
     own = {entry["name"]: entry for entry in container["env"]}
     first = {entry["name"]: entry for entry in other["env"]}  # without the user's own
     wrong += [name for name in own if name.startswith("JOBC_") and name not in first]
@@ -164,9 +167,10 @@ def _job_facts(documents: Any, main: Section, job: Section, nodes: int) -> dict[
     policy = next((p for d in documents for p in _holding(d, "maxRestarts")), None)
     starts = policy.whole("maxRestarts") if policy else job.whole("backoffLimit") / nodes
     facts: dict[str, Any] = {"lifecycle.max_requeues": int(starts) if starts == int(starts) else starts}
-    kept = next((h["ttlSecondsAfterFinished"] for d in documents for h in _holding(d, "ttlSecondsAfterFinished")), 0)
     labels = dict(main["metadata"].get("labels", {}))
-    facts |= {"lifecycle.keep_s": kept, "queue.name": labels.pop("kueue.x-k8s.io/queue-name", None)}
+    if main["kind"] != "TrainJob":
+        facts["lifecycle.keep_s"] = main["spec"].get("ttlSecondsAfterFinished")
+    facts |= {"queue.name": labels.pop("kueue.x-k8s.io/queue-name", None)}
     facts["labels"] = {key: value for key, value in labels.items() if key != "jobc/job"}
     rules = job.get("podFailurePolicy", {}).get("rules", [])
     codes = [sorted(r["onExitCodes"]["values"]) for r in rules if r.get("onExitCodes", {}).get("operator") == "NotIn"]

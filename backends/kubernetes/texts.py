@@ -17,6 +17,7 @@ from . import gpu_types
 from .options import KubernetesOptions
 from .pod import JOB_LABEL
 
+LONGEST_NAME = 253
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -63,8 +64,10 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
         hint = f"{key}=[{','.join(map(_as_name, names))}]"
         found += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
     for key, text, hint in found:
-        if not re.fullmatch(DNS_NAME, text) or len(text) > 253:
+        if not is_name(text):
             yield _refused(key, text, "a name is a-z, 0-9, dash and dot", hint)
+        elif key == "queue.name" and not _is_value(text):
+            yield _refused(key, text, "it is the value of a label, at most 63 characters", f"{key}={_as_value(text)}")
 
 
 def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -95,6 +98,24 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
         if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
             because = "it is KEY=VALUE of a node label"
             yield _refused(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
+    yield from _said_twice(plan, options)
+
+
+def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """A label of which a node would need two values; a selector has one, the last."""
+    said = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
+    once = []
+    for i, text in enumerate(options.node_selector):
+        key, at = text.partition("=")[0], f"backend.node_selector.{i}"
+        if key not in said:
+            once.append(text)
+        said.setdefault(key, at)
+    hint = _listed("backend.node_selector", once)
+    for i, text in enumerate(options.node_selector):
+        key, at = text.partition("=")[0], f"backend.node_selector.{i}"
+        if said[key] != at:
+            because = "a node has one value of a label"
+            yield Diagnostic("JC4504", f"{at}: {key} is said by {said[key]} already", because, hint, key=at)
 
 
 def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -109,13 +130,18 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
             )
 
 
+def is_name(text: str) -> bool:
+    """Of an object."""
+    return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_NAME
+
+
 def _is_value(text: str) -> bool:
     return bool(re.fullmatch(LABEL_VALUE, text))
 
 
 def _as_name(text: str) -> str:
     """The nearest name of an object; so of the others."""
-    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:253].split("."))
+    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
     return ".".join(part for part in parts if part) or "team"
 
 

@@ -121,6 +121,91 @@ def test_retries_count_pods_for_a_job_and_attempts_for_a_jobset() -> None:
     assert objects.AGAIN == [69, 75]
 
 
+HOST_FOLDER = "mounts=[{kind: host, source: /mnt/runs, target: /shared, read_only: false}]"
+
+
+def test_runs_in_a_folder_of_several_nodes_have_a_word_about_it() -> None:
+    def told(*words: str) -> bool:
+        return "has to be one file system on all nodes" in compile_files(*words)["job.yaml"]
+
+    assert told("nodes=2", HOST_FOLDER)
+    assert not told("nodes=1", HOST_FOLDER) and not told("nodes=2")
+
+
+@pytest.mark.parametrize(
+    ("words", "selector", "hosts"),
+    [
+        (("hosts=[a,b]", HOST_FOLDER), None, [("In", ["a", "b"])]),
+        (("hosts=[a,b]",), None, []),
+        (("queue.exclude=[c]", "backend.affinity=zone"), None, [("NotIn", ["c"])]),
+        (('backend.node_selector=["pool=a3"]', "gpu_type=NVIDIA-H200"), {"pool": "a3"}, []),
+        (('backend.node_selector=["pool=a3"]', "gpu_type=H100", "hosts=[a,b]"), {"pool": "a3"}, []),
+        (("gpu_type=NVIDIA-H200", "backend.extra.Pod.spec.nodeSelector.pool=a3"), {"pool": "a3"}, []),
+        (("backend.extra.Pod.spec.nodeSelector={nvidia.com/gpu.product: A10}",), None, []),
+    ],
+)
+def test_the_pod_beside_a_job_is_where_its_folders_are_and_waits_for_no_gpu(
+    words: tuple[str, ...], selector: dict[str, str] | None, hosts: list[tuple[str, list[str]]]
+) -> None:
+    (pod,) = yaml.safe_load_all(compile_files("nodes=2", "gpus=8", *words)["pod.yaml"])
+    assert strictly(pod, "1.36.0") == ""
+    spec = pod["spec"]
+    assert spec.get("nodeSelector") == selector
+    assert {*spec.get("affinity", {})} == ({"nodeAffinity"} if hosts else set())
+    required = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    rules = [rule for term in required.get("nodeSelectorTerms", ()) for rule in term["matchExpressions"]]
+    assert [(rule["operator"], rule["values"]) for rule in rules] == hosts
+    assert spec["containers"][0]["resources"] == {}
+
+
+RESTRICTED = (
+    "backend.run_as_user=1000",
+    "backend.extra.Pod.spec.securityContext={runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
+    "backend.extra.Pod.spec.containers.node.securityContext="
+    "{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+)
+
+
+@pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
+def test_a_job_can_be_what_pod_security_calls_restricted(flavor: str) -> None:
+    """Source: Kubernetes "Pod Security Standards", Restricted: the last two are asked of each container by itself."""
+    files = compile_files("nodes=2", f"backend.flavor={flavor}", *RESTRICTED)
+    assert check_files(files).differences == ()
+    documents = [item for name in ("job.yaml", "pod.yaml") for item in yaml.safe_load_all(files[name])]
+    pods = list(pod_specs(documents))
+    assert [len(pod.get("initContainers", ())) for pod in pods] == [1, 0]
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] == 1000
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            own = container["securityContext"]
+            assert own == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_two_pods_on_the_hosts_network_are_on_two_nodes() -> None:
+    def apart(*words: str) -> list[str]:
+        spec = next(pod_specs([*yaml.safe_load_all(compile_files("nodes=2", *words)["job.yaml"])]))
+        rules = spec.get("affinity", {}).get("podAntiAffinity", {})
+        return [rule["topologyKey"] for rule in rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())]
+
+    assert apart("backend.host_network=true") == ["kubernetes.io/hostname"]
+    assert apart("backend.host_network=true", "backend.anti_affinity=rack") == ["rack"]
+    assert apart() == []
+
+
+@pytest.mark.parametrize("flavor", ["job", "jobset"])
+def test_what_is_kept_for_no_time_goes_at_once_and_null_stays(flavor: str) -> None:
+    def kept(*words: str) -> list[int]:
+        files = compile_files(f"backend.flavor={flavor}", *words)
+        assert check_files(files).differences == ()
+        specs = (item["spec"] for item in yaml.safe_load_all(files["job.yaml"]))
+        return [spec["ttlSecondsAfterFinished"] for spec in specs if "ttlSecondsAfterFinished" in spec]
+
+    assert (kept(), kept("lifecycle.keep=0s"), kept("lifecycle.keep=1h")) == ([], [0], [3600])
+
+
 def test_the_fields_that_are_known_are_those_of_the_schemas() -> None:
     tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "kubernetes_fields.py"))
     assert tool["FILE"].read_text() == tool["made"](), "python tools/kubernetes_fields.py"
@@ -176,6 +261,19 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
     assert spec["containers"][1] == {"name": "side", "image": "x", "ports": [{"name": "web", "containerPort": 80}]}
     assert job["metadata"]["labels"]["team"] == "1"
     assert strictly(job, "1.36.0") == ""
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "volumes"])
+def test_the_line_of_a_name_that_extra_adds_is_explained(kind: str) -> None:
+    """containers has items, which are merged by name; the other two may have none, and are made of a mapping."""
+    item = "{emptyDir: {sizeLimit: 1Gi}}" if kind == "volumes" else "{image: x, env: {A: {value: 1}}}"
+    made = compile_job(Request((*PLAIN, f"backend.extra.Pod.spec.{kind}.own={item}")))
+    rows = made.source_map.files["job.yaml"]
+    text = next(file.text for file in made.artifacts if file.path == "job.yaml").splitlines()
+    for name in ("own", *(["A"] if kind != "volumes" else [])):
+        (at,) = (i for i, row in enumerate(text) if row.strip() == f"- name: {name}")
+        found = made.source_map.spec_keys(rows[at][0])
+        assert found and all(key.startswith(f"backend.extra.Pod.spec.{kind}.own.") for key in found), found
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from jobc.backends._shared import kubernetes_fields as fields
 from jobc.backends.kubernetes import checks
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.equivalence.check import check as check_files
 from jobc.compiler.plan import NodeGroup, Topology
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files
 
@@ -78,12 +79,35 @@ def test_what_looks_like_a_broken_promise_and_is_none_is_taken() -> None:
         "Pod.spec.readinessGates=[{conditionType: a/b}]", "Pod.spec.schedulingGates=[]", "Pod.spec.hostUsers=false",
         "Job.spec.managedBy=kubernetes.io/job-controller", "Pod.spec.resources.limits.hugepages-2Mi=1Gi",
         "Service.spec.type=ClusterIP", "Pod.spec.containers.node.securityContext.privileged=false",
-        "Pod.spec.preemptionPolicy=Never", "Pod.spec.automountServiceAccountToken=true", "Pod.spec.dnsPolicy=None",
+        "Pod.spec.preemptionPolicy=Never", "Pod.spec.automountServiceAccountToken=true",
+        "Pod.spec={dnsPolicy: None, dnsConfig: {nameservers: [10.96.0.10], searches: [a.svc.cluster.local]}}",
+        "Pod.spec.dnsPolicy=ClusterFirst", "Pod.spec.dnsPolicy=ClusterFirstWithHostNet", "Pod.spec.dnsPolicy=null",
         "Pod.metadata.annotations={cluster-autoscaler.kubernetes.io/safe-to-evict: false}",
         "Pod.spec.hostAliases=[{ip: 10.0.0.1, hostnames: [a]}]", "Pod.spec.containers.node.tty=true",
     ):  # fmt: skip
         made = compile_job(Request((*PLAIN, f"backend.extra.{word}")))
         assert not [d for d in made.diagnostics if d.code == "JC4522"], word
+
+
+@pytest.mark.parametrize("policy", ["Default", "ClusterFirst", "null", "None", "ClusterFirstWithHostNet"])
+def test_on_the_hosts_network_one_policy_knows_the_name_of_node_0(policy: str) -> None:
+    words = ("nodes=2", "backend.host_network=true", f"backend.extra.Pod.spec.dnsPolicy={policy}")
+    if policy == "ClusterFirstWithHostNet":
+        assert compile_files(*words)
+    else:
+        assert codes(*words) == ["JC4522"]
+
+
+def test_how_long_a_trainjob_is_kept_is_no_field_of_it_and_that_is_said() -> None:
+    words = (*PLAIN, "lifecycle.keep=1h", "backend.flavor=trainjob")
+    made = compile_job(Request(words))
+    assert [(d.code, d.key) for d in made.diagnostics] == [("JC4102", "lifecycle.keep")]
+    texts = {file.path: file.text for file in made.artifacts}
+    assert "ttlSecondsAfterFinished" not in texts["job.yaml"]
+    assert check_files(texts).differences == ()
+    (note,) = made.diagnostics
+    kept = compile_job(Request((*words, *note.hint.split(", or ")[:1])))
+    assert not kept.diagnostics, "a JobSet has it"
 
 
 def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
@@ -100,6 +124,37 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
     hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", in place of it"))}
     assert len(hints) == len(words)
     compile_job(Request((*PLAIN, *hints)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (('backend.node_selector=["a=b","a=c"]',), "backend.node_selector.0"),
+        (('backend.node_selector=["x=y","nvidia.com/gpu.product=A10"]', "gpu_type=H200", "gpus=8"), "gpu_type"),
+        (('backend.node_selector=["card=A10"]', "gpu_type=H200", "gpus=8", "backend.gpu_label=card"), "gpu_type"),
+    ],
+)
+def test_a_node_label_of_two_values_is_refused(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_files(*words)
+    (found,) = refused.value.diagnostics
+    assert found.code == "JC4504" and f"is said by {said} already" in found.title
+    assert compile_files(*words[1:], *shlex.split(found.hint))
+
+
+def test_one_value_of_each_node_label_is_taken() -> None:
+    assert compile_files('backend.node_selector=["a=b","c=b"]', "gpu_type=H200", "gpus=8")
+    assert compile_files('backend.node_selector=["nvidia.com/gpu.product=A10"]', "gpus=1")
+
+
+@pytest.mark.parametrize(("key", "most"), [("queue.name", 63), ("queue.priority", 253), ("claim", 253)])
+def test_a_name_may_be_as_long_as_what_holds_it(key: str, most: int) -> None:
+    def word(size: int) -> str:
+        mount = f"mounts=[{{kind: claim, source: {'n' * size}, target: /shared, read_only: false}}]"
+        return mount if key == "claim" else f"{key}={'n' * size}"
+
+    assert compile_files(word(most))
+    assert codes(word(most + 1)) == ["JC4503" if key == "claim" else "JC4504"]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +200,7 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         ("JC4510", ("network=efa", "gpus=8", "gpu_type=H200")),
         ("JC4510", ("network=efa", "gpus=4", "gpu_type=H100")),
         ("JC4511", ("time=2h", "backend.deadline=1h")),
+        ("JC4511", ("backend.deadline=0s",)),
         ("JC4101", ("secrets.A=env:A",)),
         ("JC4518", ("network=tcpx", "gpus=8", "backend.gke_networks=[vpc1]")),
         ("JC4518", ("network=tcpx", "gpus=4", "backend.gke_networks=[a,b,c,d]")),
@@ -211,6 +267,8 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
                 ("JC4522", "Pod.spec.nodeName=node1"),
                 ("JC4522", "Pod.spec.activeDeadlineSeconds=60"),
                 ("JC4522", "Pod.spec.dnsPolicy=Default"),
+                ("JC4522", "Pod.spec.dnsPolicy=None"),
+                ("JC4522", "Pod.spec={dnsPolicy: None, dnsConfig: {searches: [a.svc.cluster.local]}}"),
                 ("JC4522", "Job.spec.suspend=true"),
                 ("JC4522", "Job.spec.managedBy=kueue.x-k8s.io/multikueue"),
                 ("JC4522", "Job.spec.manualSelector=true"),

@@ -115,6 +115,16 @@ def test_a_jobset_makes_all_pods_again_for_75_and_69_and_none_for_65(make: Make,
     assert ended(often) == ("ReachedMaxRestarts", 1)
 
 
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_deadline_is_the_end_of_all_attempts(make: Make, flavor: str) -> None:
+    job = make(f"backend.flavor={flavor}", "backend.deadline=4s", program="0 200")
+    code, said = job("submit.sh", "--wait")
+    assert code == 75 and "Failed DeadlineExceeded" in job("status.sh")[1], said
+    made = job.runner.store.get("jobsets", job.name)
+    assert made is None or made["status"]["restarts"] == 0
+    wait_for(lambda: not job.pods(), "no pods")
+
+
 def test_stop_ends_a_trainjob_with_0_and_a_resume_goes_on(make: Make) -> None:
     job = make("backend.flavor=trainjob", program="0 200")
     assert job("submit.sh")[0] == 0
@@ -252,11 +262,36 @@ def test_a_job_deleted_by_hand_stays_deleted_and_can_go_on(make: Make) -> None:
     command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert not job.pods()
-    assert "deleted by hand" in job("status.sh")[1]
+    said = job("status.sh", "--all")[1]
+    assert "is gone, deleted by hand" in said and "not known from here" in said and "failed" not in said, said
+    said = job("status.sh")[1]
+    assert "stopped early (exit 75)" in said and "deleted by hand" in said, "as its nodes have said on the storage"
     code, said = job("submit.sh", "--resume", job.run.name)
     assert code == 0, said
     job.wait_until_up(4, attempt=1)
     assert job("stop.sh", "--now")[0] == 0
+
+
+@pytest.mark.parametrize(("program", "ended"), [("0 0", "done (exit 0)"), ("65 60 0", "failed (exit 65")])
+def test_a_job_that_ended_and_went_unseen_is_told_by_its_storage(make: Make, program: str, ended: str) -> None:
+    """As lifecycle.keep does; the pod runner has no TTL."""
+    job = make(program=program)
+    assert job("submit.sh")[0] == 0
+    wait_for(lambda: bool({"Complete", "Failed"} & {*conditions(job)}), "the end")
+    environment = {**os.environ, "KUBECONFIG": str(job.runner.kubeconfig)}
+    command = [KUBECTL, "delete", "job", job.name, "--cascade=foreground"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    said = job("status.sh", "--all")[1]
+    assert "not known from here" in said and "failed" not in said, said
+    said = job("status.sh")[1]
+    assert ended in said, said
+    assert ended in job("status.sh", "--all")[1], "it is in the record now"
+    wait_for(lambda: not job.runner.pods(), "no pods")
+
+
+def conditions(job: Job) -> list[str]:
+    made = job.runner.store.get("jobs", job.name)
+    return [each["type"] for each in (made or {}).get("status", {}).get("conditions", ())]
 
 
 def test_pods_that_no_node_can_hold_are_explained_and_removed(make: Make) -> None:

@@ -68,6 +68,14 @@ def test_a_merged_line_leads_back_to_its_key_and_no_other() -> None:
     assert found["c: 2"] == ("options.extra.a.c",) and found["- 1"] == ("options.extra.d",)
 
 
+def test_the_name_of_an_item_that_is_added_leads_back_to_what_adds_it() -> None:
+    made = merged({"a": [{"name": "x"}]}, "extra: {a: {z: {b: 1, c: [{d: 2}]}, x: {e: 3}}}")
+    keys = {line: span.keys for span in made.lines for line in range(span.first, span.last + 1)}
+    found = {row.strip(): keys[number] for number, row in enumerate(made.text.splitlines(), 1)}
+    assert found["- name: z"] == ("options.extra.a.z.b", "options.extra.a.z.c")
+    assert found["- name: x"] == (), "which is there without"
+
+
 @pytest.mark.parametrize(
     ("extra", "keys"),
     [

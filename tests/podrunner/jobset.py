@@ -4,9 +4,11 @@ One look at an object, which the runner repeats with the store locked; what they
 JobSet: a Job for each replica, NAME-REPLICATED-INDEX, whose pods have the labels of the JobSet and its subdomain; a
 headless Service of that name. When a Job fails the first rule that fits says what follows, RestartJobSet if none does:
 all Jobs are deleted with their pods and made again, until maxRestarts. One that has ended deletes what still runs.
-TrainJob: a JobSet of its own name, made of the template of its runtime, with as many nodes as its trainer wants.
+TrainJob: a JobSet of its own name, made of the template of its runtime, with as many nodes as its trainer wants; after
+its deadline it has failed and the JobSet goes.
 Source JobSet 0.10: pkg/controllers/{jobset_controller,failure_policy,success_policy}.go, api v1alpha2; Kubeflow Trainer
-       2.1: pkg/runtime/framework/plugins/jobset/{jobset,builder}.go. Read, not observed: no such cluster was at hand.
+       2.1: pkg/runtime/framework/plugins/jobset/{jobset,builder}.go, 2.2 for deadlines: pkg/controller/
+       trainjob_controller.go. Read, not observed: no such cluster was at hand.
 Not modelled: startupPolicy, dependsOn, successPolicy other than All, suspend, exclusive placement, groups, elastic
 sizes, coordinators, TTL; of Trainer the policies of torch and MPI, initializers, overrides, cluster runtimes.
 """
@@ -14,6 +16,7 @@ sizes, coordinators, TTL; of Trainer the policies of torch and MPI, initializers
 from __future__ import annotations
 
 import copy
+from datetime import datetime, timezone
 from typing import Any
 
 from . import schema
@@ -29,6 +32,9 @@ def look_at_train_job(store: Store, train_job: Object) -> None:
     made = store.get("jobsets", name)
     if "deletionTimestamp" in train_job["metadata"]:
         _delete_first(store, train_job, "trainjobs", [made] if made else [])
+    elif _is_late(train_job):
+        condition(train_job, "Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline")
+        _delete_all(store, [made] if made else [])
     elif made is not None:
         for said in made.get("status", {}).get("conditions", ()):
             kind = {"Completed": "Complete", "Failed": "Failed"}.get(said["type"])
@@ -39,6 +45,15 @@ def look_at_train_job(store: Store, train_job: Object) -> None:
         runtime = store.get("trainingruntimes", train_job["spec"]["runtimeRef"]["name"])
         if runtime is not None:  # else the webhook would have refused the TrainJob
             store.add("jobsets", job_set_of(train_job, runtime))
+
+
+def _is_late(train_job: Object) -> bool:
+    """Also once it has failed for that: its JobSet stays away."""
+    if has(train_job, "Failed") or has(train_job, "Complete"):
+        return has(train_job, "Failed") and train_job["status"]["conditions"][-1]["reason"] == "DeadlineExceeded"
+    born = datetime.fromisoformat(train_job["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    age_s = (datetime.now(timezone.utc) - born).total_seconds()
+    return age_s > train_job["spec"].get("activeDeadlineSeconds", float("inf"))
 
 
 def job_set_of(train_job: Object, runtime: Object) -> Object:

@@ -116,6 +116,7 @@ wait_for_end() {
 wait_for_job() {
   local code
   while is_live "$1"; do sleep 2; done
+  fetch_news "$1"
   code=$(run_code "$1")
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"

@@ -184,8 +184,25 @@ describe_gone() {
   if [[ -e $1/control/STOP ]]; then
     echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
   else
-    echo "failed: $kind $object is gone, deleted by hand or after lifecycle.keep; its logs are on its storage"
+    echo "$(why_gone); how it ended is not known from here: logs.sh reads its storage"
   fi
+}
+
+why_gone() {
+  echo "$kind $object is gone, deleted by hand or after lifecycle.keep"
+}
+
+# fetch_news RUN: how one ended whose object went before anybody looked: by its storage, when all nodes of its last attempt have
+# left their code there. Through a pod, so not for each run of status.sh --all, and only as long as that starts soon.
+fetch_news() {
+  local file state code said look='cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]+" -- node_*'
+  if observe "$1" || [[ $state != gone || -e $1/control/STOP ]]; then return 0; fi
+  said=$(
+    exec 2>/dev/null
+    lone_pod 60
+    k exec "$object-shell" -- bash -c "$look" - "$(storage_of "$1")"
+  ) || return 0
+  if (($(grep -c . <<<"$said") == nodes)); then record_end "$file" "$(worst_code <<<"$said")" "$(why_gone)"; fi
 }
 
 # describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
@@ -243,10 +260,11 @@ read_storage() {
   k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
 }
 
-# lone_pod: a pod beside the job, with its image and its mounts, until this script ends. It wants the job's ConfigMap, which
+# lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which
 # may have gone with it.
 lone_pod() {
-  local phase tries=$start_timeout_s own=''
+  local phase tries=${1:-$start_timeout_s} own=''
   k delete pod "$object-shell" --ignore-not-found >/dev/null
   if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
   # shellcheck disable=SC2064 # as it is now

@@ -184,8 +184,12 @@ describe_gone() {
   if [[ -e $1/control/STOP ]]; then
     echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
   else
-    echo "failed: $kind $object is gone, deleted by hand or after lifecycle.keep; its logs are on its storage"
+    echo "$(why_gone); how it ended is not known from here: logs.sh reads its storage"
   fi
+}
+
+why_gone() {
+  echo "$kind $object is gone, deleted by hand or after lifecycle.keep"
 }
 
 # describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
@@ -248,10 +252,11 @@ ask_bucket() {
   k exec "$object-shell" -- env JOBC_RUN_ID="$(basename -- "$1")" bash /jobc/files/task.sh bucket "${@:2}"
 }
 
-# lone_pod: a pod beside the job, with its image and its mounts, until this script ends. It wants the job's ConfigMap, which
+# lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which
 # may have gone with it.
 lone_pod() {
-  local phase tries=$start_timeout_s own=''
+  local phase tries=${1:-$start_timeout_s} own=''
   k delete pod "$object-shell" --ignore-not-found >/dev/null
   if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
   # shellcheck disable=SC2064 # as it is now

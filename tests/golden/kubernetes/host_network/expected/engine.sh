@@ -1,0 +1,329 @@
+# shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
+# engine.sh: what is Kubernetes' own in job ports: takes the place of functions of run.sh of the same name.
+# Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
+# the pods. state/job_ATTEMPT has the object that was made: uid, object, context, namespace.
+
+source "$artifact/lib/jobc_trainer/rt/records.sh"
+
+object=ports-a092f3b2 # of the job.batch, its ConfigMap and its Service
+kind=job.batch
+companions=configmap,service # what is made beside it
+nodes=2
+run_root=/shared/runs
+start_timeout_s=1800
+
+# ---- the cluster
+
+# choose_cluster: sets context and namespace: as the spec says, else as kubectl has them now.
+choose_cluster() {
+  type -P kubectl >/dev/null || die 1 'kubectl is not found' 'put it on PATH; https://kubernetes.io/docs/tasks/tools'
+  context=''
+  namespace=''
+  if [[ -z $context ]]; then context=$(kubectl config current-context 2>/dev/null) || context=''; fi
+  if [[ -z $namespace ]]; then
+    namespace=$(kubectl config view --minify ${context:+--context="$context"} --output=jsonpath='{..namespace}' 2>/dev/null) || true
+    namespace=${namespace:-default}
+  fi
+}
+
+# use_cluster RUN: the one that the run was sent to, whatever kubectl's current one is.
+use_cluster() {
+  local file
+  file=$(job_file "$1")
+  context=$(key "$file" context)
+  namespace=$(key "$file" namespace)
+}
+
+# k WORD…: kubectl, there.
+k() {
+  kubectl ${context:+--context="$context"} --namespace="$namespace" "$@"
+}
+
+# where_it_is: in words.
+where_it_is() {
+  echo "namespace $namespace${context:+ of context $context}"
+}
+
+# objects SUFFIX PAYLOAD RUN_ID FORK_OF: the manifests of this artifact; SUFFIX is appended to every name.
+objects() {
+  local owner
+  owner=$(printf '%s@%s' "${USER:-$UID}" "$(uname -n)" | tr -cd '[:alnum:]@._-')
+  kubectl kustomize "$artifact" | sed -E \
+    -e "s/\b$object\b/$object$1/g" \
+    -e "/name: JOBC_PAYLOAD$/ { n; s/value: .*/value: $2/ }" \
+    -e "/name: JOBC_RUN_ID$/ { n; s/value: .*/value: \"$3\"/ }" \
+    -e "/name: JOBC_FORK_OF$/ { n; s/value: .*/value: \"$4\"/ }" \
+    -e "s/jobc\/owner: .*/jobc\/owner: $owner/"
+}
+
+# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
+# The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
+create_objects() {
+  local manifests said version own_kind owner target
+  manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
+  said=$(k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null) ||
+    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
+  if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
+    delete_objects "$1"
+    die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
+  fi
+  IFS=$'\t' read -r version own_kind uid < <(k get "$kind" "$object$1" --output=jsonpath='{.apiVersion}{"\t"}{.kind}{"\t"}{.metadata.uid}{"\n"}')
+  owner=$(printf '{"apiVersion":"%s","kind":"%s","uid":"%s","name":"%s"}' "$version" "$own_kind" "$uid" "$object$1")
+  while read -r target; do
+    k patch "$target" --type=merge --patch='{"metadata":{"ownerReferences":['"$owner"']}}' >/dev/null
+  done < <(k get "$companions" --selector="jobc/job=$object$1" --output=name)
+}
+
+# delete_objects SUFFIX: and waits until the pods are gone, for a name of theirs must not lead to an old one.
+delete_objects() {
+  k delete "$kind" "$object$1" --ignore-not-found --cascade=foreground >/dev/null
+  k delete "$companions" --selector="jobc/job=$object$1" --ignore-not-found >/dev/null
+}
+
+# look SUFFIX: sets uid, owner, run_there and conditions (TYPE REASON MESSAGE, tabs between, one a line) of the object.
+look() {
+  local said
+  uid='' owner='' run_there='' conditions=''
+  said=$(k get "$kind" "$object$1" --ignore-not-found \
+    --output=jsonpath='{.metadata.uid}{"\t"}{.metadata.annotations.jobc/owner}{"\n"}{range .status.conditions[?(@.status=="True")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}' 2>&1) ||
+    die 1 "cannot ask the cluster in $(where_it_is): ${said##*: }" 'kubectl cluster-info shows whether it answers'
+  if [[ -n $said ]]; then
+    IFS=$'\t' read -r uid owner <<<"$said"
+    conditions=$(tail -n +2 <<<"$said")
+  fi
+}
+
+# has_ended: the object that look() saw.
+has_ended() {
+  grep -qE $'^(Complete|Completed|Failed)\t' <<<"$conditions"
+}
+
+# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT of each, bars between, newest last. EXIT, WAITS_FOR: of the container
+# of the ranks; INIT: the init containers that failed.
+pods() {
+  local own='.status.containerStatuses[?(@.name=="node")].state' init='.status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]'
+  k get pods --selector="jobc/job=$object$1" --sort-by=.metadata.creationTimestamp \
+    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}{"\n"}{end}'
+}
+
+# running_pods SUFFIX [INDEX]: their names.
+running_pods() {
+  pods "$1" | awk -F '|' -v index_="${2:-}" '$3 == "Running" && (index_ == "" || $1 == index_) { print $2 }'
+}
+
+# ---- the runs
+
+# ask_engine RUN: also sets conditions, of the object of that very attempt.
+ask_engine() {
+  local wanted
+  use_cluster "$1"
+  wanted=$(key "$file" uid)
+  look ''
+  if [[ $uid != "$wanted" ]]; then
+    uid=$wanted conditions='' state=gone
+  elif has_ended; then
+    state=ended
+  else
+    state=live
+  fi
+}
+
+# job_code RUN: of the job that look() saw, from its conditions, else from its pods; which were deleted while they ran.
+job_code() {
+  local found
+  if grep -qE $'^Complete(d)?\t' <<<"$conditions"; then
+    echo 0
+  elif [[ $conditions == *DeadlineExceeded* ]]; then
+    echo 75
+  else
+    found=$(grep -oE 'exit code [0-9]+ matching' <<<"$conditions" | head -n 1 | tr -cd 0-9) || true
+    found=$({ if [[ -n $found ]]; then echo "$found"; else pods '' | cut -d '|' -f 5; fi; } | worst_code)
+    if [[ ${found:-0} == 0 ]]; then echo 1; else echo "$found"; fi
+  fi
+}
+
+job_reason() {
+  local init named said=$1/logs/first_failure.txt
+  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" && !n++ { print "node " $1 ": " $7 }')
+  if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
+    grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
+  elif [[ -n $init ]]; then
+    # not what kubectl says of a container that has not begun, which comes first or last
+    named=$(sed -nE 's/^\[pod[^]]*\] (FAIL +.*|error: .*)/\1/p' "$said" 2>/dev/null | sed -n 1p) || named=''
+    echo "$init${named:+: $named}"
+  else
+    grep -m 1 -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | tr '\t' ' '
+  fi
+}
+
+# keep_evidence RUN: the end of the log of the first pod that failed, or of its init containers when no rank has begun; of one
+# that ended for another's sake (69, 75) only when there is no other. Kubernetes deletes those that still ran.
+keep_evidence() {
+  local index name said=$1/logs/first_failure.txt
+  if [[ -s $said ]]; then return; fi
+  IFS='|' read -r _ index name _ < <(pods '' | awk -F '|' '$3 == "Failed" { print ($5 ~ /^(69|75)$/) "|" $0 }' | sort -s -n) || return 0
+  {
+    echo "node $index, pod $name:"
+    k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
+  } >"$said" 2>/dev/null || true
+}
+
+describe_live() {
+  local pending
+  if [[ -e $1/control/STOP ]]; then
+    echo "stopping, $kind $object in $(where_it_is)"
+  elif grep -q $'^Suspended\t' <<<"$conditions"; then
+    echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
+  else
+    pending=$(pods '' | awk -F '|' '$3 != "Running" && $3 != "Succeeded" && $3 != "Failed" { n++ } END { print n + 0 }')
+    if ((pending)); then echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"; else echo "live, in $(where_it_is)"; fi
+  fi
+}
+
+describe_gone() {
+  if [[ -e $1/control/STOP ]]; then
+    echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
+  else
+    echo "$(why_gone); how it ended is not known from here: logs.sh reads its storage"
+  fi
+}
+
+why_gone() {
+  echo "$kind $object is gone, deleted by hand or after lifecycle.keep"
+}
+
+# fetch_news RUN: how one ended whose object went before anybody looked: by its storage, when all nodes of its last attempt have
+# left their code there. Through a pod, so not for each run of status.sh --all, and only as long as that starts soon.
+fetch_news() {
+  local file state code said look='cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]+" -- node_*'
+  if observe "$1" || [[ $state != gone || -e $1/control/STOP ]]; then return 0; fi
+  said=$(
+    exec 2>/dev/null
+    lone_pod 60
+    k exec "$object-shell" -- bash -c "$look" - "$(storage_of "$1")"
+  ) || return 0
+  if (($(grep -c . <<<"$said") == nodes)); then record_end "$file" "$(worst_code <<<"$said")" "$(why_gone)"; fi
+}
+
+# describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
+describe_nodes() {
+  local file state code line pod
+  observe "$1" || [[ -n $file ]] || return 0
+  use_cluster "$1"
+  while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
+  pod=$(running_pods '' 0 | tail -n 1)
+  if [[ -n $pod ]]; then
+    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
+  fi
+}
+
+# describe_pod LINE: one of pods().
+describe_pod() {
+  local index name phase host code waits init
+  IFS='|' read -r index name phase host code waits init <<<"$1"
+  if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
+  printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
+}
+
+# may_still_run RUN: why clean.sh may not remove it yet, in words.
+may_still_run() {
+  if is_live "$1"; then echo "$kind $object is live in $(where_it_is)"; fi
+}
+
+# erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
+erase() {
+  local id
+  id=$(basename -- "$1")
+  if [[ -n $(job_file "$1") ]]; then
+    use_cluster "$1"
+    if [[ -z ${has_pod:-} ]]; then lone_pod && has_pod=yes; fi
+    k exec "$object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
+  fi
+  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
+}
+
+# storage_of RUN: its folder in the pods.
+storage_of() {
+  printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
+}
+
+# read_storage HOW RUN FILE NODE: prints a file of a run on the pods' storage; HOW=follow: goes on until the run ends, and waits
+# for a file that is not there yet. Through a pod that runs, else through one made for it.
+read_storage() {
+  local pod command=(cat)
+  pod=$(running_pods '' | sed -n 1p)
+  if [[ $1 == follow && -n $pod ]]; then command=(tail -n +1 -F --pid=1); fi
+  if [[ -z $pod ]]; then
+    lone_pod
+    pod=$object-shell
+  fi
+  k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
+}
+
+# lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which
+# may have gone with it.
+lone_pod() {
+  local phase tries=${1:-$start_timeout_s} own=''
+  k delete pod "$object-shell" --ignore-not-found >/dev/null
+  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
+  # shellcheck disable=SC2064 # as it is now
+  trap "k delete pod '$object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
+  k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
+  until phase=$(k get pod "$object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
+    ((tries--)) || die 1 "pod $object-shell has not started" "kubectl --namespace=$namespace describe pod $object-shell"
+    sleep 1
+  done
+}
+
+# ---- stopping
+
+# mark_stopped RUN: on the storage, where the pods look; any of them can write there.
+mark_stopped() {
+  local index pod phase _ said=''
+  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
+  use_cluster "$1"
+  while IFS='|' read -r index pod phase _; do
+    if [[ $phase != Running ]]; then continue; fi
+    said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
+      said='' && break
+  done < <(pods '')
+  if [[ -n $said && -n $(running_pods '') ]]; then die 1 "cannot write the stop mark on the storage of the pods: $said"; fi
+  touch -- "$1/control/STOP"
+}
+
+# signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
+signal_nodes() {
+  local pod found
+  use_cluster "$2"
+  found=$(running_pods '')
+  while read -r pod; do
+    if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
+  done <<<"$found"
+  if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
+    keep_evidence "$2"
+    k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
+  fi
+}
+
+# ---- the same pods for another purpose
+
+# trial PAYLOAD: the pods of this job, under another name, doing something else; prints what each says, and removes them.
+# The pods end well whatever they find, so that none of them is deleted with its output; they say their code.
+trial() {
+  local said until=$((SECONDS + start_timeout_s + 300)) id
+  id=$(trial_id "$1")
+  delete_objects "-$1"
+  trap 'delete_objects "-'"$1"'"' EXIT
+  create_objects "-$1" "$1" "$id" ''
+  while look "-$1" && ! has_ended; do
+    if ((SECONDS >= until)); then
+      pods "-$1" | while IFS= read -r line; do describe_pod "$line"; done
+      die 1 "the pods have not ended after $((start_timeout_s + 300)) s"
+    fi
+    sleep 1
+  done
+  said=$(k logs --selector="jobc/job=$object-$1" --tail=-1 --prefix | sed -E 's/^\[pod\/.*-([0-9]+)-[^-]*\/node\] /\1: /' | sort -s -t : -k 1,1n)
+  printf '%s\n' "$said" | grep -v '^[0-9]*: jobc: exit of the payload' || true
+  (($(grep -c '^[0-9]*: jobc: exit of the payload: 0$' <<<"$said") == nodes))
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# preflight.sh: will the cluster take job ports, and are the nodes that it would get alike and ready? Starts no training.
+# usage: preflight.sh [--queue-only]
+#   --queue-only  only ask the cluster whether it would take the job; start no pods
+#   exit 0 = ready, 1 = some check failed
+
+# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+set -euo pipefail
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+this_job ports runs
+
+only=''
+case ${1:-} in
+  '') ;;
+  --queue-only) only=yes ;;
+  -h | --help) show_help && exit ;;
+  *) bad_option "$1" ;;
+esac
+
+choose_cluster
+if said=$(objects -preflight preflight '' '' | k create --dry-run=server --filename=- 2>&1); then
+  echo "ok    the cluster takes the job in $(where_it_is)"
+else
+  printf 'FAIL  the cluster refuses the job in %s: %s\n' "$(where_it_is)" "$(tail -c 600 <<<"${said//$'\n'/; }")"
+  exit 1
+fi
+if [[ -n $only ]]; then exit; fi
+source "$artifact/lib/jobc_trainer/rt/table.sh"
+mapfile -t ranks < <(seq 0 1)
+trial preflight | { grep -v '^[0-9]*: jobc: ' || true; } | table "${ranks[@]}"
