@@ -50,19 +50,18 @@ class Group:
 
     def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
         """Begin to add `values` over all ranks (float64, on the CPU); what it returns waits for the sums."""
-        return self._start_sum(torch.tensor(values, dtype=torch.float64))
+        sums = self.start_sum_of(torch.tensor(values, dtype=torch.float64))
+        return lambda: [float(value) for value in sums().tolist()]
 
-    def start_sum_of(self, values: Tensor) -> Callable[[], list[float]]:
-        """The same for float64 values on the rank's device, which is not waited for before."""
-        return self._start_sum(values.clone())
-
-    def _start_sum(self, total: Tensor) -> Callable[[], list[float]]:
+    def start_sum_of(self, values: Tensor) -> Callable[[], Tensor]:
+        """The same for float64 values on the rank's device, where the sums are: a GPU's stream waits, not its rank."""
+        total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
-        def finish() -> list[float]:
+        def finish() -> Tensor:
             if work is not None:
                 work.wait()
-            return [float(value) for value in total.tolist()]
+            return total
 
         return finish
 

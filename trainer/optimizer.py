@@ -20,7 +20,7 @@ from .target import Target
 class Update:
     """What became of one optimizer step.
 
-    grad_norm   of all gradients before clipping; when it is not finite nothing was updated, and training ends
+    grad_norm   of all gradients before clipping; when it or the loss is not finite it is not, and nothing was updated
     skipped     unless it was left out because fp16 overflowed; the next one uses a smaller loss_scale
     """
 
@@ -54,12 +54,16 @@ class Stepper:
         """Multiply all gradients."""
         torch._foreach_mul_(self._gradients(), factor)
 
-    def update(self, lr: float, clip_norm: float | None) -> Update:
-        """The norm is read before anything is updated: the only time in a step that the device is waited for."""
+    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
+        """The norm is read before anything is updated: the only time in a step that the device is waited for.
+
+        loss: of all ranks, on their devices. Infinite, it makes the norm NaN: inf * 0; else it changes no bit of it.
+        """
         gradients = self._gradients()
         if self.scale.used:
             torch._foreach_mul_(gradients, 1 / self.scale.factor)
         norm_tensor = self._whole(nn.utils.get_total_norm(gradients))
+        norm_tensor = norm_tensor + (loss * 0).to(norm_tensor)
         if clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._parameters, clip_norm, norm_tensor)
         norm = float(norm_tensor)

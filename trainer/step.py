@@ -30,7 +30,7 @@ class StepResult:
     """loss in nats per item, exact and equal on all ranks; num_samples that counted, of all ranks.
 
     forward_s  of all forward passes of this rank, as its GPU measured; None on a CPU, where the clock is right
-    trouble    why the weights are as before, in words: the gradient was not finite; "" = they are not
+    trouble    why the weights are as before, in words: loss or gradient was not finite; "" = they are not
     """
 
     loss: float
@@ -46,9 +46,10 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     """Do global step `step`, from 0. Raises Diverged when the loss is not a number and none may be skipped.
 
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
-    all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, so that a
-    GPU has work of later passes before it is asked for a number. Where only the loss can count items, gradients are of
-    samples at first, and scaled once the items of all ranks are known.
+    all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, and over
+    the ranks beside the last backward pass, so that a GPU is asked for a number only before the update, which a loss
+    that is not finite stops on all ranks. Where only the loss can count items, gradients are of samples at first, and
+    scaled once the items of all ranks are known.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)
@@ -72,23 +73,25 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
                 phases.enter("exchange")
                 totals = sums()
                 scale = group.world_size / max(totals[0], 1)  # the exchange divides by the world size
+            if is_real:
+                local_loss += loss.detach()
+                if late:
+                    local_items += num_items
+            if last:
+                sum_of_losses = group.start_sum_of(local)
             phases.enter("backward")
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
-        if is_real:
-            local_loss += loss.detach()
-            if late:
-                local_items += num_items
     phases.enter("data")
     loader.ahead()
     training.proof.note(micro_batches)
 
     phases.enter("update")
-    all_losses = group.start_sum_of(local)
+    losses = sum_of_losses()
     if totals[5]:
-        parallel.rescale(totals[0] / max(all_losses()[1], 1))
+        parallel.rescale(totals[0] / max(float(losses[1]), 1))
     lr = lr_at(step, training.total_steps, optim)
-    update = parallel.update(lr, optim.clip_norm)
-    loss_of_all, late_items = all_losses()
+    update = parallel.update(lr, optim.clip_norm, losses[0])
+    loss_of_all, late_items = losses.tolist()
     num_items_of_all = late_items if totals[5] else totals[0]
     if num_items_of_all <= 0:
         raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")

@@ -21,5 +21,5 @@ class Stepped:
     def rescale(self, factor: float) -> None:
         self.stepper.rescale(factor)
 
-    def update(self, lr: float, clip_norm: float | None) -> Update:
-        return self.stepper.update(lr, clip_norm)
+    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
+        return self.stepper.update(lr, clip_norm, loss)

@@ -43,8 +43,9 @@ class Parallel(Protocol):
     def rescale(self, factor: float) -> None:
         """Multiply the gradients of this step, after their exchange."""
 
-    def update(self, lr: float, clip_norm: float | None) -> Update:
-        """One optimizer step, unless the gradients are not finite."""
+    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
+        """One optimizer step, unless the gradients or the loss of all ranks are not finite. DeepSpeed makes it then
+        as well."""
 
     def weights(self) -> Mapping[str, Tensor]:
         """The whole state_dict of the model, complete on rank 0."""

@@ -108,7 +108,7 @@ class Zero:
             hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
         )
 
-    def update(self, lr: float, clip_norm: float | None) -> Update:
+    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = lr
         norm = None
