@@ -13,15 +13,17 @@ from typing import NoReturn
 from .errors import PeerLost, StoppedEarly, TrainerError, lost_worker
 from .rt import exit_codes
 
-# What gloo and NCCL say when the other end is gone; torch raises these as plain RuntimeError or
-# DistBackendError.
-LOST_PEER = re.compile(
-    r"gloo.*(connection (reset|closed|refused)|timed out|timeout|broken pipe|socket|no route)"
-    r"|application timeout caused pair closure"
-    r"|nccl.*(remote error|remote process|timeout|unhandled system error|aborted)"
-    r"|(connection (reset|closed) by peer|timed out waiting)",
+# What torch (2.13) says when the other end is gone. gloo's errors are plain RuntimeErrors that begin with their place
+# in gloo's source, and the same pair of ranks asked again has the second text; NCCL's are DistBackendErrors.
+GLOO = re.compile(
+    r"\[\S*/gloo/\S+:\d+\] .*(connection (reset|closed|refused)|timed out|timeout|broken pipe|socket|no route)"
+    r"|application timeout caused pair closure",
     re.IGNORECASE | re.DOTALL,
 )
+NCCL = re.compile(
+    r"nccl.*(remote error|remote process|timeout|unhandled system error|aborted)", re.IGNORECASE | re.DOTALL
+)
+OF_TORCH = "torch.distributed"  # where DistBackendError, DistNetworkError and DistStoreError are from
 
 # What torch.utils.data (2.13) says of a worker process that is gone.
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
@@ -47,8 +49,18 @@ def known_cause(error: BaseException) -> TrainerError | None:
         return error
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
         return lost_worker(died[1], died[2] or "it exited")
-    if isinstance(error, RuntimeError) and LOST_PEER.search(str(error)):
-        said = re.sub(r"^\[\S+\] ", "", str(error).strip().splitlines()[0])  # without the place in gloo's source
-        said = said.split(". This is typically")[0]
+    if is_lost_peer(error):
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        said = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
         return PeerLost(f"rank {os.environ.get('RANK', '0')} lost a peer: {said}; the first rank that failed says why")
     return None
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether it is torch.distributed that says so, among several ranks: a data set may lose a connection as well."""
+    if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
+        return False
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}
+    if kinds & {"DistNetworkError", "DistStoreError"}:  # the store: it has gone, or another rank did not write to it
+        return True
+    return bool(NCCL.search(str(error)) if "DistBackendError" in kinds else GLOO.match(str(error)))
