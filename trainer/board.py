@@ -34,11 +34,12 @@ class Board:
     store    by a connection of its own, made in time
     where    this rank is now
     names    what people call each rank, by rank
-    tick_s   between two words of a rank
+    tick_s   between two words of a rank; may be changed
     """
 
     def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], Seen], tick_s: float) -> None:
-        self._store, self._rank, self._names, self._where, self._tick_s = store, rank, names, where, tick_s
+        self._store, self._rank, self._names, self._where = store, rank, names, where
+        self.tick_s = tick_s
         self._tells, self._asked = threading.Event(), threading.Event()
         self._answer = ""
         self._answered = threading.Event()
@@ -74,7 +75,7 @@ class Board:
                     self._asked.clear()
                     self._answer = self._find_out(store)
                     self._answered.set()
-            self._asked.wait(self._tick_s)
+            self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
         """Another text every time, for the seconds go on: that is the sign of life."""
@@ -89,14 +90,14 @@ class Board:
         for _ in range(6):  # rank 0 takes three ticks, and may have begun a little later
             self._say(store)
             with suppress(RuntimeError):
-                store.wait(["verdict"], timedelta(seconds=self._tick_s))
+                store.wait(["verdict"], timedelta(seconds=self.tick_s))
                 return store.get("verdict").decode()
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
         """Look twice: whoever says nothing new in between is frozen, or its machine is."""
         before = self._texts(store, ranks)
-        time.sleep(3 * self._tick_s)
+        time.sleep(3 * self.tick_s)
         self._say(store)
         seen: list[Seen | None] = []
         for old, new in zip(before, self._texts(store, ranks), strict=True):

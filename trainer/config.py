@@ -336,8 +336,8 @@ class DeepspeedConfig:
 class ProcessGroupConfig:
     """How long to wait for other ranks, in seconds.
 
-    init_timeout_s  to meet, to run the first step, and while a checkpoint is written
-    step_timeout_s  for one message between ranks after that
+    init_timeout_s  to meet, and for one message between ranks until the first step of an attempt is done: it compiles
+    step_timeout_s  for one message between ranks after that; not while rank 0 writes, for which all wait
     """
 
     init_timeout_s: int

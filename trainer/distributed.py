@@ -90,16 +90,17 @@ class Group:
             dist.broadcast(holder, src=rank)
         return int(holder)
 
-    def first_does(self, work: Callable[[], str]) -> str:
+    def first_does(self, work: Callable[[], str], heard: Callable[[], None] = lambda: None) -> str:
         """Rank 0 does `work`, in a thread, and all wait, however long; its result on rank 0, "" on the others.
 
         Rank 0 says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
+        heard: called on the others when they hear it
         """
         if self.world_size == 1:
             return work()
         if not self.is_first:
             while not self.from_first(0):
-                pass
+                heard()
             return ""
         with ThreadPoolExecutor(1) as thread:
             result = thread.submit(work)

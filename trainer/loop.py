@@ -34,14 +34,13 @@ def run(training: Training, signals: StopSignals) -> int:
     config, group = training.config, training.group
     names = greet(training)
     progress = Progress(training, names)
-    saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged)
+    saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
     validator = Validator(training)
-    timeout_s = config.process_group.step_timeout_s
-    group.use_timeout(timeout_s)
+    long_s = config.process_group.init_timeout_s
     stop_automatic_collection()
     try:
-        with Watch(training.phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
-            return steps(training, signals, progress, saver, validator)
+        with Watch(training.phases, group.rank, names, long_s, group.board, progress.file.flush_if_due) as watch:
+            return steps(training, signals, progress, saver, validator, watch)
     finally:
         progress.close()
         saver.close()
@@ -59,8 +58,10 @@ def greet(training: Training) -> list[str]:
     return [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
 
 
-def steps(training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator) -> int:
-    """From the first step to the end; the exit code."""
+def steps(
+    training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator, watch: Watch
+) -> int:
+    """From the first step, which may take longer, to the end; the exit code."""
     config, phases = training.config, training.phases
     profiling = Profiling(config.profile, training.group.rank, training.run_dir)
     skips = Skips(config.loop.max_skips)
@@ -68,6 +69,9 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
     for step in range(training.start.step, training.total_steps):
         done = step + 1
         result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
+        if step == training.start.step:
+            training.group.use_timeout(config.process_group.step_timeout_s)
+            watch.use_timeout(config.process_group.step_timeout_s)
         if (line := skips.after(done, result.trouble)) and training.group.is_first:
             print(line, flush=True)
         saver.look()
@@ -77,14 +81,15 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
         ends = is_last or result.wishes.stop
         validation = None
         if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
-            phases.enter("validation")
+            phases.begin_part("validation")
             validation = validator.validate()
             progress.after_validation(done, validation)
         if result.wishes.give_up and not ends:
             raise saver.failure(done)
         if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
-            phases.enter("save")
+            phases.begin_part("save")
             progress.file.flush()  # a run that resumes from here finds the lines of all steps before
+            phases.enter("save")  # a rank whose disk hangs in that is behind
             training.parts["data"] = training.proof.state(done)
             # who asked for a save by a file takes its removal for the answer
             waits = ends or result.wishes.save
@@ -92,17 +97,18 @@ def steps(training: Training, signals: StopSignals, progress: Progress, saver: S
             is_saved = saver.save(done, contents, validation.loss if validation else None, waits)
             if training.group.is_first:
                 answer_save(training.run_dir)
-            progress.after_save(time.perf_counter() - phases.since)
+            progress.after_save(time.perf_counter() - phases.part_since)
         if result.wishes.stop and not is_last:
             if not is_saved:
                 raise saver.failure(done)
             return stopped(training, signals, done)
         if done % COLLECT_EVERY_STEPS == 0:
             gc.collect(1)
-    phases.enter("save")
+    phases.begin_part("save")
     training.loader.close()
     weights = training.parallel.weights()
     if training.group.is_first:
+        phases.enter("write")
         finish(training, progress, weights)
     if not is_saved:
         raise saver.failure(training.total_steps)

@@ -7,27 +7,29 @@ import time
 from typing import Literal
 
 # forward to update: of a step. exchange: waiting for the other ranks' counts, which overlaps the forward pass.
-Phase = Literal["start", "data", "forward", "exchange", "backward", "update", "validation", "save", "metrics"]
+# write: of rank 0 alone, whose disk all wait for, however long; the others are in save, and hear from it every second.
+Phase = Literal["start", "data", "forward", "exchange", "backward", "update", "validation", "save", "write", "metrics"]
 
 
 class Phases:
     """Of one rank. Written by the training's own thread alone.
 
-    place  (step, number of turns in it): equal for ranks that are at the same point; the least is behind
-    since  when the phase began, seconds of time.perf_counter
+    place       (step, number of turns in it): equal for ranks that are at the same point; the least is behind
+    since       when the phase began or was last seen to go on, seconds of time.perf_counter
+    part_since  when the step began, or its validation, or its save
     """
 
     def __init__(self) -> None:
         self.phase: Phase = "start"
         self.place = (0, 0)
-        self.since = self.step_since = time.perf_counter()
+        self.since = self.part_since = time.perf_counter()
         self._spent: dict[Phase, float] = {}
 
     def begin_step(self, step: int) -> None:
         """Global step `step`, from 1, begins."""
         self.enter("data")
         self.place = (step, 0)
-        self.step_since = self.since
+        self.part_since = self.since
 
     def enter(self, phase: Phase) -> None:
         """From now on the rank does this."""
@@ -35,6 +37,17 @@ class Phases:
         self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
         self.phase, self.since = phase, now
         self.place = (self.place[0], self.place[1] + 1)
+
+    def begin_part(self, phase: Phase) -> None:
+        """Behind the step itself: its validation, or its save."""
+        self.enter(phase)
+        self.part_since = self.since
+
+    def go_on(self) -> None:
+        """Still in this phase, and there was a sign that it gets on."""
+        now = time.perf_counter()
+        self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
+        self.since = now
 
     def take(self) -> dict[Phase, float]:
         """Seconds spent in each phase that has ended since the last call."""

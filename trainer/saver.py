@@ -15,6 +15,7 @@ from .config import CheckpointConfig
 from .distributed import Group
 from .durable import Content
 from .errors import TrainerError
+from .phases import Phases
 from .snapshot import Snapshot, on_cpu
 
 Keep = Callable[[Any], Any]  # makes of tensors what is to be written
@@ -24,11 +25,20 @@ class Saver:
     """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
     damaged   checkpoints that are known not to be sound
+    phases    of this rank, for whoever watches it
     gives_up  rank 0 asks all ranks to end
     """
 
-    def __init__(self, root: Path, config: CheckpointConfig, group: Group, damaged: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        config: CheckpointConfig,
+        group: Group,
+        damaged: Collection[str] = (),
+        phases: Phases | None = None,
+    ) -> None:
         self.gives_up = False
+        self._phases = phases or Phases()
         self._root, self._config, self._group, self._damaged = root, config, group, damaged
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
@@ -89,7 +99,9 @@ class Saver:
 
     def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
-        self._group.first_does(self._written)
+        self._phases.enter("write" if self._group.is_first else "save")
+        self._group.first_does(self._written, self._phases.go_on)
+        self._phases.enter("save")
         self.look()
         return self._group.from_first(self._failures) == 0
 

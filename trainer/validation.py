@@ -33,25 +33,36 @@ class Validator:
         self._training = training
         shares = my_batches(training)
         self._counts = [counts for _, counts in shares]
+        # of the rank that has most: all take as many turns, so that it can be told who is behind
+        self._most = -(-len(chosen(training)[:: training.group.world_size]) // training.config.batch.micro)
         held_out, loader = training.source.validation, training.config.loader
         self._batches = ValidationBatches(held_out, [each for each, _ in shares], loader, training.group.device)
 
     def validate(self) -> Validation:
         """All ranks call it; there is held-out data."""
         started = time.perf_counter()
-        training, model = self._training, self._training.parallel.evaluated
+        training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         same_buffers(model, training.group)
         copier = Copier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
         model.eval()
         with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
-            for fed, counts in zip(self._batches, self._counts, strict=True):
+            batches = iter(self._batches)
+            for number in range(self._most):
+                phases.enter("validation")
+                if number >= len(self._counts):
+                    continue
+                fed = next(batches)
+                phases.enter("validation")
                 found = model(copier.finish(fed.batch), measure=True)
-                if counts:
+                if self._counts[number]:
                     sums += torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device) for each in found])
+            next(batches, None)  # its end, so that workers are ready for the next validation
         model.train()
-        loss, score, items = training.group.start_sum(sums.tolist())()
+        values = sums.tolist()
+        phases.enter("validation")
+        loss, score, items = training.group.start_sum(values)()
         items = max(items, 1)
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -27,7 +28,7 @@ from jobc.trainer.rt.exit_codes import (
     RENDEZVOUS_FAILED,
 )
 
-from .conftest import Run, clean_environment
+from .conftest import Run, changed, clean_environment
 
 pytestmark = pytest.mark.xdist_group("ranks")  # one worker: the runs are shared
 
@@ -163,6 +164,71 @@ def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, dig
     assert error.startswith(f"error: rank {other} lost a peer: Timed out waiting")
     assert named in error
     assert "in train_step" in told  # of the stacks
+
+
+HANGS = """
+import os, runpy, time
+from jobc.trainer import checkpoint_store
+from jobc.trainer.data.digits import Images
+
+rank, where, seconds = os.environ["RANK"], os.environ["HANGS_IN"], float(os.environ["SLOW_S"])
+batch, batches = Images.batch, 0
+
+def slow(self, indices_B):
+    global batches
+    batches += len(self) > 1000  # of training, not held out; the first is of the warm-up
+    if rank == "1" and batches == 2 and len(self) > 1000:
+        time.sleep(seconds)
+    if rank == "1" and where == ("data" if len(self) > 1000 else "validation") and batches > 5:
+        time.sleep(3600)
+    return batch(self, indices_B)
+
+def hangs(*args, **kwargs):
+    time.sleep(3600)
+
+Images.batch = slow
+if where == "save":
+    checkpoint_store.save = hangs
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+HANG_S = 9  # a thirtieth of it is a tick of the watch, in which a busy machine has to let each rank run
+
+
+def start_hanging(run: Run, tree: dict[str, Any], where: str, slow_s: float) -> None:
+    """Two ranks, of which one hangs later on; the first step of rank 1 takes slow_s more."""
+    changes = {"world_size": 2, "batch.micro": 48, "process_group.step_timeout_s": HANG_S, "validation.every_steps": 8}
+    run.start(changed(tree, changes), ["-c", HANGS], HANGS_IN=where, SLOW_S=str(slow_s))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("where", "slow_s"), [("data", HANG_S + 2), ("validation", 0)])
+def test_a_living_rank_that_hangs_is_told_with_its_phase(
+    where: str, slow_s: float, digits: Tree, new_run: NewRun
+) -> None:
+    run = new_run()
+    start_hanging(run, digits(), where, slow_s)  # with data: a first step that is longer than the timeout of the others
+    assert run.ranks[0].wait(90) == PEER_LOST, run.output(0)
+    run.end()
+    step = 8 if where == "validation" else 5
+    told = rf"rank 1 on {socket.gethostname()} has been in {where} of step {step} for \d+ s"
+    for rank in range(2):
+        assert re.search(f"warning: {told}; the others wait for it", run.output(rank)), run.output(rank)
+    assert "in slow" in run.output(1)  # of its stacks
+    assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
+
+
+@pytest.mark.slow
+def test_a_disk_that_hangs_in_a_save_is_told_and_waited_for(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    start_hanging(run, digits({"checkpoint.every_steps": 4, "checkpoint.background": False}), "save", 0)
+    deadline, words = time.monotonic() + 120, "has been writing since the end of step 4 for"
+    while run.output(0).count(words) < 2:  # the second time after as long again: beyond the timeout
+        assert time.monotonic() < deadline, run.output(0)
+        assert all(rank.poll() is None for rank in run.ranks), run.output(0)
+        time.sleep(0.2)
+    assert "in hangs" in run.output(0)
+    assert run.output(1) == ""
+    run.end()
 
 
 FULL_FOR_RANK_0 = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -55,10 +56,44 @@ def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.Ca
         for step in range(20):
             phases.begin_step(step + 1)
             time.sleep(0.05)
-        phases.enter("save")
-        time.sleep(0.6)  # rank 0 tells the others that it still writes
     assert capfd.readouterr().err == ""
     assert store.num_keys() == 0
+
+
+def test_a_disk_that_hangs_is_told_by_rank_0_now_and_then_and_by_nobody_else(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    store: Store = HashStore()
+    ranks = [Phases(), Phases()]
+    with Watch(ranks[0], 0, NAMES, 0.9, store), Watch(ranks[1], 1, NAMES, 0.9, store):
+        for phases in ranks:
+            phases.begin_step(20)
+            phases.begin_part("save")
+        ranks[0].enter("write")
+        ends_at = time.monotonic() + 2.2
+        while time.monotonic() < ends_at:
+            ranks[1].go_on()  # it hears from rank 0
+            time.sleep(0.05)
+    told = capfd.readouterr().err
+    warnings = re.findall("^warning: .*", told, re.MULTILINE)
+    assert len(warnings) == 2  # after 0.6 and after 1.2 s, the next one would come after 2.4
+    words = "has been writing since the end of step 20 for [012] s, and goes on; does its disk answer"
+    assert all(re.match(f"warning: {NAMES[0]} {words}", warning) for warning in warnings)
+    assert "in test_a_disk_that_hangs" in told  # of the stacks
+
+
+def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.CaptureFixture[str]) -> None:
+    hangs, phases = threading.Event(), Phases()
+    phases.begin_step(3)
+
+    def flush() -> None:
+        hangs.wait(5)
+
+    with Watch(phases, 0, NAMES[:1], 0.6, None, flush):
+        time.sleep(0.8)
+        told = capfd.readouterr().err
+        hangs.set()
+    assert "warning: rank 0 on a has been in data of step 3" in told
 
 
 def test_a_rank_writes_its_stacks_when_asked(capfd: pytest.CaptureFixture[str]) -> None:
