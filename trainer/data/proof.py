@@ -7,10 +7,8 @@ the end of an epoch, at a save and at the end the notes of all ranks are added: 
 """
 
 import base64
-import ctypes
-import hashlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,12 +16,11 @@ from torch import Tensor
 
 from ..distributed import Group
 from ..errors import BrokenInput
-from .loader import Fed, mapped
+from .content import Content
+from .loader import Fed
 from .order import Order
 
 NOTED_STEPS = 256  # kept as they are before they are counted: counting one by one costs as much as a small step
-COMPARED_STEPS = 2  # whose content is compared between the ranks
-DIGEST_BYTES = 8
 
 
 class Proof:
@@ -39,8 +36,7 @@ class Proof:
         self._num_fed, self._num_padding = 0, 0
         self._before: Tensor | None = None  # seen_N of all ranks of the attempts before; counted by rank 0
         self._notes: list[Fed] = []
-        self._digest: Any = hashlib.blake2b(digest_size=DIGEST_BYTES) if group.world_size > 1 else None
-        self._compared = 0
+        self._content = Content(group)
         if before is not None and order.epoch_of(first_step) == before["epoch"] and first_step % order.steps_per_epoch:
             self._first_step = before["first_step"]
             if group.is_first:
@@ -50,12 +46,7 @@ class Proof:
     def note(self, step: list[Fed]) -> None:
         """These micro batches have been given to the model."""
         self._notes += step
-        if self._digest is not None:
-            for fed in step:
-                _digest(fed.batch, self._digest)
-            self._compared += 1
-            if self._compared == COMPARED_STEPS:
-                self._compare_content()
+        self._content.note(step)
         if len(self._notes) >= NOTED_STEPS:
             self._count()
 
@@ -70,8 +61,7 @@ class Proof:
 
     def verify(self, done: int) -> str:
         """The proof of the epoch so far, after `done` steps. All ranks call it. Raises BrokenInput when it fails."""
-        if self._digest is not None and self._compared:
-            self._compare_content()
+        self._content.judge()
         seen_N, num_fed, num_padding = self._of_all_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
         expected = self._order.num_real(self._first_step, len(steps))
@@ -118,30 +108,6 @@ class Proof:
         seen_N = self._group.largest(seen_N)
         num_fed, num_padding = numbers()
         return seen_N, int(num_fed), int(num_padding)
-
-    def _compare_content(self) -> None:
-        """Every rank with the same samples, whatever their indices: a sampler that knows of no ranks."""
-        mine = torch.tensor(list(self._digest.digest()), dtype=torch.uint8)
-        self._digest = None
-        if len({bytes(other.tolist()) for other in self._group.gather(mine)}) == 1:
-            raise BrokenInput(
-                f"data: all {self._group.world_size} ranks were given the same samples",
-                [f"the first {self._compared} steps have the same bytes on every rank"],
-                hint="__getitem__ must go by its index: the trainer gives each rank others",
-            )
-
-
-def _digest(batch: Any, into: Any) -> None:
-    for tensor in tensors(batch):
-        tensor = tensor.detach().cpu().contiguous()
-        into.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()))
-
-
-def tensors(batch: Any) -> Iterator[Tensor]:
-    """Every tensor in a batch."""
-    found: list[Tensor] = []
-    mapped(batch, found.append)
-    yield from found
 
 
 BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
