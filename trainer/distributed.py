@@ -4,6 +4,7 @@
 process group at all and every operation is the identity.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
+from . import flight_recorder
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
 from .rt import gpus
@@ -162,6 +164,8 @@ def join(
         return
 
     timeout = timedelta(seconds=init_timeout_s)
+    if device.type == "cuda":
+        flight_recorder.switch_on(os.environ, env.run_dir)
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():

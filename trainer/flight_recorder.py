@@ -1,0 +1,22 @@
+"""NCCL's flight recorder for ranks that no node.sh has started: when a collective hangs, each writes its last ones.
+
+As node.sh sets it, where it does; whatever is set stays. Names as of torch 2.9 to 2.13, which reads them when a process
+group is made; torchtitan sets them in the same place (distributed/utils.py, init_distributed).
+"""
+
+from collections.abc import MutableMapping
+from pathlib import Path
+
+
+def switch_on(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
+    """Set in `environ` what is not set yet. Files: logs/collectives_RANK of the run folder."""
+    wanted = {
+        "TORCH_FR_BUFFER_SIZE": "20000",  # so many collectives
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's own default: after the dump the process ends
+    }
+    if run_dir is not None:
+        logs = run_dir.absolute() / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        wanted["TORCH_FR_DUMP_TEMP_FILE"] = f"{logs}/collectives_"
+    environ.update({name: value for name, value in wanted.items() if not environ.get(name)})
