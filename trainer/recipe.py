@@ -111,7 +111,14 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
             [f"cross-entropy takes {[*targets.shape, 'classes']}, and whole numbers as targets"],
             hint="another model._target_, or a loss of your own: loss._target_",
         )
-    return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    try:
+        return F.cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    except IndexError as error:  # of torch 2.13 on a CPU; on a GPU it is an assertion of the device
+        real = targets[targets != IGNORE]
+        raise BrokenInput(
+            f"model: it gives {logits.shape[-1]} classes, and targets are {int(real.min())} to {int(real.max())}",
+            hint="as many outputs as there are classes, and targets that count from 0",
+        ) from error
 
 
 def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:

@@ -1,6 +1,7 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,11 +162,13 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
 
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
-    run. And it is where a model and data that do not fit are found. Raises BrokenInput for those.
+    run. And it is where data that cannot be read, and a model that does not fit them, are found. Raises BrokenInput for
+    those.
     """
     indices_B = torch.arange(config.batch.micro) % len(source.train)
-    _, _, batch = fetch(source.train, (indices_B, torch.ones(len(indices_B)), 0))
-    expected = made.count(batch)
+    slots = indices_B, torch.ones(len(indices_B)), 0
+    _, _, batch = of_the_user(lambda: fetch(source.train, slots), made, "data: there is no first batch")
+    expected = of_the_user(lambda: made.count(batch), made, "recipe: count() of the first batch failed")
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
     if expected is None and num_items is None:
@@ -178,21 +181,27 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
 
 
 def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:
-    """The first loss. What the user's code raises is one line and its place: the next attempt would raise it again."""
-    try:
-        found = parallel.module(batch)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        if known_cause(error) is not None or not is_of_the_user(made):
-            raise
-        what = kind_of(made.config.model) if type(made) is Recipe else made.config.recipe
-        raise failed(f"model: the first batch does not go through {what}", error) from error
+    """The first loss."""
+    what = kind_of(made.config.model) if type(made) is Recipe else made.config.recipe
+    found = of_the_user(lambda: parallel.module(batch), made, f"model: the first batch does not go through {what}")
     if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor) and found[0].numel() == 1):
         raise BrokenInput("recipe: loss() gives (sum, count), the sum a tensor with one number")
     if not found[0].requires_grad:
         raise BrokenInput("loss: nothing that is trained has an influence on it")
     return found
+
+
+def of_the_user(work: Callable[[], Any], made: Recipe, title: str) -> Any:
+    """What `work` gives. What the user's code raises is one line and its place: the next attempt would raise it again;
+    unless it had no memory or no connection."""
+    try:
+        return work()
+    except (torch.OutOfMemoryError, MemoryError, ConnectionError, TimeoutError):
+        raise
+    except Exception as error:
+        if known_cause(error) is not None or not is_of_the_user(made):
+            raise
+        raise failed(title, error) from error
 
 
 def is_of_the_user(made: Recipe) -> bool:

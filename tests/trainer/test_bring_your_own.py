@@ -56,6 +56,40 @@ LATE: dict[str, Any] = {
     "batch.micro": 48,
     "batch.accumulation": 1,
 }
+NO_VAL = {"val": None, "collate": None}
+CROSS = {"loss": {"kind": "cross_entropy"}}
+UNFIT = "model: its outputs do not fit the targets"
+BROKEN = """
+import builtins
+import torch
+from jobc_trainer.recipe import Recipe
+
+class Shaped(torch.nn.Linear):
+    def __init__(self, how):
+        super().__init__(32, 4)
+        self.how = how
+
+    def forward(self, x):
+        y = super().forward(x)
+        return {"mapping": {"logits": y}, "scalar": y.sum(), "flat": y[:, 0]}[self.how]
+
+class Raises:
+    def __init__(self, error):
+        self.error = getattr(builtins, error)
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        raise self.error("shard_17")
+
+def collate(samples):
+    raise ValueError("ragged")
+
+class NoCount(Recipe):
+    def count(self, batch):
+        return len(batch.items_of)
+"""
 DENOISE = {"recipe": "my_pkg.recipes.Denoise", "loop.steps": 12, "batch.micro": 48}
 ARGUMENTS = "__init__() got an unexpected keyword argument 'depth'"
 
@@ -75,6 +109,14 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of the user's that is."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    (tmp_path / "broken.py").write_text(BROKEN)
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +277,20 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         ),
         (
             {"model": {**LATE["model"], "out_features": 3, "bias": None}, "loss": {"kind": "cross_entropy"}},
-            "IndexError",
+            "model: it gives 3 classes, and targets are 0 to 3",
         ),
+        ({"model": {"_target_": "broken.Shaped", "how": "mapping"}, **CROSS}, f"{UNFIT}: dict for torch.int64"),
+        ({"model": {"_target_": "broken.Shaped", "how": "scalar"}, **CROSS}, f"{UNFIT}: torch.float32 [] for"),
+        ({"model": {"_target_": "broken.Shaped", "how": "flat"}, **CROSS}, f"{UNFIT}: torch.float32 [24] for"),
+        (
+            {"data": {"_target_": "broken.Raises", "error": "KeyError", **NO_VAL}},
+            "data: there is no first batch: KeyError: 'shard_17'",
+        ),
+        (
+            {"data": {**WAVES, "val": None, "collate": "broken.collate"}},
+            "data: there is no first batch: ValueError: ragged",
+        ),
+        ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),
         (
             {"model": {"_target_": "torch.nn.Flatten"}},
             "model: torch.nn.Flatten has no parameters that are trained",
@@ -249,12 +303,19 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
     ],
 )
 def test_what_is_broken_is_one_line_and_no_traceback(
-    changes: dict[str, Any], told: str, digits: Tree, tmp_path: Path
+    changes: dict[str, Any], told: str, digits: Tree, tmp_path: Path, broken: None
 ) -> None:
     with pytest.raises(BrokenInput, match=re.escape(told)) as caught:
         train(tmp_path, digits({**OWN, **changes}))
     assert caught.value.code == DATA_BROKEN
     assert "\n" not in caught.value.title
+
+
+def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp_path: Path, broken: None) -> None:
+    with pytest.raises(ConnectionResetError):
+        train(
+            tmp_path, digits({**OWN, "data": {"_target_": "broken.Raises", "error": "ConnectionResetError", **NO_VAL}})
+        )
 
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
