@@ -88,7 +88,7 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     found = newest_verified(root, group)
     if found is None:
         return None
-    state = json.loads(found.read("state.json"))
+    state = _state_of(found)
     _refuse_another_run(found.folder, state["identity"], identity(config))
     where = f"{root.name}/{found.folder.name}"
     _set(parallel.load_weights, found.load("weights.pt"), where)
@@ -112,6 +112,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     found = newest_verified(root, group)
     if found is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
+    _state_of(found)
     _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder}")
     return Start(0, f"weights of {found.folder}")
 
@@ -181,6 +182,15 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BrokenInput(f"cannot read {path}: {error.strerror}") from error
+
+
+def _state_of(found: Found) -> dict[str, Any]:
+    """The content of state.json; all ranks call it. Raises BrokenInput when a script's own save() wrote it."""
+    state: dict[str, Any] = json.loads(found.read("state.json"))
+    if "identity" not in state:
+        why, hint = "was saved by a script, and not by the trainer", "go on with that script, or start a new run"
+        raise BrokenInput(f"{found.folder} {why}", hint=hint)
+    return state
 
 
 def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str, object]) -> None:

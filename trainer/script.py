@@ -150,7 +150,11 @@ class Runtime:
             found = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
         if found is None:
             return None
-        about, state, random_states = json.loads(found.read(ABOUT)), found.load(STATE), found.load(RANDOM)
+        about = json.loads(found.read(ABOUT))
+        if "identity" in about:
+            why, hint = "was saved by the trainer, and not by a script", "start a new run"
+            raise BrokenInput(f"{found.folder} {why}", hint=hint)
+        state, random_states = found.load(STATE), found.load(RANDOM)
         if not forked:
             self.step = int(about["step"])
             if about["world_size"] == self.world_size:

@@ -183,14 +183,23 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
 
 
 @pytest.mark.parametrize(
-    ("what", "code", "told"), [("a model", 65, "tensors, numbers and text only"), ("bug", 1, "ZeroDiv")]
+    ("work", "code", "told"),
+    [
+        ("rt.save(1, {'model': torch.nn.Linear(1, 1)})", 65, "tensors, numbers and text only"),
+        (
+            "checkpoint_store.save(rt.run_dir / 'checkpoints', 3, {'state.json': b'{\"identity\": {}}'}, keep=2);"
+            " rt.load()",
+            65,
+            "step_00000003 was saved by the trainer, and not by a script",
+        ),
+        ("1 / 0", 1, "ZeroDiv"),
+    ],
 )
 def test_an_error_below_the_helper_has_its_code(
-    what: str, code: int, told: str, project: Path, jobs: list[subprocess.Popen[str]]
+    work: str, code: int, told: str, project: Path, jobs: list[subprocess.Popen[str]]
 ) -> None:
     job = make(project, jobs, command=("true",))
-    program = "from jobc_trainer import script; import torch; rt = script.init(); "
-    program += "rt.save(1, {'model': torch.nn.Linear(1, 1)})" if what == "a model" else "1 / 0"
+    program = f"from jobc_trainer import checkpoint_store, script; import torch; rt = script.init(); {work}"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=project, env=lib(job), capture_output=True, text=True, check=False
     )

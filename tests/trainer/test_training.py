@@ -152,6 +152,17 @@ def test_a_checkpoint_with_something_else_in_it_is_refused_in_words(
         train(tmp_path, digits())
 
 
+def test_a_checkpoint_of_a_script_is_refused_in_words(digits: Tree, tmp_path: Path) -> None:
+    state = b'{"step": 30, "world_size": 1, "torch": "2.13.0"}'  # as of Runtime.save
+    saved = store.save(tmp_path / "checkpoints", 30, {"state.pt": b"", "rng.pt": b"", "state.json": state}, keep=2)
+    words = "step_00000030 was saved by a script, and not by the trainer"
+    with pytest.raises(BrokenInput, match=words):
+        train(tmp_path, digits())
+    with pytest.raises(BrokenInput, match=words):
+        train(tmp_path / "fork", digits(), JOBC_INIT_FROM=str(tmp_path))
+    assert saved.is_dir()
+
+
 def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
