@@ -11,6 +11,7 @@ time that it has lasted twice as long.
 
 import faulthandler
 import math
+import re
 import signal
 import sys
 import threading
@@ -25,6 +26,8 @@ from .errors import PeerLost
 from .leave import known_cause
 from .phases import Phases
 
+# gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
+TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler wants a descriptor: it writes without Python's lock
 MOST_TICK_S = 1.0  # between two looks
 MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
@@ -87,7 +90,7 @@ class Watch:
         faulthandler.cancel_dump_traceback_later()
         faulthandler.unregister(signal.SIGQUIT)
         lost = known_cause(error) if isinstance(error, RuntimeError) else None
-        if self._board and isinstance(lost, PeerLost) and "timed out" in str(error).lower():
+        if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             words = self.words or self._board.who(LAST_S)
             raise PeerLost(lost.title, [words, "stacks of each rank: logs/rank_NN.log"]) from error
 

@@ -161,7 +161,8 @@ def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, dig
     named = f"rank {frozen} on {socket.gethostname()} gives no sign of life"
     assert f"warning: {named}" in told  # before the timeout, as NCCL would end the process
     error = told[told.index("error: ") :]
-    assert error.startswith(f"error: rank {other} lost a peer: Timed out waiting")
+    gloo = "Timed out waiting|Application timeout caused pair closure"  # as it has one message or two under way
+    assert re.match(f"error: rank {other} lost a peer: ({gloo})", error), error
     assert named in error
     assert "in train_step" in told  # of the stacks
 

@@ -36,7 +36,7 @@ def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd:
     with pytest.raises(PeerLost) as first, Watch(ranks[0], 0, NAMES, TIMEOUT_S, store):
         with pytest.raises(PeerLost) as second, Watch(ranks[1], 1, NAMES, TIMEOUT_S, store):
             time.sleep(TIMEOUT_S)
-            raise RuntimeError(GLOO)
+            raise RuntimeError("Application timeout caused pair closure")  # another message to that rank was older
         ended.append(second.value)
         raise RuntimeError(GLOO)
     ended.append(first.value)
