@@ -300,3 +300,30 @@ def test_smoke_checks_messages_and_shares(digits: Tree, new_run: NewRun) -> None
     assert run.wait() == [DONE] * 2
     told = run.output(0).splitlines()
     assert [line.split(":")[0] for line in told] == ["ok  process group", "ok  all-reduce", "ok  sharding"]
+
+
+SLOW_DATA = """
+import os, runpy, time
+from jobc.trainer.data.digits import Images
+
+batch = Images.batch
+
+def slow(self, indices_B):
+    time.sleep(0.2 if os.environ["RANK"] == "1" else 0)
+    return batch(self, indices_B)
+
+Images.batch = slow
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+def test_a_rank_that_reads_slowly_is_named_as_a_straggler(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2, "batch.micro": 48, "validation.every_steps": 100}), ["-c", SLOW_DATA])
+    assert run.wait() == [DONE] * 2, run.output(0)
+    (line,) = (line for line in run.output(0).splitlines() if line.startswith("straggler: "))
+    named = re.fullmatch(
+        rf"straggler: rank 1 on {socket.gethostname()}: data takes (\S+) s a step, the median (\S+) s, over 20 steps",
+        line,
+    )
+    assert named and float(named[1]) > 0.19 > float(named[2])
