@@ -226,6 +226,12 @@ def shards(spec: JobSpec) -> int:
     return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
 
 
+def init_timeout(spec: JobSpec) -> int:
+    """Seconds for all ranks to meet: as given, else as long as all nodes have."""
+    given = spec.process_group.init_timeout_s
+    return given if given is not None else spec.rendezvous.timeout
+
+
 def command(spec: JobSpec) -> tuple[str, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
     if spec.command is None:
@@ -331,6 +337,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
             document[section] = {
                 field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
             }
+    document["process_group"]["init_timeout_s"] = init_timeout
     if spec.parallel.kind == "hsdp":
         document["parallel"]["shards"] = shards
     document["batch"] = {

@@ -25,7 +25,6 @@ from ..trainer.config import (
     MetricsConfig,
     MlpConfig,
     OptimConfig,
-    ProcessGroupConfig,
     ProfileConfig,
     RandomTokensConfig,
     StdlibBytesConfig,
@@ -193,11 +192,23 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class RendezvousSpec:
-    """How ranks meet. backend: of torchrun; port: 0 = a free one (one node), or of the job id; timeout: for all."""
+    """How nodes and ranks meet.
+
+    backend: of torchrun; port: 0 = a free one (one node), or of the job id
+    timeout: for all nodes to come, and for all ranks of them unless process_group.init_timeout_s says another
+    """
 
     backend: Literal["static", "c10d"]
     port: Port
     timeout: Duration
+
+
+@dataclass(frozen=True)
+class ProcessGroupSpec:
+    """As ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout"""
+
+    init_timeout_s: int | None
+    step_timeout_s: int
 
 
 @dataclass(frozen=True)
@@ -393,7 +404,7 @@ class JobSpec:
     metrics: MetricsConfig
     profile: ProfileConfig
     parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
-    process_group: ProcessGroupConfig
+    process_group: ProcessGroupSpec
     code: CodeSpec | GitCodeSpec
     python: PythonSpec
     container: ContainerSpec

@@ -5,7 +5,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=opensora-k8s-83008129 # of the job.batch, its ConfigMap and its Service
+object=opensora-k8s-acdaaa38 # of the job.batch, its ConfigMap and its Service
 kind=job.batch
 companions=configmap,service # what is made beside it
 nodes=4
