@@ -16,6 +16,7 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # of a rank: between two looks, of which there are at most three; until they are over
 SILENT = "no sign of life: frozen, or its machine or link is gone"
 
 
@@ -54,13 +55,21 @@ class Board:
             if not self._thread.is_alive():
                 self._thread.start()
 
-    def who(self, timeout_s: float) -> str:
-        """Who holds up the others, in words."""
+    def ask(self) -> None:
+        """Who holds up the others? answer() has it a little later."""
         self.tell(True)
+        self._answer = ""
         self._answered.clear()
         self._asked.set()
-        if self._answered.wait(timeout_s) and self._answer:
-            return self._answer
+
+    def answer(self, timeout_s: float) -> str:
+        """In words, to what was asked last; "" when none has come within timeout_s. It may come later."""
+        self._answered.wait(timeout_s)
+        return self._answer
+
+    @property
+    def nobody(self) -> str:
+        """What it means that there is no answer: rank 0, which has the store, does not give one."""
         return f"{self._names[0]} gives {SILENT}"
 
     def _serve(self) -> None:
@@ -87,7 +96,7 @@ class Board:
             words = self._compare(store, range(len(self._names)))
             store.set("verdict", words)
             return words
-        for _ in range(6):  # rank 0 takes three ticks, and may have begun a little later
+        for _ in range(ANSWER_TICKS):  # rank 0 may have begun a little later
             self._say(store)
             with suppress(RuntimeError):
                 store.wait(["verdict"], timedelta(seconds=self.tick_s))
@@ -95,12 +104,16 @@ class Board:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Look twice: whoever says nothing new in between is frozen, or its machine is."""
+        """Look twice: whoever says nothing new in between is frozen, or its machine is. A busy one gets more time."""
         before = self._texts(store, ranks)
-        time.sleep(3 * self.tick_s)
-        self._say(store)
+        for _ in range(2):
+            time.sleep(LOOK_TICKS * self.tick_s)
+            self._say(store)
+            after = self._texts(store, ranks)
+            if all(new and new != old for old, new in zip(before, after, strict=True)):
+                break
         seen: list[Seen | None] = []
-        for old, new in zip(before, self._texts(store, ranks), strict=True):
+        for old, new in zip(before, after, strict=True):
             if not new or new == old:
                 seen.append(None)
             else:

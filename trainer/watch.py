@@ -21,7 +21,7 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from .board import Board, Seen
+from .board import ANSWER_TICKS, Board, Seen
 from .errors import PeerLost
 from .leave import known_cause
 from .phases import Phases
@@ -91,8 +91,14 @@ class Watch:
         faulthandler.unregister(signal.SIGQUIT)
         lost = known_cause(error) if isinstance(error, RuntimeError) else None
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
-            words = self.words or self._board.who(LAST_S)
-            raise PeerLost(lost.title, [words, "stacks of each rank: logs/rank_NN.log"]) from error
+            raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
+
+    def _culprit(self, board: Board) -> str:
+        """Who holds up the others, at last: what was asked in time may have been answered late, by a busy machine."""
+        was_asked = self._alarmed == self.phases.since
+        if not was_asked:
+            board.ask()
+        return board.answer(0 if was_asked else LAST_S) or self.words or board.nobody
 
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
@@ -131,7 +137,8 @@ class Watch:
         if at.phase == "write":
             return
         if self._board:
-            words = self._board.who(6 * self.tick_s)
+            self._board.ask()
+            words = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
             if self.phases.since != since:
                 return  # it went on meanwhile
             print(f"warning: {words}", file=sys.stderr, flush=True)
