@@ -20,6 +20,8 @@ def options_in(script: str) -> dict[str, str]:
     lines = script.split("\n# usage: ", 1)[-1].split("\n")
     last = ""
     for line in lines[1:]:
+        if line.startswith("{%"):  # a template's condition: all of its branches count
+            continue
         if not line.startswith("#"):
             break
         if option := OPTION.match(line):

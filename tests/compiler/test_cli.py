@@ -291,7 +291,7 @@ def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) 
     for status in (0, 65, 75):
         done = shell.jobc("run", "name=own", "launcher=spawn", "procs=2", "--", "work.py", str(status))
         assert done.returncode == status, done.stdout + done.stderr
-        assert "hello from 0" in done.stdout
+        assert "hello from 0" in done.stdout, done.stdout + done.stderr
     status = shell.jobc("status", "artifacts/own/local").stdout
     assert "exit 75" in status
     assert shell.jobc("logs", "artifacts/own/local", "--rank", "1").stdout.count("hello from 1") == 1
