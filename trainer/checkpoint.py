@@ -23,6 +23,7 @@ from .errors import BrokenInput
 from .leave import known_cause
 from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
+from .snapshot import on_cpu
 
 Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
 
@@ -57,6 +58,8 @@ def contents(
     weights, optimizer_state = parallel.weights(), parallel.optimizer_state()
     if not group.is_first:
         return {}
+    if parallel.gathers:
+        keep = on_cpu  # it is a copy already
     state = {
         "step": step,
         "world_size": group.world_size,

@@ -41,6 +41,7 @@ def is_the_same(found: dict[str, Any], way: str, rel: float = 1e-6) -> None:
     for mine, expected in zip(steps, alone, strict=True):  # weights have moved, by sums in another order
         assert mine == [pytest.approx(expected[0], rel=rel), pytest.approx(expected[1], rel=10 * rel)]
     assert found[way]["off"] < 1e-4
+    assert found[way]["save"] == "as it was"
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,14 @@
 In   train.json, the environment contract
 Out  ways.json in the run folder: {way: {"steps": [[loss, gradient norm] of each step], "off": how far the weights are
      from those of one rank alone with the whole batch, "exchanges": how often the last step called what adds up over
-     ranks}}; what became of an overflow
+     ranks, "save": is a checkpoint of before that step, written after it, as it was}}; what became of an overflow
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
 import os
 import sys
@@ -22,10 +24,13 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from jobc.trainer import env, train_json
+from jobc.trainer.checkpoint import contents
 from jobc.trainer.data.source import IGNORE, Source, Split
 from jobc.trainer.distributed import Group, join
+from jobc.trainer.durable import Content
 from jobc.trainer.leave import leave
 from jobc.trainer.recipe import Recipe
+from jobc.trainer.snapshot import Snapshot
 from jobc.trainer.step import Wishes, train_step
 from jobc.trainer.training import Training, build
 
@@ -110,12 +115,40 @@ def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
     """expected: the weights after them"""
     results = [train_step(training, step, Wishes(stop=False, save=False)) for step in range(STEPS - 1)]
+    files = saved_beside(training)
+    before = written(files)
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         results.append(train_step(training, STEPS - 1, Wishes(stop=False, save=False)))
     exchanges = Counter(event.name for event in profiled.events() or () if event.name in REDUCING)
     weights = training.parallel.weights()
     off = max(float((weights[name] - value).abs().max()) for name, value in expected.items()) if expected else 0.0
-    return {"steps": [[result.loss, result.update.grad_norm] for result in results], "off": off, "exchanges": exchanges}
+    return {
+        "steps": [[result.loss, result.update.grad_norm] for result in results],
+        "off": off, "exchanges": exchanges, "save": "as it was" if written(files) == before else "changed by a step",
+    }  # fmt: skip
+
+
+def saved_beside(training: Training) -> Mapping[str, Content]:
+    """The files of a checkpoint that is written while the training goes on, on rank 0. A gathered state is kept as it
+    is: another copy would be memory for nothing."""
+    parallel, memory = training.parallel, Snapshot()
+
+    def keep(tree: Any) -> Any:
+        assert not parallel.gathers
+        return memory.take(tree)
+
+    return contents(STEPS - 1, parallel, training.config, training.group, {}, keep)
+
+
+def written(files: Mapping[str, Content]) -> str:
+    """A digest of what is written now."""
+    digest = hashlib.sha256()
+    for content in files.values():
+        file = io.BytesIO()
+        if callable(content):
+            content(file)
+        digest.update(file.getvalue())
+    return digest.hexdigest()
 
 
 def overflow(training: Training) -> dict[str, Any]:

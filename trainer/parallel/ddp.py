@@ -21,6 +21,7 @@ class Ddp(Stepped):
     """See way.Parallel for what each method is. Compiled, then wrapped: the exchange of gradients is not traced."""
 
     equal_passes = False
+    gathers = False
 
     def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
         self.model = model.to(group.device)

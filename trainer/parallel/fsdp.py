@@ -6,7 +6,7 @@ hsdp  a 2-D mesh: `shards` ranks that follow each other share a copy, and the co
 
 A checkpoint is whole, as those of Ddp are: a run may go on with another number of ranks or another way. What that
 costs: rank 0 holds all weights and moments in CPU memory while it saves (12 bytes a parameter), every rank while it
-resumes; on the device it is one tensor at a time.
+resumes, and the file's bytes beside them; on the device it is one tensor at a time.
 Source torch 2.13, torch.distributed.fsdp.fully_shard; seen to run on CPUs with gloo.
 """
 
@@ -41,6 +41,7 @@ class Fsdp(Stepped):
     """See way.Parallel for what each method is."""
 
     equal_passes = True  # every pass gathers weights from other ranks
+    gathers = True
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: Group
@@ -97,7 +98,7 @@ class Fsdp(Stepped):
         for name, value in values.items():
             full = whole(value)
             if self.group.is_first:
-                yield name, full.detach().cpu().clone()
+                yield name, full.detach().to("cpu", copy=True)
 
 
 def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:

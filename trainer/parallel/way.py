@@ -24,12 +24,14 @@ class Parallel(Protocol):
     evaluated      the same, as validation calls it
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
+    gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
     """
 
     module: nn.Module
     evaluated: nn.Module
     num_parameters: int
     equal_passes: bool
+    gathers: bool
 
     def warm_up(self, loss: Tensor) -> None:
         """A backward pass without effect, before the first step."""

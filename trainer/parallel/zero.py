@@ -90,6 +90,7 @@ class Zero:
         self.module: nn.Module = self.engine
         self.evaluated: nn.Module = self.engine
         self.equal_passes = self.stage == 3  # every pass gathers weights from all ranks
+        self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor) -> None:
         """Nothing: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
@@ -124,7 +125,10 @@ class Zero:
         with self._gathered():
             if not self.group.is_first:
                 return {}
-            return {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            state: Mapping[str, Tensor] = self.model.state_dict()
+            if not self.gathers:
+                return state
+            return {name: value.detach().to("cpu", copy=True) for name, value in state.items()}
 
     def optimizer_state(self) -> Mapping[str, Any]:
         groups = copy.deepcopy(self.groups)
@@ -136,7 +140,7 @@ class Zero:
         read = self.deepspeed.utils.safe_get_full_optimizer_state
         state: dict[int, Any] = {}
         for number, parameter in enumerate(self.order):
-            moments = {name: read(parameter, name).cpu() for name in MOMENTS}
+            moments = {name: read(parameter, name).cpu() for name in MOMENTS}  # of a buffer made for it
             if self.group.is_first:
                 state[number] = {"step": torch.tensor(float(self.steps)), **moments}
         return {"state": state, "param_groups": groups}
