@@ -7,9 +7,8 @@ Words after ` -- ` are those of jobc; what they compile to is what is measured. 
 one loop; loops take turns block by block, in another order each time. The first two blocks of each are not counted.
 Writes bench.json (every block), table.md and chart.png into --out.
 Goals on one H200: 400,000 tokens/s, aimed at 460,000 (G1); not slower than the bare loop (G2), nor than accelerate
-(G3); torch.compile at least 1.5 times as fast as without (G4); the first step after 120 s, 40 s with warm caches (G5).
-It has been tried on a CPU at a tiny size only. What reading data (G6) and a save (G7) cost on a GPU, and whether a
-resume there is bit-identical (G8), it does not measure yet.
+(G3); torch.compile at least 1.5 times as fast as without (G4). runs.py has the others, G5 to G8. Both have been tried
+on a CPU at a tiny size only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / ".dev"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench"), str(Path(__file__).parent)]
 
 import loops  # noqa: E402
 import report  # noqa: E402

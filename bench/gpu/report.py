@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from goals import figure
+
+from jobc.trainer.speed import peak_flops
+
 REFERENCE = "bare loop"
-# Dense bf16, FLOP/s, of one device: NVIDIA's data sheets, as torchtitan has them (tools/utils.py)
-PEAK = {"H100": 989e12, "H200": 989e12, "B200": 2250e12, "A100": 312e12}
 PUBLISHED = 460_000  # tokens/s of one H100, PyTorch, GPT-2 124M: modded-nanogpt, 2024-10-18
 
 
@@ -31,17 +32,9 @@ class Measured:
     peak_bytes: int
 
 
-def ratio(mine: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Median of the paired ratios, and its bounds of 95 % by bootstrap."""
-    ratios = [a / b for a, b in zip(mine, other, strict=True)]
-    draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return statistics.median(ratios), medians[50], medians[-51]
-
-
 def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: float, device: str) -> list[list[str]]:
     """A heading and a row per loop."""
-    peak = next((value for name, value in PEAK.items() if name in device), None)
+    peak = peak_flops(device)
     heading = ["loop", "ms/step", "tokens/s", "MFU", "wall × bare (95 %)", "CPU × bare (95 %)", "first step", "memory"]
     table = [heading]
     for name, one in found.items():
@@ -50,7 +43,7 @@ def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: f
         compared = ["–", "–"]
         if REFERENCE in found:
             pairs = ((one.step_s, found[REFERENCE].step_s), (one.cpu_s, found[REFERENCE].cpu_s))
-            compared = ["{:.3f} ({:.3f} to {:.3f})".format(*ratio(*pair)) for pair in pairs]
+            compared = [str(figure([a / b for a, b in zip(*pair, strict=True)])) for pair in pairs]
         mfu = f"{100 * rate * flops_per_token / peak:.1f} %" if peak else "–"
         table.append([
             name, f"{1000 * step_s:,.1f}", f"{rate:,.0f}", mfu,

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".dev"))  # the jobc of this checkout, whichever is installed
+sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench")]  # the jobc of this checkout, whichever is installed
 
 from goals import Goal, at_least, at_most, figure, not_below  # noqa: E402
 from goals import table as goals_table  # noqa: E402

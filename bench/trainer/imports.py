@@ -15,9 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from goals import at_most, table
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from goals import at_most, table  # noqa: E402
+
 PROGRAM = """
 import json, time
 begun = time.process_time()

@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from goals import at_most, table
-
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".dev"))
+sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench")]
+
+from goals import at_most, table  # noqa: E402
 
 from jobc.prove import frozen_rank  # noqa: E402
 from jobc.prove.campaign import Failed  # noqa: E402

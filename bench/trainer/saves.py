@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from goals import at_most, table
-
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".dev"))
+sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench")]
+
+from goals import at_most, table  # noqa: E402
 
 from jobc.prove import save_stall  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""bench/gpu on this CPU, at a tiny size: three loops that train the same, a table and a picture."""
+"""bench/gpu on this CPU, at a tiny size: three loops that train the same, a table and a picture; and whole jobs."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ def test_the_loops_of_bench_gpu_train_the_same_and_are_told_and_drawn(tmp_path: 
     assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")] == ["loop", *LOOPS]
     assert table.strip() in done.stdout
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_whole_jobs_print_their_goals_and_a_killed_one_has_the_same_losses() -> None:
+    words = [str(ROOT / "bench" / "gpu" / "runs.py"), "--saves", "2", "--every", "5", "--", *TINY]
+    done = subprocess.run(
+        [sys.executable, *words], env={**clean_environment(), "CUDA_VISIBLE_DEVICES": ""}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["G5", "G5", "G6", "G7", "G8"]
+    assert rows[-1][2:] == ["0.000 (0.000 to 0.000)", "0.000", "≤ 0.001", "held"], "bit-identical on a CPU"

@@ -31,7 +31,7 @@ def goals_of(*words: str) -> list[str]:
 
 @pytest.fixture
 def goals() -> Any:
-    spec = importlib.util.spec_from_file_location("goals", BENCH / "goals.py")
+    spec = importlib.util.spec_from_file_location("goals", BENCH.parent / "goals.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

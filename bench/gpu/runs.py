@@ -1,0 +1,106 @@
+"""G5 to G8: what a whole job costs on one GPU beside its steps. Jobs as their users have them, read from their metrics.
+
+    python bench/gpu/runs.py                                          on a GPU: task=gpt2_124m gpus=1
+    python bench/gpu/runs.py --saves 2 --every 10 -- task=gpt_tiny    a try on a CPU
+
+Two jobs of the same steps begin with one empty folder for compiled kernels. The first fills it; the second is killed by
+SIGKILL after a save, and resumed.
+
+    G5  s from submit.sh to the end of the first step: at most 120, and 40 with kernels that are there
+    G6  share of a step that it waits for data: at most 1 %
+    G7  steps that could have been made in the time that a save in the background costs: at most 1
+    G8  relative distance of the losses after the resume from those of the job that was not killed: at most 1e-3
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench")]
+
+import torch  # noqa: E402
+from goals import Goal, at_most, table  # noqa: E402
+
+from jobc.prove.job import Job, descendants, kill, state_pid  # noqa: E402
+from jobc.trainer.metrics import training_steps  # noqa: E402
+
+WARM_STEPS = 3  # not counted: they find their memory
+
+
+class Steps(NamedTuple):
+    """One job. first_s: from submit.sh to its first step; the others in order of steps, `times` those of their ends"""
+
+    first_s: float
+    times: list[float]
+    step_s: list[float]
+    data_s: list[float]
+    losses: list[float]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--saves", type=int, default=10, help="at least 10 for a figure to quote")
+    parser.add_argument("--every", type=int, default=20, help="steps between two saves")
+    parser.add_argument("words", nargs="*", help="of jobc, after --; default: task=gpt2_124m")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        words = [
+            *(given.words or ["task=gpt2_124m"]), f"gpus={int(torch.cuda.is_available())}", "metrics.flush_s=0",
+            f"loop.steps={(given.saves + 1) * given.every}", "loop.epochs=null", "validation.every_steps=1000000",
+            f"checkpoint.every_steps={given.every}", f"caches.compiled={folder}/kernels-$UID",
+        ]  # fmt: skip
+        cold = trained(Path(folder, "cold"), words)
+        warm = trained(Path(folder, "warm"), words, killed_after=given.every)
+    print(table(goals(cold, warm, given.every)))
+    return 0
+
+
+def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
+    """A job from submit.sh to its end. killed_after: resumed then, from the save of that step or a later one"""
+    with Job(folder, words, procs=1) as job:
+        began = time.time()
+        job.submit()
+        if killed_after:
+            job.wait_for_step(killed_after)
+            job.wait_for(lambda: any((job.run_folder / "checkpoints").glob("step_*")), "the first save")
+            if not kill(descendants(state_pid(job.run_folder, "rank_00"))[0]) or job.code() == 0:
+                raise SystemExit("the job was over before it was killed: more --saves")
+            job.resume()
+        if job.code():
+            raise SystemExit(f"submit.sh ended with {job.code()}: {job.output()[-1500:]}")
+        lines = [line for _, line in sorted(training_steps(job.metrics()).items())]
+    times, step_s, data_s = ([float(str(line[key])) for line in lines] for key in ("time", "step_s", "data_s"))
+    return Steps(times[0] - began, times, step_s, data_s, [float.fromhex(str(line["loss_hex"])) for line in lines])
+
+
+def goals(cold: Steps, warm: Steps, every: int) -> list[Goal]:
+    waits = [data / step for data, step in zip(cold.data_s, cold.step_s, strict=True)][WARM_STEPS:]
+    apart = [abs(mine - other) / abs(other) for mine, other in zip(warm.losses, cold.losses, strict=True)]
+    return [
+        at_most("G5", "s to the first step, nothing compiled before", [cold.first_s], 120),
+        at_most("G5", "s to the first step, kernels compiled before", [warm.first_s], 40),
+        at_most("G6", "share of a step that waits for data", waits, 0.01),
+        at_most("G7", "steps that a save in the background costs", costs_of_saves(cold.times, every), 1),
+        at_most("G8", "most that losses differ after a kill, relative", [max(apart)], 1e-3),
+    ]
+
+
+def costs_of_saves(times: Sequence[float], every: int) -> list[float]:
+    """Of each save but the last, after which nothing comes: how much longer than others the steps up to the next save
+    took together, in steps."""
+    took_s = [after - before for before, after in itertools.pairwise(times)]  # [i]: step i + 2
+    usual_s = statistics.median(took_s[WARM_STEPS:])
+    return [sum(took_s[step - 1 : step - 1 + every]) / usual_s - every for step in range(every, len(times), every)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
