@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from . import checkpoint, recipe
 from .config import TrainConfig, kind_of
-from .data.loader import Copier, Loader, fetch, training_slots
+from .data.copier import Copier
+from .data.loader import Loader, fetch, training_slots
 from .data.order import Order
 from .data.proof import Proof
 from .data.source import Source

@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .data.loader import Copier, ValidationBatches
+from .data.copier import Copier
+from .data.loader import ValidationBatches
 from .distributed import Group
 from .training import Training
 

@@ -7,15 +7,14 @@ the same, so that ranks have to agree for some steps, in batches that differ fro
 
 import ctypes
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..distributed import Group
 from ..errors import BrokenInput
-from .loader import Fed, mapped
+from .copier import tensors
+from .loader import Fed
 
 FIRST_STEPS = 2  # after which most data sets are seen to differ, and nothing more is done
 MOST_STEPS = 16
@@ -82,13 +81,6 @@ def digest(batch: Any) -> bytes:
         tensor = tensor.detach().cpu().contiguous()
         found.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()))
     return found.digest()
-
-
-def tensors(batch: Any) -> Iterator[Tensor]:
-    """Every tensor in a batch."""
-    found: list[Tensor] = []
-    mapped(batch, found.append)
-    yield from found
 
 
 def listed(ranks: list[int]) -> str:

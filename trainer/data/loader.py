@@ -1,4 +1,4 @@
-"""Micro batches of one rank, in the order of order.py: read here or by worker processes, copied ahead to a GPU.
+"""Micro batches of one rank, in the order of order.py: read here or by worker processes.
 
 Who reads a sample and when has no influence on what it is: the loader is given indices, and keeps no position.
 """
@@ -7,7 +7,7 @@ import ctypes
 import multiprocessing.connection
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..config import LoaderConfig
 from ..errors import lost_worker
 from . import order
+from .copier import Copier
 from .mapped import Mapped
 from .order import Order
 from .source import IGNORE, Split
@@ -181,51 +182,3 @@ def _begin_worker(number: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() == 1:  # the rank went before that
         os._exit(0)
-
-
-class Copier:
-    """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self._started: tuple[Any, Any] | None = None  # the batch in host memory, its copy
-
-    def start(self, batch: Any) -> None:
-        if self.stream is not None:
-            with torch.cuda.stream(self.stream):
-                self._started = batch, mapped(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True))
-
-    def finish(self, batch: Any) -> Any:
-        """The copy of `batch`, started before or made now."""
-        if self.stream is None:
-            return batch
-        if self._started is None or self._started[0] is not batch:
-            self.start(batch)
-        assert self._started is not None
-        copy, self._started = self._started[1], None
-        stream = torch.cuda.current_stream(self.device)
-        stream.wait_stream(self.stream)
-
-        def used_here(tensor: Tensor) -> Tensor:
-            tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
-            return tensor
-
-        return mapped(copy, used_here)
-
-
-def _pinned(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_pinned() else tensor.pin_memory()
-
-
-def mapped(batch: Any, change: Any) -> Any:
-    """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
-    if isinstance(batch, Tensor):
-        return change(batch)
-    if isinstance(batch, Mapping):
-        return {key: mapped(value, change) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(mapped(value, change) for value in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(mapped(value, change) for value in batch)
-    return batch

@@ -1,0 +1,62 @@
+"""The tensors of a batch, and their way to a GPU beside what is computed there."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Copier:
+    """Copies of batches to the device, on a CUDA stream of their own, so that they overlap with what is computed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._started: tuple[Any, Any] | None = None  # the batch in host memory, its copy
+
+    def start(self, batch: Any) -> None:
+        if self.stream is not None:
+            with torch.cuda.stream(self.stream):
+                self._started = batch, changed(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True))
+
+    def finish(self, batch: Any) -> Any:
+        """The copy of `batch`, started before or made now."""
+        if self.stream is None:
+            return batch
+        if self._started is None or self._started[0] is not batch:
+            self.start(batch)
+        assert self._started is not None
+        copy, self._started = self._started[1], None
+        stream = torch.cuda.current_stream(self.device)
+        stream.wait_stream(self.stream)
+
+        def used_here(tensor: Tensor) -> Tensor:
+            tensor.record_stream(stream)  # its memory is not given away before this stream is done with it
+            return tensor
+
+        return changed(copy, used_here)
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_pinned() else tensor.pin_memory()
+
+
+def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
+    """`batch` with every tensor in it changed: in mappings, lists, tuples and named tuples."""
+    if isinstance(batch, Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {key: changed(value, change) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(changed(value, change) for value in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(changed(value, change) for value in batch)
+    return batch
+
+
+def tensors(batch: Any) -> Iterator[Tensor]:
+    """Every tensor in a batch."""
+    found: list[Tensor] = []
+    changed(batch, found.append)
+    yield from found
