@@ -73,12 +73,14 @@ class Board:
         return f"{self._names[0]} gives {SILENT}"
 
     def _serve(self) -> None:
-        store, told_step = self._store, -1
+        store, last_step = self._store, -1
         while True:
             self._tells.wait()
             with suppress(RuntimeError):  # the store, or rank 0 with it, is gone
-                if told_step != (told_step := self._where().place[0]):
+                step = self._where().place[0]
+                if step != last_step:
                     store.delete_key("verdict")  # of an earlier step
+                    last_step = step
                 self._say(store)
                 if self._asked.is_set():
                     self._asked.clear()

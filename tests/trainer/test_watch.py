@@ -11,7 +11,7 @@ import time
 import pytest
 from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
-from jobc.trainer.board import Seen, verdict
+from jobc.trainer.board import LOOK_TICKS, Board, Seen, verdict
 from jobc.trainer.errors import PeerLost
 from jobc.trainer.phases import Phases
 from jobc.trainer.rt.exit_codes import PEER_LOST
@@ -123,3 +123,18 @@ def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     slow_gpu = OwnWork(0.1, 2.0, 3.0)
     assert "rank 2 on c: forward+backward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
     assert Stragglers(NAMES).after(20, [fast, OwnWork(0.1, 1.1, 3.0)]) == ""
+
+
+@pytest.mark.parametrize(("looks", "is_frozen"), [(1.4, False), (9, True)])
+def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks: float, is_frozen: bool) -> None:
+    store: Store = HashStore()
+    tick_s = 0.25
+    store.set("at/1", '[[18, 1], "data", 3.0]')
+    speaks = threading.Timer(looks * LOOK_TICKS * tick_s, store.set, ("at/1", '[[18, 1], "data", 4.0]'))
+    speaks.start()
+    board = Board(store, 0, NAMES, lambda: Seen((18, 3), "exchange", time.monotonic()), tick_s)
+    board.ask()
+    answer = board.answer(30)
+    speaks.cancel()
+    expected = "gives no sign of life" if is_frozen else "has been in data of step 18 for 4 s; the others wait for it"
+    assert answer.startswith(f"{NAMES[1]} {expected}")
