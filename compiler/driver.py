@@ -121,7 +121,10 @@ def plan_sweep(request: Request) -> list[Planned]:
 
 
 def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] = ()) -> list[T]:
-    """Raises with the errors of all points. Every diagnostic says which point it hits. aside: see _points"""
+    """Raises with what is found in all points when one has an error. Every diagnostic says which point it hits.
+
+    aside: see _points
+    """
     made: list[T] = []
     refused: list[Diagnostic] = []
     with hydra_ready(search_path(request)) as loader:
@@ -132,7 +135,7 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
             except CompileError as error:
                 refused += _at_point(error.diagnostics, where)
     if refused:
-        raise CompileError(merged(refused))
+        raise CompileError(merged([*refused, *(found for one in made for found in one.diagnostics)]))
     return made
 
 

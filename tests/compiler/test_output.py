@@ -64,6 +64,16 @@ def test_json_has_each_problem_once_with_its_points_and_its_place(capsys: pytest
     }  # fmt: skip
 
 
+def test_a_point_that_fails_does_not_hide_what_is_found_in_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", "-m", "procs=1,none", "optim.lr=1e-3", "--format", "json", "--", "train.py"]
+    status, out = printed(capsys, *words)
+    assert status == 1
+    assert {d["code"]: d["points"] for d in json.loads(out)["diagnostics"]} == {
+        "JC1202": ["procs=none"],
+        "JC2014": ["procs=1"],
+    }
+
+
 def test_sarif_is_valid_and_names_rules_and_places(capsys: pytest.CaptureFixture[str]) -> None:
     (run,) = sarif(capsys, "check", *WRONG)["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["JC2003", "JC2010", "JC4515"]
