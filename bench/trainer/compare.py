@@ -62,6 +62,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="append every block, as JSON, to this file")
     parser.add_argument("--read", type=Path, help="measure nothing, print the tables of this file")
     given = parser.parse_args()
+    if "bare" not in given.ways.split(","):
+        parser.error("--ways needs bare, with which the others are compared")
     if given.read:
         report([json.loads(line) for line in given.read.read_text().splitlines()], [])
         return 0
