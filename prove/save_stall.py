@@ -67,8 +67,9 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     for number in range(pairs + 1):
         train_step(made, number, Wishes(stop=False, save=False))
         for background in (False, True) if number % 2 else (True, False):
-            contents = partial(checkpoint.contents, number + 1, made.parallel, config, made.group, {})
             started = time.perf_counter()
+            parts = {"data": made.proof.state(number + 1)}
+            contents = partial(checkpoint.contents, number + 1, made.parallel, config, made.group, parts)
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()
