@@ -114,11 +114,19 @@ def test_the_near_miss_is_no_finding(page: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_sources_are_a_list_and_threads_are_called_what_they_are(page: Path) -> None:
+def test_sources_are_links_that_are_called_what_they_are(page: Path) -> None:
     _, heading, sources = page.read_text(encoding="utf-8").partition("\n## Sources\n\n")
-    assert all(line.startswith("- ") for line in sources.splitlines()), sources
-    for name, target in re.findall(r"\[([^]]+)\]\(https://github.com/([^)]+)\)", sources):
-        assert name.replace("#", "/") == target.replace("/issues/", "/").replace("/pull/", "/")
+    assert all(re.match(r"- (.*\]\(|found by reading )", line) for line in sources.splitlines()), sources
+    links = re.findall(r"\[([^]]+)\]\(([^)]*)\)", sources)
+    assert len({target for _, target in links}) == len(links), "a source stands there twice"
+    for name, target in links:
+        assert re.fullmatch(r"https://[^\s/]+\.[^\s/]+/\S*", target)
+        site, _, path = target.removeprefix("https://").partition("/")
+        if site == "github.com" and "/blob/" in path:
+            assert path.endswith(f"/{name}")
+        elif site == "github.com":  # a thread, or a repository
+            assert name.replace("#", "/") == re.sub(r"/(issues|pull)/(?=\d+$)", "/", path)
+    assert bool(sources.strip()) == bool(heading)
     assert heading or page not in OF_RULES
 
 
