@@ -83,9 +83,13 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # here, because most compiles need no suggestion
 
     def likeness(key: str) -> float:
-        """Of the whole key, or a little less for its last part: `step` is more like loop.steps than like site."""
+        """Of the whole key, without the sections that both are in, or a little less for its last part: `step` is more
+        like loop.steps than like site."""
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
-        whole = difflib.SequenceMatcher(None, key, word).ratio()
+        own, other = key, word
+        while "." in own and "." in other and own.partition(".")[0] == other.partition(".")[0]:
+            own, other = own.partition(".")[2], other.partition(".")[2]
+        whole = difflib.SequenceMatcher(None, own, other).ratio()
         return max(whole + 0.1 if whole >= 0.6 else 0, ends if ends >= 0.8 else 0)
 
     scores = {key: likeness(key) for key in known}

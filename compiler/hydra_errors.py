@@ -10,6 +10,7 @@ from typing import Any
 from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
+from . import engine_words
 from .convert import is_list, type_at
 from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
@@ -19,7 +20,7 @@ from .text import Origin
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-
+MOST_KEYS = 8  # that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
 )
@@ -110,6 +111,10 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         close, because = [group[1]], f"the group has another package than {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
+    elif said := engine_words.in_words(key):
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, said, culprit.origin, culprit.key)
+    elif meant := engine_words.key_of(key):
+        close = [meant]
     else:
         close = nearest(key, [*known, *loader.list_groups("")])
         close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
@@ -123,9 +128,19 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
-            else "jobc --help lists the keys"
+            else _beside(section, known)
         )
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, culprit.origin, culprit.key)
+
+
+def _beside(section: str, known: Sequence[str]) -> str:
+    """The keys of a section, when they are few."""
+    below = {key for key in known if key.startswith(f"{section}.")}
+    keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
+    if not 0 < len(keys) <= MOST_KEYS:
+        return "jobc --help lists the keys"
+    *first, last = keys
+    return f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
 
 
 def _assigned(key: str, value: str) -> str:

@@ -1,0 +1,24 @@
+"""What engines call the keys of a job leads to keys that there are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from jobc.compiler.convert import type_at
+from jobc.compiler.engine_words import KEYS
+from jobc.compiler.registry import find_plugins
+from jobc.compiler.spec import JobSpec
+
+GROUPS = ("parallel",)  # chosen as a whole
+
+
+@pytest.mark.parametrize("key", sorted(set(KEYS.values()) - set(GROUPS)))
+def test_the_key_exists(key: str) -> None:
+    section, _, name = key.partition(".")
+    if section != "backend":
+        assert type_at(JobSpec, key) is not None
+        return
+    options = [plugin.load().Options for plugin in find_plugins().values()]
+    assert any(name in {field.name for field in dataclasses.fields(each)} for each in options)
