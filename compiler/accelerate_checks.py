@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from ..trainer.deepspeed_json import SAID_BY
 from .accelerate import SHARDED
 from .accelerate_known import ACCELERATE, are_gpus
 from .deepspeed_known import DEEPSPEED, REMOVED
@@ -78,12 +79,7 @@ OF_DEEPSPEED: Protected = {
 }
 # What the bundled trainer takes from train.json, and would refuse to see said otherwise.
 OF_THE_TRAINER: Protected = {("mixed_precision",): "loop.precision", ("dynamo_config",): "loop.compile"}
-OF_ITS_DEEPSPEED: Protected = {
-    **{(name,): "loop.precision" for name in ("fp16", "bf16", "amp", "torch_autocast")},
-    ("optimizer",): "optim",
-    ("scheduler",): "optim.schedule",
-    **{(name,): "parallel" for name in ("tensor_parallel", "expert_parallel", "pipeline")},
-}
+OF_ITS_DEEPSPEED: Protected = {(name,): key for name, key in SAID_BY.items()}
 OF_HSDP: Protected = {
     ("parallelism_config", "parallelism_config_dp_replicate_size"): "nodes, procs and parallel.shards",
     ("parallelism_config", "parallelism_config_dp_shard_size"): "parallel.shards",

@@ -58,15 +58,49 @@ def engine_config(train: Tree) -> dict[str, Any]:
     return walk(DOCUMENT)
 
 
+# Sections about what train.json says, too, in words of its own: of these the trainer takes no other word.
+SAID_BY: Mapping[str, str] = {
+    **dict.fromkeys(("fp16", "bf16", "amp", "torch_autocast"), "loop.precision"),
+    "optimizer": "optim",
+    "scheduler": "optim.schedule",
+    **dict.fromkeys(("tensor_parallel", "expert_parallel", "pipeline"), "parallel"),
+}
+
+
 def disagreements(given: object, train: Tree) -> list[str]:
     """Where a deepspeed.json says another thing than train.json, `path: a, not b` each; what it has more is its own."""
-    ours = dict(_leaves(engine_config(train), ""))
-    theirs = dict(_leaves(given, "")) if isinstance(given, Mapping) else {}
-    return [
+    tree = given if isinstance(given, Mapping) else {}
+    ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
+    wrong = [
         f"{path}: {theirs.get(path, 'not there')}, not {value}"
         for path, value in ours.items()
         if theirs.get(path) != value
     ]
+    more = [path for path in _left_out(train) if _at(tree, path) is not None]
+    return [*wrong, *(f"{'.'.join(path)}: there, though {_key(path)} leaves it out" for path in more)]
+
+
+def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
+    """What train.json decides, and leaves out."""
+    made = engine_config(train)
+    yield from ((name,) for name in SAID_BY if name not in made)
+    for name, node in DOCUMENT.items():
+        if isinstance(node, Mapping):
+            yield from ((name, inner) for inner in node if inner not in made[name])
+        elif name not in made and name not in SAID_BY:
+            yield (name,)
+
+
+def _key(path: tuple[str, ...]) -> str:
+    """That says it in train.json."""
+    return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
+
+
+def _at(tree: Tree, path: tuple[str, ...]) -> Any:
+    here: Any = tree
+    for part in path:
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return here
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:

@@ -37,10 +37,10 @@ def _deepspeed(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[st
         yield f"{DEEPSPEED}: this is no JSON: {error}"
         return
     merged = {m[1] for key in plan if (m := re.match(r"(?:backend\.)?deepspeed_extra\.(\w+)", key))}
-    own = {"torch_autocast"} if plan["uses_trainer"] else {"bf16", "fp16"}
-    known = ({*DOCUMENT} - {"torch_autocast"}) | own | merged
+    of_scripts = set() if plan["uses_trainer"] else {"torch_autocast", "bf16", "fp16"}  # which read these, or none
+    known = ({*DOCUMENT} ^ of_scripts) | merged
     for key in sorted(given.keys() - known) if isinstance(given, dict) else ():
         yield f"{DEEPSPEED}: {key} is no key that the plan has a value for"
     for said in disagreements(given, train):
-        if re.split(r"[.:]", said)[0] not in merged | ({"torch_autocast"} - own):
+        if re.split(r"[.:]", said)[0] not in merged | of_scripts:
             yield f"{DEEPSPEED}: {said}, as train.json has it"

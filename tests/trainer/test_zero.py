@@ -83,6 +83,13 @@ def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -
     ours = engine_config(tree)
     assert disagreements({**ours, "steps_per_print": 10}, tree) == []
     assert disagreements({key: value for key, value in ours.items() if key != "gradient_clipping"}, tree)
+    assert disagreements({**ours, "bf16": {"enabled": True}}, tree) == [
+        "bf16: there, though loop.precision leaves it out"
+    ]
+    offload = {**ours["zero_optimization"], "offload_optimizer": {"device": "cpu"}}
+    assert disagreements({**ours, "zero_optimization": offload}, tree) == [
+        "zero_optimization.offload_optimizer: there, though parallel leaves it out"
+    ]
     assert (
         ours["train_batch_size"]
         == 96
