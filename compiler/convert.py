@@ -265,6 +265,9 @@ class _Conversion:
             raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
             typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example((hint,))}"
+            above, _, last = key.rpartition(".")
+            if last.isdigit():
+                typed = f"{above}=[{example((hint,))}], one text for each item"
             self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{_kind(raw)} was given", typed)
             return None
         return self.read(str(raw), hint, key)

@@ -96,6 +96,9 @@ def explain(
         title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
         hint = culprit.typed.lstrip("+")
         return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
+    if culprit and "Cannot merge DictConfig with ListConfig" in message:
+        because, hint = "it is a list, and a mapping was given", f"{key}=[TEXT], one text for each item"
+        return Diagnostic("JC1105", f"cannot compose: {key} is a list", because, hint, origin, key), culprit
     hint = "jobc --cfg job prints the tree that the override meets"
     because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
     return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit

@@ -30,6 +30,8 @@ LINES = [  # words, code, what the message says besides
     (["backend=kubernetes", "backend.priorityClassName=high"], "JC1102", "did you mean queue.priority=high?"),
     (["backend=skypilot", "backend.envs.A=1"], "JC1102", "did you mean env.A=1?"),
     (["backend=skypilot", "backend.accelerators=H100:8"], "JC1102", "gpu_type=H100 gpus=8, for H100:8"),
+    (["backend=kubernetes", "backend.node_selector={pool: a3}"], "JC1105", "backend.node_selector=[TEXT], one text"),
+    (["backend=kubernetes", "image=x", "backend.tolerations=[{key: a}]"], "JC1202", "backend.tolerations=[TEXT], one"),
     (["backend.bogus=1"], "JC1102", "there is backend.detach"),
     (["profile.active=2"], "JC1102", "there are profile.ranks and profile.steps"),
     (["backend=kubernetes", "backend.bogus=1"], "JC1102", "jobc --help lists the keys"),
