@@ -185,8 +185,8 @@ def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, An
     """The first loss."""
     what = kind_of(made.config.model) if type(made) is Recipe else made.config.recipe
     found = of_the_user(lambda: parallel.module(batch), made, f"model: the first batch does not go through {what}")
-    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor) and found[0].numel() == 1):
-        raise BrokenInput("recipe: loss() gives (sum, count), the sum a tensor with one number")
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor) and found[0].ndim == 0):
+        raise BrokenInput("recipe: loss() gives (sum, count), the sum a tensor with one number, as sum() gives it")
     if not found[0].requires_grad:
         raise BrokenInput("loss: nothing that is trained has an influence on it")
     return found

@@ -86,6 +86,12 @@ class Raises:
 def collate(samples):
     raise ValueError("ragged")
 
+class OneNumber(Recipe):
+    def loss(self, model, batch):
+        loss, count = super().loss(model, batch)
+        return loss.reshape(1), count
+
+
 class NoCount(Recipe):
     def count(self, batch):
         return len(batch.items_of)
@@ -289,6 +295,10 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         (
             {"data": {**WAVES, "val": None, "collate": "broken.collate"}},
             "data: there is no first batch: ValueError: ragged",
+        ),
+        (
+            {"recipe": "broken.OneNumber"},
+            "recipe: loss() gives (sum, count), the sum a tensor with one number, as sum()",
         ),
         ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from jobc.trainer import recipe, train_json
 from jobc.trainer.data.order import Order, shard
+from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loss import WithLoss
 from jobc.trainer.metrics import training_steps
 from jobc.trainer.parallel.blocks import prepare
@@ -95,6 +98,46 @@ def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewR
     found = tried(new_run(), digits({"loop.steps": STEPS}), "compiled", TORCHINDUCTOR_COMPILE_THREADS="1")
     for way in COMPILED:
         is_the_same(found, way, rel=1e-5)
+
+
+class Layer(nn.Module):
+    """As layers of Hugging Face are: what is beside the first input has a name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, hidden_BD: Tensor, *, scale: float) -> Tensor:
+        return self.linear(hidden_BD).tanh() * scale
+
+
+class Layered(nn.Module):
+    """A model that names no blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, hidden_BD: Tensor) -> Tensor:
+        for layer in self.layers:
+            hidden_BD = layer(hidden_BD, scale=0.5)
+        return hidden_BD
+
+
+def test_blocks_may_be_named_by_their_class_and_called_with_keywords(gpt: Tree) -> None:
+    loop = train_json.parse(gpt({"loop.activation_checkpointing": 1})).loop
+    torch.manual_seed(0)
+    plain = Layered()
+    again = copy.deepcopy(plain)
+    with pytest.raises(BrokenInput, match="names none"):
+        prepare(again, loop)
+    with pytest.raises(BrokenInput, match="no module of class Layr"):
+        prepare(again, loop, ["Layr"])
+    prepare(again, loop, ["Layer"])
+    for model in (plain, again):
+        model(torch.ones(2, 4)).sum().backward()
+    gradients = [[parameter.grad for parameter in model.parameters()] for model in (plain, again)]
+    assert all(map(torch.equal, *gradients))
 
 
 @pytest.mark.parametrize("every", [0, 1])

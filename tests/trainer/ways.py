@@ -62,8 +62,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "fsdp, by size, weights kept": {
         "parallel": {**FSDP, "auto_wrap_policy": "SIZE_BASED_WRAP", "reshard_after_forward": False}
     },
-    "fsdp, by class, offloaded": {
-        "parallel": {**FSDP, "transformer_layer_cls_to_wrap": ["Attention", "FeedForward"], "offload_params": True}
+    "fsdp, by class, offloaded, recomputed": {
+        "parallel": {**FSDP, "transformer_layer_cls_to_wrap": ["Attention", "FeedForward"], "offload_params": True},
+        **ALL,
     },
     "fsdp, as one": {"parallel": {**FSDP, "auto_wrap_policy": "NO_WRAP"}},
     "hsdp": {"parallel": HSDP},

@@ -1,11 +1,12 @@
 """The blocks of a model: what is recomputed, compiled and sharded as one.
 
-A model names them: its attribute `blocks` holds them in order. Recompute, then compile, then shard: each takes in
-what the one before it made. All is done in place, so that parameters keep their names.
+A model names them: its attribute `blocks` holds them in order. Or the job names their classes, with fsdp and hsdp:
+parallel.transformer_layer_cls_to_wrap. Recompute, then compile, then shard: each takes in what the one before it made.
+All is done in place, so that parameters keep their names.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,19 +19,31 @@ from ..errors import BrokenInput
 Forward = Callable[..., Any]
 
 
-def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Those that the model names, in order; none when it names none."""
-    return [block for block in getattr(model, "blocks", ()) if isinstance(block, nn.Module)]
+def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
+    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none.
+
+    Raises BrokenInput when no module is of one of the classes.
+    """
+    if not classes:
+        return [block for block in getattr(model, "blocks", ()) if isinstance(block, nn.Module)]
+    inner = [module for module in model.modules() if module is not model]
+    if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
+        there = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
+        raise BrokenInput(
+            f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
+            [f"it has {', '.join(there)}"],
+        )
+    return [module for module in inner if type(module).__name__ in classes]
 
 
-def prepare(model: nn.Module, loop: LoopConfig) -> None:
+def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
     """As loop.activation_checkpointing and loop.compile say of blocks. Raises BrokenInput when there are none."""
-    blocks = blocks_of(model)
+    blocks = blocks_of(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(
             f"loop.{key} is about blocks, and {type(model).__name__} names none",
-            hint="give the model an attribute `blocks`, a list of modules",
+            hint="an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
     if loop.activation_checkpointing:
         for block in blocks[:: loop.activation_checkpointing]:
@@ -44,8 +57,8 @@ def recomputed(forward: Forward) -> Forward:
     """`forward`, which keeps its inputs alone and computes the rest again in the backward pass."""
 
     @functools.wraps(forward)
-    def again(*inputs: Any) -> Any:
-        return checkpoint(forward, *inputs, use_reentrant=False)
+    def again(*inputs: Any, **named: Any) -> Any:
+        return checkpoint(forward, *inputs, use_reentrant=False, **named)
 
     return again
 

@@ -28,7 +28,6 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..config import FsdpConfig, HsdpConfig, TrainConfig
 from ..distributed import Group
-from ..errors import BrokenInput
 from ..loss import DTYPES, WithLoss
 from ..optimizer import Stepper
 from ..recipe import Recipe
@@ -48,7 +47,7 @@ class Fsdp(Stepped):
     ) -> None:
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        prepare(model, config.loop)
+        prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too
         for part in parts(model, sharding):
@@ -118,17 +117,7 @@ def parts(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module
         return []
     if sharding.auto_wrap_policy == "SIZE_BASED_WRAP":
         return list(_large_enough(model, sharding.min_num_params))
-    names = sharding.transformer_layer_cls_to_wrap
-    if not names:
-        return blocks_of(model)
-    found = [module for module in model.modules() if type(module).__name__ in names and module is not model]
-    if missing := sorted(set(names) - {type(module).__name__ for module in found}):
-        there = sorted({type(module).__name__ for module in model.modules()} - {type(model).__name__})
-        raise BrokenInput(
-            f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
-            [f"it has {', '.join(there)}"],
-        )
-    return found[::-1]  # modules() gives outer ones first
+    return blocks_of(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
 def whole(value: Tensor) -> Tensor:
