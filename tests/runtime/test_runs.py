@@ -111,10 +111,10 @@ def test_resume_with_another_identity_is_refused_with_both_values(job):
     run = demo.only_run
     demo.write_artifact(identity="seed = 1\n")
     code, output = demo.run("submit.sh", "--resume", run.name)
-    assert code == 1 and "  seed: 0 -> 1\n" in output and f"submit.sh --fork {run.name} starts" in output
+    assert code == 65 and "  seed: 0 -> 1\n" in output and f"submit.sh --fork {run.name} starts" in output
     demo.write_artifact(identity='model.kind = "gpt = x"\nseed = 1\n')
     code, output = demo.run("submit.sh", "--resume", run.name)
-    assert code == 1
+    assert code == 65
     assert "  seed: 0 -> 1\n" in output and '  model.kind: (not set) -> "gpt = x"\n' in output
     assert "hint: without --resume, submit.sh starts a new run" in output
     assert [p.name for p in (run / "artifact").iterdir()] == ["0"]

@@ -102,7 +102,7 @@ choose_continued_run() {
   if grep -q '^  model[.:]' <<<"$changed"; then
     hint='without --resume, submit.sh starts a new run; --fork cannot, for the weights are of another model'
   fi
-  die 1 "this spec is not that of run $id:"$'\n'"$changed" "$hint"
+  die 65 "this spec is not that of run $id:"$'\n'"$changed" "$hint"
 }
 
 # continue_run: prepares the next attempt of `run`.
