@@ -36,7 +36,7 @@ class MetricsFile:
         self._descriptor = self._open()
         self._size = os.fstat(self._descriptor).st_size
         if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
-            self._append(b"\n")  # end the torn line of the attempt before
+            self._put(b"\n")  # end the torn line of the attempt before
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line."""
@@ -51,18 +51,22 @@ class MetricsFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write now. A full disk is reported once and costs lines, not the training."""
+        """Write now."""
         with self._lock:
             text, self._lines = "".join(self._lines).encode(), []
             self._written_at = time.monotonic()
-            try:
-                if self._size and self._size + len(text) > self._max_bytes:
-                    self._put_aside()
-                self._append(text)
-            except OSError as error:
-                if not self._warned:
-                    print(f"warning: metrics are not written: {error}", file=sys.stderr, flush=True)
-                self._warned = True
+            self._put(text)
+
+    def _put(self, text: bytes) -> None:
+        """A full disk is reported once and costs lines, not the training."""
+        try:
+            if self._size and self._size + len(text) > self._max_bytes:
+                self._put_aside()
+            self._append(text)
+        except OSError as error:
+            if not self._warned:
+                print(f"warning: metrics are not written: {error}", file=sys.stderr, flush=True)
+            self._warned = True
 
     def _append(self, text: bytes) -> None:
         while text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -204,6 +205,24 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
     again.write({"step": 201, "loss": 0.5})
     assert last_step(path) == 201
     assert len(training_steps(path)) == 201
+
+
+def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics").mkdir()
+    path = tmp_path / "metrics" / "rank_00.jsonl"
+    path.write_text('{"step": 1}\n{"st')  # torn
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, unlimited[1]))  # EFBIG, as a full disk
+    try:
+        file = MetricsFile(tmp_path, 0, 0, 1000)
+        file.write({"step": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert capsys.readouterr().err.count("warning: metrics are not written: ") == 1
+    file.write({"step": 3})
+    assert path.read_text().endswith('{"step": 3}\n')
 
 
 def test_a_node_writes_twice_a_second_at_most() -> None:
