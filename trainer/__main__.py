@@ -74,7 +74,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     """Join, build, run, leave."""
     # imported here, so that mistakes above are told before torch has been loaded
     from .distributed import join
-    from .loop import run
+    from .loop import run, watch_over
     from .training import build
 
     even_alone = config.parallel.kind != "ddp"
@@ -82,9 +82,10 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
         signals.ends_at_once = True
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the first step")
-        training = build(config, env, group)
-        signals.ends_at_once = False
-        return run(training, signals)
+        with watch_over(group, config.process_group.init_timeout_s) as watch:
+            training = build(config, env, group)
+            signals.ends_at_once = False
+            return run(training, signals, watch)
 
 
 if __name__ == "__main__":

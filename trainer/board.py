@@ -1,8 +1,9 @@
 """What ranks tell each other when they hang: a key-value store served by rank 0 or torchrun, and nothing until then.
 
 Each that waits for too long says where it is, again and again. Rank 0 compares: who says nothing is frozen, who is
-behind holds up the rest; the others ask it. All of this is done by a thread of its own, for operations of torch's
-TCPStore have no timeout when its server is frozen (torch 2.13: get, check, delete_key, wait).
+behind holds up the rest; the others ask it, which may have come to wait later than they. All of this is done by a
+thread of its own, for operations of torch's TCPStore have no timeout when its server is frozen (torch 2.13: get, check,
+delete_key, wait).
 """
 
 import json
@@ -41,7 +42,7 @@ class Board:
     def __init__(self, store: Store, rank: int, names: Sequence[str], where: Callable[[], Seen], tick_s: float) -> None:
         self._store, self._rank, self._names, self._where = store, rank, names, where
         self.tick_s = tick_s
-        self._tells, self._asked = threading.Event(), threading.Event()
+        self._tells, self._begins, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._answer = ""
         self._answered = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
@@ -51,6 +52,7 @@ class Board:
         if not on:
             self._tells.clear()
         elif not self._tells.is_set():
+            self._begins.set()
             self._tells.set()
             if not self._thread.is_alive():
                 self._thread.start()
@@ -73,16 +75,15 @@ class Board:
         return f"{self._names[0]} gives {SILENT}"
 
     def _serve(self) -> None:
-        store, last_step = self._store, -1
+        store = self._store
         while True:
             self._tells.wait()
             with suppress(RuntimeError):  # the store, or rank 0 with it, is gone
-                step = self._where().place[0]
-                if step != last_step:
-                    store.delete_key("verdict")  # of an earlier step
-                    last_step = step
+                if self._begins.is_set():
+                    self._begins.clear()
+                    store.delete_key("verdict")  # of an earlier part
                 self._say(store)
-                if self._asked.is_set():
+                if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
                     self._answer = self._find_out(store)
                     self._answered.set()
@@ -95,10 +96,12 @@ class Board:
 
     def _find_out(self, store: Store) -> str:
         if self._rank == 0:
+            store.delete_key("asked")
             words = self._compare(store, range(len(self._names)))
             store.set("verdict", words)
             return words
-        for _ in range(ANSWER_TICKS):  # rank 0 may have begun a little later
+        store.set("asked", "")
+        for _ in range(ANSWER_TICKS):
             self._say(store)
             with suppress(RuntimeError):
                 store.wait(["verdict"], timedelta(seconds=self.tick_s))
@@ -136,10 +139,16 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     known = [one for one in seen if one is not None]
     last = min(known, key=lambda one: one.place)
     behind = [name for name, one in zip(names, known, strict=True) if one.place == last.place]
-    where = f"in {last.phase} of step {last.place[0]} for {last.seconds:.0f} s"
+    where = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"
     if len(behind) == len(names):
-        return f"all ranks have been {where}: a link, or a collective that not all of them call"
+        perhaps = "" if last.place[0] else "work that takes long, "  # what they build, they build side by side
+        return f"all ranks have been {where}: {perhaps}a link, or a collective that not all of them call"
     return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {where}; the others wait for it"
+
+
+def of_step(step: int) -> str:
+    """In words: the step of a place, as of Phases."""
+    return f"of step {step}" if step else "before the first step"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -135,7 +135,11 @@ class Found:
 
     def read(self, name: str) -> bytes:
         """All ranks call it, in the same order."""
-        return self.group.bytes_from(self.rank, _read(self.folder / name) if self.group.rank == self.rank else b"")
+        content = _read(self.folder / name) if self.group.rank == self.rank else b""
+        self.group.phases.enter("exchange")
+        content = self.group.bytes_from(self.rank, content)
+        self.group.phases.enter("restore")
+        return content
 
     def load(self, name: str) -> Any:
         """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
@@ -152,12 +156,16 @@ def newest_verified(root: Path, group: Group) -> Found | None:
     Raises BrokenInput when there are some, but none is sound, or one is of a later version of the trainer.
     """
     seen = store.newest_first(root)
+    group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([store.step_of(seen[0]) if seen else -1]))]
+    group.phases.enter("restore")
     rank = steps.index(max(steps))
     if steps[rank] < 0:
         return None
     step, damaged = _verify(root) if group.rank == rank else (NONE_SOUND, [])
+    group.phases.enter("exchange")
     step = group.from_rank(rank, step)
+    group.phases.enter("restore")
     seen_by = f", as rank {rank} sees it" if rank else ""
     if step == NEWER_FORMAT:
         hint = "go on with the version of jobc that saved it, or start a new run"

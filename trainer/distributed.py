@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import torch
@@ -22,6 +22,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 from . import flight_recorder
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
+from .phases import Phases
 from .rt import gpus
 from .wait_for_master import wait_for_master
 
@@ -38,12 +39,14 @@ class Group:
 
     device  where the model lives
     board   another connection to the store where the ranks met; None for a world of one, or without a connection
+    phases  what this rank is doing at the moment
     """
 
     rank: int
     world_size: int
     device: torch.device
     board: Store | None = None
+    phases: Phases = field(default_factory=Phases, compare=False)
 
     @property
     def is_first(self) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from . import checkpoint, export, roll_call
 from .console import banner
 from .control import answer_save, save_file, stop_file
+from .distributed import Group
 from .errors import TrainerError
 from .profiling import Profiling
 from .progress import Progress
@@ -29,33 +30,44 @@ from .watch import Watch
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
 
-def run(training: Training, signals: StopSignals) -> int:
-    """Train; returns the exit code: done, or preempted with everything saved."""
+def watch_over(group: Group, timeout_s: float) -> Watch:
+    """The ranks have met: say how they differ, and have each of them watched from now on."""
+    answers = roll_call.call(group)
+    if group.is_first and (lines := roll_call.differences(answers)):
+        print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
+    names = [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
+    return Watch(group.phases, group.rank, names, timeout_s, group.board)
+
+
+def run(training: Training, signals: StopSignals, watch: Watch | None = None) -> int:
+    """Train; returns the exit code: done, or preempted with everything saved.
+
+    watch: which goes on from the build; None = the build is over and nobody watched it
+    """
     config, group = training.config, training.group
-    names = greet(training)
-    progress = Progress(training, names)
+    watch = watch or watch_over(group, config.process_group.init_timeout_s)
+    training.phases.begin_part("metrics")
+    training.phases.take()  # what the build took belongs to no step
+    greet(training)
+    progress = Progress(training, watch.names)
+    watch.on_tick = progress.file.flush_if_due
     saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
     validator = Validator(training)
-    long_s = config.process_group.init_timeout_s
     stop_automatic_collection()
     try:
-        with Watch(training.phases, group.rank, names, long_s, group.board, progress.file.flush_if_due) as watch:
+        with watch:
             return steps(training, signals, progress, saver, validator, watch)
     finally:
         progress.close()
         saver.close()
 
 
-def greet(training: Training) -> list[str]:
-    """Say what is about to run, and how the ranks differ; gives what people call each rank, by rank."""
-    answers = roll_call.call(training.group)
+def greet(training: Training) -> None:
+    """Say what is about to run."""
     if training.group.is_first:
         print(banner(training), flush=True)
-        if lines := roll_call.differences(answers):
-            print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
         if training.start.step >= training.total_steps:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
-    return [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
 
 
 def steps(

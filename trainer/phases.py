@@ -6,17 +6,22 @@ The training says so at each turn, for less than a microsecond; the watch (watch
 import time
 from typing import Literal
 
-# forward to update: of a step. exchange: waiting for the other ranks' counts, which overlaps the forward pass.
+# data, model, restore: of the build, whose passes are a forward and a backward as well. forward to update: of a step.
+# exchange: waiting for the other ranks' counts, which overlaps the forward pass.
 # write: of rank 0 alone, whose disk all wait for, however long; the others are in save, and hear from it every second.
-Phase = Literal["start", "data", "forward", "exchange", "backward", "update", "validation", "save", "write", "metrics"]
+Phase = Literal[
+    "start", "data", "model", "restore", "forward", "exchange", "backward", "update", "validation", "save", "write",
+    "metrics",
+]  # fmt: skip
 
 
 class Phases:
     """Of one rank. Written by the training's own thread alone.
 
-    place       (step, number of turns in it): equal for ranks that are at the same point; the least is behind
+    place       (step, number of turns in it): equal for ranks that are at the same point; the least is behind.
+                Step 0 is all that comes before the first one of this attempt
     since       when the phase began or was last seen to go on, seconds of time.perf_counter
-    part_since  when the step began, or its validation, or its save
+    part_since  when the step began, or its validation, or its save, or a part of the build
     """
 
     def __init__(self) -> None:
@@ -39,7 +44,7 @@ class Phases:
         self.place = (self.place[0], self.place[1] + 1)
 
     def begin_part(self, phase: Phase) -> None:
-        """Behind the step itself: its validation, or its save."""
+        """Beside the steps themselves: a validation, a save, or a part of the build."""
         self.enter(phase)
         self.part_since = self.since
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ class Training:
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
-    phases       what this rank is doing at the moment
     loader       the batches of this rank, from the first step of this attempt on
     proof        what the ranks have been fed
     parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
@@ -53,7 +52,11 @@ class Training:
     loader: Loader
     proof: Proof
     parts: dict[str, Any]
-    phases: Phases = field(default_factory=Phases)
+
+    @property
+    def phases(self) -> Phases:
+        """What this rank is doing at the moment."""
+        return self.group.phases
 
     @property
     def checkpoints(self) -> Path:
@@ -62,16 +65,27 @@ class Training:
 
 
 def build(config: TrainConfig, env: Env, group: Group) -> Training:
-    """Read the data, build the model, continue from a checkpoint when the run folder has one."""
+    """Read the data, build the model, continue from a checkpoint when the run folder has one.
+
+    A rank takes a turn of its phases before each message to the others: who has not got there holds them up.
+    """
     assert env.run_dir is not None
+    phases = group.phases
+    phases.begin_part("data")
     use_one_way_of_computing(config, group.device)
     made = recipe.make(config)
-    source = open_data(made, group)
+    source = open_data(made)
+    phases.enter("exchange")
+    refuse_different_data(source.digest, group)
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     refuse_too_few(order, group)
+    phases.begin_part("model")
     seed_model(config.seed)
-    parallel = share(new_model(made, source), made, config, env, group)
+    model = new_model(made, source)
+    phases.enter("exchange")
+    parallel = share(model, made, config, env, group)
     warm_up(parallel, made, config, source, group)
+    phases.begin_part("restore")
     start = find_start(config, env, env.run_dir, parallel, group)
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
@@ -91,14 +105,13 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     )
 
 
-def open_data(made: Recipe, group: Group) -> Source:
-    """The recipe's data, which are the same on every rank."""
+def open_data(made: Recipe) -> Source:
+    """The recipe's data."""
     source: Source = guarded(made.build_data, "recipe: build_data()")
     if made.score is not None:
         source = dataclasses.replace(source, score=made.score)
     elif source.score == "loss" and made.items_of is recipe.cross_entropy and type(made).loss is Recipe.loss:
         source = dataclasses.replace(source, score="accuracy")
-    refuse_different_data(source.digest, group)
     return source
 
 
@@ -166,16 +179,19 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     run. And it is where data that cannot be read, and a model that does not fit them, are found. Raises BrokenInput for
     those.
     """
+    group.phases.begin_part("data")
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     slots = indices_B, torch.ones(len(indices_B)), 0
     _, _, batch = of_the_user(lambda: fetch(source.train, slots), made, "data: there is no first batch")
     expected = of_the_user(lambda: made.count(batch), made, "recipe: count() of the first batch failed")
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
+    group.phases.enter("forward")
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
     if expected is not None and num_items is not None and expected != int(num_items):
         raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
+    group.phases.enter("backward")
     parallel.warm_up(loss)
     for buffer, before in buffers:
         buffer.copy_(before)

@@ -1,9 +1,10 @@
 """Who holds up the others? A thread in each rank that sees how long its rank has been at one thing.
 
-Nothing is sent while training goes on. A rank whose step, validation or save lasts longer than half of the timeout says
-so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the culprit is named, in a
-warning and again in their last words, and each writes the stacks of its threads to its log. A rank that hangs with
-Python's lock held has them written by faulthandler's own thread. `kill -QUIT PID` makes a rank write them at any time.
+Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
+of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
+culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
+rank that hangs with Python's lock held has them written by faulthandler's own thread. `kill -QUIT PID` makes a rank
+write them at any time.
 
 A disk may take as long as it needs: while rank 0 writes a checkpoint nobody ends, but rank 0 says so, and again each
 time that it has lasted twice as long.
@@ -21,7 +22,7 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from .board import ANSWER_TICKS, Board, Seen
+from .board import ANSWER_TICKS, Board, Seen, of_step
 from .errors import PeerLost
 from .leave import known_cause
 from .phases import Phases
@@ -35,7 +36,8 @@ LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked f
 
 
 class Watch:
-    """Of one rank, while it trains: a context.
+    """Of one rank, while it builds and trains: a context, which may be entered once more within itself. The first exit
+    ends it.
 
     names         what people call each rank, by rank: rank 3 on node7
     timeout_s     of one message between ranks, as of now
@@ -53,6 +55,7 @@ class Watch:
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self.phases = phases
+        self.names, self.on_tick = names, on_tick
         self.name, self.words = names[rank], ""  # words: who holds up the others, when somebody does
         self._board = store and Board(store, rank, names, self.where, MOST_TICK_S)
         self.use_timeout(timeout_s)
@@ -61,7 +64,7 @@ class Watch:
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(each,), name=name, daemon=True)
-            for name, each in (("watch", self._look), ("watch, on_tick", on_tick))
+            for name, each in (("watch", self._look), ("watch, on_tick", self._do_on_tick))
         ]
 
     def use_timeout(self, timeout_s: float) -> None:
@@ -77,13 +80,16 @@ class Watch:
         return Seen(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
 
     def __enter__(self) -> "Watch":
-        faulthandler.register(signal.SIGQUIT, file=STDERR)
-        for thread in self._threads:
-            thread.start()
+        if not self._threads[0].is_alive():
+            faulthandler.register(signal.SIGQUIT, file=STDERR)
+            for thread in self._threads:
+                thread.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Raises PeerLost that names the rank, for an exchange that timed out."""
+        if self._ended.is_set():
+            return
         self._ended.set()
         for thread in self._threads:
             thread.join(LAST_S)  # a disk may hang
@@ -103,6 +109,9 @@ class Watch:
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
             look()
+
+    def _do_on_tick(self) -> None:
+        self.on_tick()
 
     def _look(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
@@ -129,7 +138,7 @@ class Watch:
     def _alarm(self, at: Seen, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = "writing since the end" if at.phase == "write" else f"in {at.phase}"
-        words = f"{self.name} has been {doing} of step {at.place[0]} for {at.seconds:.0f} s"
+        words = f"{self.name} has been {doing} {of_step(at.place[0])} for {at.seconds:.0f} s"
         if at.phase == "write":
             words += ", and goes on; does its disk answer? The others wait for it"
         print(f"warning: {words}; what it is doing:", file=sys.stderr, flush=True)

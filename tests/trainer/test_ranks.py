@@ -218,6 +218,41 @@ def test_a_living_rank_that_hangs_is_told_with_its_phase(
     assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
 
 
+HANGS_AT_FIRST = """
+import os, runpy, time
+from jobc.trainer import checkpoint_store
+from jobc.trainer.data.digits import Images
+from jobc.trainer.models.mlp import Mlp
+
+def hangs(*args, **kwargs):
+    time.sleep(3600)
+
+rank, where = os.environ["RANK"], os.environ["HANGS_IN"]
+if rank == "1":  # data that are opened, the folder of a dead mount, what is compiled
+    at = {"data": (Images, "__init__"), "restore": (checkpoint_store, "newest_first"), "forward": (Mlp, "forward")}
+    setattr(*at[where], hangs)
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["data", "restore", "forward"])
+def test_a_rank_that_hangs_before_the_first_step_is_told_with_its_phase(
+    where: str, digits: Tree, new_run: NewRun
+) -> None:
+    run, timeout_s = new_run(), 12  # the ranks have to meet in it as well
+    tree = digits({"world_size": 2, "batch.micro": 48, "process_group.init_timeout_s": timeout_s})
+    run.start(tree, ["-c", HANGS_AT_FIRST], HANGS_IN=where)
+    assert run.ranks[0].wait(90) == PEER_LOST, run.output(0)
+    run.end()
+    told = rf"rank 1 on {socket.gethostname()} has been in {where} before the first step for \d+ s"
+    for rank in range(2):
+        assert re.search(f"warning: {told}; the others wait for it", run.output(rank)), run.output(rank)
+    assert "in hangs" in run.output(1)  # of its stacks
+    assert "in build" in run.output(0)
+    assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
+
+
 @pytest.mark.slow
 def test_a_disk_that_hangs_in_a_save_is_told_and_waited_for(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
