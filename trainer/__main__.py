@@ -1,6 +1,8 @@
 """`python -m jobc_trainer`: environment and train.json in, trained weights and an exit code out."""
 
+import faulthandler
 import os
+import signal
 import sys
 
 from . import attempts
@@ -16,7 +18,8 @@ NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 
 def main() -> int:
-    """The exit code (rt/exit_codes.py)."""
+    """The exit code (rt/exit_codes.py). `kill -QUIT PID` makes this rank write its stacks, at any time."""
+    faulthandler.register(signal.SIGQUIT, file=2)  # which needs no lock of Python
     signals = StopSignals()
     try:
         env = environment.read(os.environ, NEEDED)

@@ -3,8 +3,7 @@
 Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
 of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
 culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
-rank that hangs with Python's lock held has them written by faulthandler's own thread. `kill -QUIT PID` makes a rank
-write them at any time.
+rank that hangs with Python's lock held has them written by faulthandler's own thread.
 
 A disk may take as long as it needs: while rank 0 writes a checkpoint nobody ends, but rank 0 says so, and again each
 time that it has lasted twice as long.
@@ -13,7 +12,6 @@ time that it has lasted twice as long.
 import faulthandler
 import math
 import re
-import signal
 import sys
 import threading
 import time
@@ -81,7 +79,6 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         if not self._threads[0].is_alive():
-            faulthandler.register(signal.SIGQUIT, file=STDERR)
             for thread in self._threads:
                 thread.start()
         return self
@@ -94,7 +91,6 @@ class Watch:
         for thread in self._threads:
             thread.join(LAST_S)  # a disk may hang
         faulthandler.cancel_dump_traceback_later()
-        faulthandler.unregister(signal.SIGQUIT)
         lost = known_cause(error) if isinstance(error, RuntimeError) else None
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error

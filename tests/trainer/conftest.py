@@ -158,6 +158,14 @@ class Run:
             assert all(rank.poll() is None for rank in self.ranks), self.output(0)
             time.sleep(0.005)
 
+    def wait_for_words(self, words: str, timeout_s: float = 60) -> None:
+        """Until rank 0 has printed them."""
+        deadline = time.monotonic() + timeout_s
+        while words not in self.output(0):
+            assert time.monotonic() < deadline, self.output(0)
+            assert self.ranks[0].poll() is None, self.output(0)
+            time.sleep(0.005)
+
     def log(self, rank: int) -> Path:
         """Where `rank` of the current attempt writes."""
         return self.folder.parent / f"{self.folder.name}.{self.attempt}.{rank}.log"

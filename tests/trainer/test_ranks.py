@@ -235,6 +235,22 @@ runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
 
+SLOW_AT_FIRST = """
+import os, runpy, time
+from jobc.trainer.data.digits import Images
+
+made = Images.__init__
+
+def slow(self, *args):
+    print("opens its data", flush=True)
+    time.sleep(float(os.environ["SLOW_S"]))
+    made(self, *args)
+
+Images.__init__ = slow
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["data", "restore", "forward"])
 def test_a_rank_that_hangs_before_the_first_step_is_told_with_its_phase(
@@ -251,6 +267,18 @@ def test_a_rank_that_hangs_before_the_first_step_is_told_with_its_phase(
     assert "in hangs" in run.output(1)  # of its stacks
     assert "in build" in run.output(0)
     assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
+
+
+def test_a_rank_writes_its_stacks_when_asked_also_before_its_first_step_and_goes_on(
+    digits: Tree, new_run: NewRun
+) -> None:
+    run = new_run()
+    run.start(digits({"loop.steps": 2}), ["-c", SLOW_AT_FIRST], SLOW_S="1")
+    run.wait_for_words("opens its data")
+    run.ranks[0].send_signal(signal.SIGQUIT)
+    run.wait_for_words("in slow")
+    assert run.wait() == [DONE], run.output(0)
+    assert "in open_source" in run.output(0)
 
 
 @pytest.mark.slow

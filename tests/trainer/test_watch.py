@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import threading
 import time
 
@@ -94,12 +92,6 @@ def test_a_hanging_disk_below_on_tick_does_not_blind_the_watch(capfd: pytest.Cap
         told = capfd.readouterr().err
         hangs.set()
     assert "warning: rank 0 on a has been in data of step 3" in told
-
-
-def test_a_rank_writes_its_stacks_when_asked(capfd: pytest.CaptureFixture[str]) -> None:
-    with Watch(Phases(), 0, NAMES[:1], 100, None):
-        os.kill(os.getpid(), signal.SIGQUIT)
-    assert "in test_a_rank_writes_its_stacks_when_asked" in capfd.readouterr().err
 
 
 def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
