@@ -4,6 +4,7 @@ import faulthandler
 import os
 import signal
 import sys
+from functools import partial
 
 from . import attempts
 from . import env as environment
@@ -82,12 +83,14 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
 
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
-        signals.ends_at_once = True
+        assert env.run_dir is not None
+        # whichever rank is asked: rank 0, which counts, may know no more than that it lost a peer
+        signals.ends_with = partial(attempts.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the first step")
         with watch_over(group, config.process_group.init_timeout_s) as watch:
             training = build(config, env, group)
-            signals.ends_at_once = False
+            signals.ends_with = None
             return run(training, signals, watch)
 
 

@@ -8,6 +8,7 @@ Standard library only, so that the handlers are in place before torch is importe
 import os
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 
 from .rt import exit_codes
@@ -19,12 +20,12 @@ REPEAT_S = 5.0  # launchers send the same request more than once; within this ti
 class StopSignals:
     """Was this process asked to stop? A second request, after REPEAT_S, ends it at once by that signal.
 
-    ends_at_once  there is nothing to save yet, and nobody looks at the flag: a request ends this process
+    ends_with  there is nothing to save yet, and nobody looks at the flag: a request ends this process, after this call
     """
 
     def __init__(self) -> None:
         self.received: str | None = None
-        self.ends_at_once = False
+        self.ends_with: Callable[[], None] | None = None
         self._first_time = 0.0
         for number in STOP_SIGNALS:
             signal.signal(number, self._handle)
@@ -35,7 +36,8 @@ class StopSignals:
         if self.received is None:
             self.received = signal.Signals(number).name
             self._first_time = now
-            if self.ends_at_once:
+            if self.ends_with is not None:
+                self.ends_with()
                 os.write(2, f"stopped by {self.received} before the first step\n".encode())
                 os._exit(exit_codes.PREEMPTED)
         elif now - self._first_time > REPEAT_S:
