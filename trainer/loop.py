@@ -53,11 +53,16 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     watch.on_tick = progress.file.flush_if_due
     saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
     validator = Validator(training)
+    profiling = Profiling(config.profile, group.rank, training.run_dir)
+    if line := profiling.never(training.total_steps):
+        print(line, flush=True)
     stop_automatic_collection()
     try:
         with watch:
-            return steps(training, signals, progress, saver, validator, watch)
+            return steps(training, signals, progress, saver, validator, profiling, watch)
     finally:
+        if line := profiling.end():
+            print(line, flush=True)
         progress.close()
         saver.close()
 
@@ -71,11 +76,16 @@ def greet(training: Training) -> None:
 
 
 def steps(
-    training: Training, signals: StopSignals, progress: Progress, saver: Saver, validator: Validator, watch: Watch
+    training: Training,
+    signals: StopSignals,
+    progress: Progress,
+    saver: Saver,
+    validator: Validator,
+    profiling: Profiling,
+    watch: Watch,
 ) -> int:
     """From the first step, which may take longer, to the end; the exit code."""
     config, phases = training.config, training.phases
-    profiling = Profiling(config.profile, training.group.rank, training.run_dir)
     skips = Skips(config.loop.max_skips)
     is_saved = True
     for step in range(training.start.step, training.total_steps):

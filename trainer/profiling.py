@@ -15,9 +15,17 @@ class Profiling:
         self.steps = config.steps if config.steps and rank in config.ranks else None
         self._rank, self._folder = rank, run_dir / "profile"
         self._profile: Any = None
+        self._step = 0  # the last one that was begun
+
+    def never(self, total_steps: int) -> str:
+        """The warning that there will be no such step, or ""."""
+        if self.steps is None or self.steps[0] <= total_steps:
+            return ""
+        return f"warning: no profile: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
 
     def before_step(self, step: int) -> None:
         """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there."""
+        self._step = step
         if self.steps and self._profile is None and self.steps[0] <= step <= self.steps[1]:
             self._first = step
             self._profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
@@ -25,14 +33,13 @@ class Profiling:
 
     def after_step(self, step: int) -> str:
         """What there is to tell, or ""."""
-        if self._profile is None or self.steps is None or step < self.steps[1]:
-            return ""
-        return self.end(step)
+        return self.end() if self.steps and step >= self.steps[1] else ""
 
-    def end(self, step: int) -> str:
-        """Write what was recorded, up to step `step`."""
+    def end(self) -> str:
+        """Write what was recorded, up to the last step that was begun; the range may go on behind it."""
         if self._profile is None:
             return ""
+        step = self._step
         profile, self._profile, self.steps = self._profile, None, None
         path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
         try:

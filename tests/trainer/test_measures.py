@@ -8,6 +8,7 @@ import resource
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,34 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
         names = {event["name"] for event in json.load(trace)["traceEvents"]}
     assert "aten::addmm" in names or "aten::mm" in names
     assert "profile of steps 3 to 4: profile/rank_00_steps_3-4.json.gz" in console
+
+
+@pytest.mark.parametrize(
+    ("how", "changes", "last"),
+    [
+        ("done", {"loop.steps": 3}, 3),
+        ("stopped", {}, 1),
+        ("diverged", {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0}, 2),
+    ],
+)
+def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
+    how: str, changes: dict[str, Any], last: int, digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "control").mkdir()
+    if how == "stopped":
+        (tmp_path / "control" / "STOP").touch()
+    with pytest.raises(Diverged) if how == "diverged" else nullcontext():
+        train(tmp_path, digits({"profile.steps": [1, 100], **changes}))
+    assert [path.name for path in (tmp_path / "profile").iterdir()] == [f"rank_00_steps_1-{last}.json.gz"]
+    assert f"profile of steps 1 to {last}: profile/rank_00" in capsys.readouterr().out
+
+
+def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, digits({"loop.steps": 3, "profile.steps": [4, 5]}))
+    assert "warning: no profile: profile.steps begins with 4, and the last step is 3" in capsys.readouterr().out
+    assert not (tmp_path / "profile").exists()
 
 
 def scalars(folder: Path) -> dict[int, dict[str, float]]:
