@@ -100,12 +100,18 @@ def steps(
 
         is_last = done == training.total_steps
         prove(training, done, is_last)
-        ends = is_last or result.wishes.stop
+        stops = result.wishes.stop
+        ends = is_last or stops
         validation = None
         if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
             phases.begin_part("validation")
-            validation = validator.validate()
-            progress.after_validation(done, validation)
+            validation = validator.validate(lambda: wishes(training, signals, saver).stop)
+            if validation is None:
+                stops = ends = True
+                if training.group.is_first:
+                    print(f"the validation after step {done} is broken off: asked to stop", flush=True)
+            else:
+                progress.after_validation(done, validation)
         if result.wishes.give_up and not ends:
             raise saver.failure(done)
         if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
@@ -120,7 +126,7 @@ def steps(
             if training.group.is_first:
                 answer_save(training.run_dir)
             progress.after_save(time.perf_counter() - phases.part_since)
-        if result.wishes.stop and not is_last:
+        if stops and not is_last:
             if not is_saved:
                 raise saver.failure(done)
             return stopped(training, signals, done)

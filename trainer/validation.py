@@ -1,8 +1,12 @@
-"""The loss on held-out data, exact: every chosen sample counts once, whatever the number of ranks."""
+"""The loss on held-out data, exact: every chosen sample counts once, whatever the number of ranks.
+
+About once a second the ranks ask each other whether one of them was told to stop: a validation may take longer than
+there is time to save.
+"""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +17,8 @@ from .data.copier import Copier
 from .data.loader import ValidationBatches
 from .distributed import Group
 from .training import Training
+
+ASK_S = 1.0  # between two questions for a stop
 
 
 @dataclass(frozen=True)
@@ -39,26 +45,32 @@ class Validator:
         held_out, loader = training.source.validation, training.config.loader
         self._batches = ValidationBatches(held_out, [each for each, _ in shares], loader, training.group.device)
 
-    def validate(self) -> Validation:
-        """All ranks call it; there is held-out data."""
+    def validate(self, told_to_stop: Callable[[], bool] = lambda: False) -> Validation | None:
+        """All ranks call it; there is held-out data. None, on all: one was told to stop, and it is broken off."""
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         same_buffers(model, training.group)
         copier = Copier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
+        asks = Asks(training.group, told_to_stop)
         model.eval()
         with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
             batches = iter(self._batches)
             for number in range(self._most):
                 phases.enter("validation")
-                if number >= len(self._counts):
-                    continue
-                fed = next(batches)
+                fed = next(batches, None)  # fewer than the rank that has most
                 phases.enter("validation")
-                found = model(copier.finish(fed.batch), measure=True)
-                if self._counts[number]:
-                    sums += torch.stack([torch.as_tensor(each, dtype=torch.float64, device=device) for each in found])
+                if fed is not None:
+                    found = model(copier.finish(fed.batch), measure=True)
+                    if self._counts[number]:
+                        sums += torch.stack(
+                            [torch.as_tensor(each, dtype=torch.float64, device=device) for each in found]
+                        )
+                phases.enter("validation")
+                if number + 1 < self._most and asks.stop_after(number + 1):
+                    model.train()
+                    return None
             next(batches, None)  # its end, so that workers are ready for the next validation
         model.train()
         values = sums.tolist()
@@ -67,6 +79,26 @@ class Validator:
         items = max(items, 1)
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
+
+
+class Asks:
+    """Was any rank told to stop? All ask after the same turns: which, they learn from the slowest of them."""
+
+    def __init__(self, group: Group, told_to_stop: Callable[[], bool]) -> None:
+        self._group, self._told = group, told_to_stop
+        self._turns = self._next = 1
+        self._asked_at = time.perf_counter()
+
+    def stop_after(self, turn: int) -> bool:
+        """All ranks call it after each turn, from 1."""
+        if turn < self._next:
+            return False
+        mine = [float(self._told()), time.perf_counter() - self._asked_at]
+        stop, seconds = self._group.largest(torch.tensor(mine, dtype=torch.float64)).tolist()
+        self._turns = max(1, min(2 * self._turns, int(self._turns * ASK_S / max(seconds, 1e-9))))
+        self._next = turn + self._turns
+        self._asked_at = time.perf_counter()
+        return bool(stop)
 
 
 def same_buffers(model: nn.Module, group: Group) -> None:

@@ -305,6 +305,45 @@ def test_a_disk_that_hangs_in_a_save_is_told_and_waited_for(digits: Tree, new_ru
     run.end()
 
 
+SLOW_VALIDATION = """
+import os, runpy, time
+from jobc.trainer.data.digits import Images
+
+batch = Images.batch
+
+def slow(self, indices_B):
+    if len(self) < 1000:  # held out
+        print("validates", flush=True)
+        time.sleep(float(os.environ["SLOW_S"]))
+    return batch(self, indices_B)
+
+Images.batch = slow
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun) -> None:
+    run, tree = new_run(), digits({"world_size": 2, "batch.micro": 4, "batch.accumulation": 12})
+    # 45 batches of 4 held-out images for each rank
+    whole = new_run()
+    assert whole.run(tree) == [DONE] * 2
+
+    run.start(tree, ["-c", SLOW_VALIDATION], SLOW_S="1")
+    run.wait_for_words("validates")
+    told_at = time.monotonic()
+    run.ranks[1].send_signal(signal.SIGTERM)
+    assert run.wait() == [PREEMPTED] * 2, run.output(0)
+    assert time.monotonic() - told_at < 25
+    assert "the validation after step 10 is broken off: asked to stop" in run.output(0)
+    assert [store.step_of(folder) for folder in store.newest_first(run.folder / "checkpoints")] == [10]
+    assert "val loss" not in run.output(0)
+
+    assert run.run(tree) == [DONE] * 2
+    assert "resumed from checkpoints/step_00000010" in run.output(0)
+    assert loss_hex(run.folder) == loss_hex(whole.folder)
+    assert final(run.folder) == final(whole.folder)
+
+
 FULL_FOR_RANK_0 = """
 import os, resource, runpy
 if os.environ["RANK"] == "0":  # as on a full disk: metrics fit, a checkpoint does not
