@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from posixpath import normpath
 
 from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.neutral import library
@@ -21,13 +20,12 @@ from . import extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
-from .pod import ARTIFACT, FILES
+from .places import is_reserved, place
 from .texts import is_name, texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
 USUAL_GPUS = 8  # of a node
-RESERVED = ("/", "/bin", "/dev", "/dev/shm", "/etc", "/lib", "/proc", "/sys", "/usr", "/jobc", FILES, ARTIFACT)
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -121,11 +119,11 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
         because = "the source of an empty folder is its most, and Kubernetes writes sizes so"
         yield from refuse(f"no size {mount.source!r}", because, "source: 10Gi, or empty text for no limit")
-    if not mount.target.startswith("/") or PurePosixPath(mount.target).as_posix() in RESERVED or ":" in mount.target:
+    if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it is an absolute path without a colon, and would hide what is in the image or what jobc puts there"
         yield from refuse(f"target {mount.target}", because, "target: /shared")
-    elif normpath(mount.target) in [normpath(other.target) for other in mounts[:i]]:
-        instead = f"target: {normpath(mount.target)}-{i}"
+    elif place(mount.target) in [place(other.target) for other in mounts[:i]]:
+        instead = f"target: {place(mount.target)}-{i}"
         yield from refuse(f"target {mount.target} is taken", "a pod has one volume at a path", instead)
 
 

@@ -157,6 +157,31 @@ def test_a_name_may_be_as_long_as_what_holds_it(key: str, most: int) -> None:
     assert codes(word(most + 1)) == ["JC4503" if key == "claim" else "JC4504"]
 
 
+def second_mount(target: str) -> str:
+    shared = "{kind: claim, source: shared, target: /shared, read_only: false}"
+    return f"mounts=[{shared}, {{kind: claim, source: b, target: {target}, read_only: false}}]"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/", "//", "/usr", "/usr/bin", "//usr/bin/", "/usr/lib/x86_64-linux-gnu", "/usr/local", "/usr/local/lib/",
+        "/bin", "/sbin/x", "/lib64", "/proc/x", "/sys/fs", "/dev/shm", "/dev/shm/x", "/etc", "/etc/../bin", "/a/..",
+        "/jobc", "/jobc/x", "/jobc/artifact/lib",
+    ],
+)  # fmt: skip
+def test_nothing_is_mounted_over_what_the_image_or_jobc_needs(target: str) -> None:
+    assert codes(second_mount(target)) == ["JC4503"]
+
+
+def test_beside_what_the_image_and_jobc_need_there_is_room() -> None:
+    for target in (
+        "/usr/local/nvidia", "/usr/local/lib/x", "/usr/share/fonts", "/usr/src/app", "/etc/ssl/certs", "/usr2", "/devs",
+        "/jobc-data", "/home/proc", "/data/../models", "/opt/bin", "/library", "/tmp/usr/bin",
+    ):  # fmt: skip
+        assert compile_files(second_mount(target)), target
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [
