@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from ...compiler.diagnostics import Diagnostic, Severity
+from ...compiler.diagnostics import Diagnostic, Severity, has_errors
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.values import show_bytes
 from .._shared.gpus import MOST_GPUS, most_at_site, most_in_cloud
-from . import extra, gpu_types, tcpx
+from . import checks_finished, extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
@@ -45,7 +45,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from tcpx_nodes(plan, options)
     yield from deadline(plan, options)
     yield from keep(plan, options)
-    yield from extra.check(plan, options)
+    found = [*extra.check(plan, options)]
+    yield from found
+    if not has_errors(found):
+        yield from checks_finished.check(plan, options)
 
 
 def flavor(options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -20,6 +20,10 @@ def place(path: str) -> str:
     return f"/{normpath(path).lstrip('/')}"  # POSIX leaves two slashes at the start as they are; Linux does not
 
 
+def is_own(path: str) -> bool:
+    return _is_below(place(path), (OWN,))
+
+
 def is_reserved(path: str) -> bool:
     at = place(path)
     return at in ALONE or (_is_below(at, WHOLE) and not _is_below(at, FREE))
