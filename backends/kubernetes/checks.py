@@ -15,7 +15,7 @@ from ...compiler.diagnostics import Diagnostic, Severity, has_errors
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.values import show_bytes
-from .._shared.gpus import MOST_GPUS, most_at_site, most_in_cloud
+from .._shared.gpus import MOST_GPUS, USUAL_GPUS, most_at_site, most_in_cloud, spread
 from . import checks_finished, extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
@@ -25,7 +25,6 @@ from .texts import is_name, texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
-USUAL_GPUS = 8  # of a node
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -149,9 +148,7 @@ def gpus(plan: LaunchPlan) -> Iterator[Diagnostic]:
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
-    total = count * plan.topology.nodes
-    each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and total % n == 0), usual)
-    hint = f"nodes={-(-total // each)} gpus={each}"
+    hint = spread(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)
 
