@@ -233,13 +233,10 @@ def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 
 def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4717; JC4711 where it takes a plugin."""
+    """JC4717"""
     if plan.container.image is None:
         return
-    if cloud(plan, options) == "slurm":
-        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
-        hint = "`srun --help | grep container-image` there tells; else image=null container=none env=venv"
-        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+    yield from pyxis(plan, options)
     if plan.container.image.startswith("docker:"):
         because = "jobc says docker: itself, and SkyPilot would look for it twice"
         yield Diagnostic(
@@ -249,6 +246,20 @@ def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
         hint = "image=pytorch/pytorch:2.9.0"
         yield Diagnostic("JC4717", f"{plan.container.image!r} is no image", because, hint, key="image")
+
+
+def pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4711: an image on Slurm takes a plugin; a note where nobody has said whether it is there."""
+    if cloud(plan, options) != "slurm" or options.pyxis:
+        return
+    without = "image=null container=none env=venv"
+    if options.pyxis is None:
+        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
+        hint = f"`srun --help | grep container-image` there tells; then backend.pyxis=true, else {without}"
+        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+    else:
+        because = "this Slurm has no plugin Pyxis (backend.pyxis=false), and SkyPilot refuses images there"
+        yield Diagnostic("JC4711", "slurm runs no image", because, without, key="image")
 
 
 def name(options: SkypilotOptions) -> Iterator[Diagnostic]:

@@ -28,7 +28,8 @@ class SkypilotOptions:
     setup: bash lines, run on each node, again when they or the code change
     file_mounts: path on the nodes -> file here, or a bucket
     config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
-    clusters, partitions, qos, most_nodes, most_gpus, tracks_memory: facts about a site, for checks; null = unknown
+    clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
+    null = unknown
     """
 
     infra: str | None
@@ -55,6 +56,7 @@ class SkypilotOptions:
     qos: tuple[str, ...] | None
     most_nodes: Count | None
     most_gpus: CountOrZero | None
+    pyxis: bool | None
     tracks_memory: bool
     extra: Mapping[str, Any]
 

@@ -157,8 +157,24 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
     ):
         assert refused(*PLAIN, *words) == []
-    on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
-    assert "JC4711" in refused(*on_slurm, severity=Severity.NOTE) and refused(*on_slurm) == []
+
+
+@pytest.mark.parametrize(("pyxis", "severity"), [("null", Severity.NOTE), ("false", Severity.ERROR), ("true", None)])
+def test_an_image_on_slurm_needs_a_plugin(pyxis: str, severity: Severity | None) -> None:
+    words = (*SHARED, "container=pod", "env=image", "image=x", f"backend.pyxis={pyxis}")
+    try:
+        found = compile_job(Request(words)).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+        without = next(each.hint for each in found if each.code == "JC4711").split()
+        assert refused(*words, *without) == []
+    assert [each.severity for each in found if each.code == "JC4711"] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize("infra", ["k8s/dev", "aws"])
+def test_only_an_image_on_slurm_needs_a_plugin(infra: str) -> None:
+    words = (*PLAIN, f"backend.infra={infra}", "container=pod", "env=image", "image=x", "backend.pyxis=false")
+    assert refused(*words) == [] and "JC4711" not in refused(*words, severity=Severity.NOTE)
 
 
 def test_a_site_may_call_its_gpus_as_it_likes() -> None:
