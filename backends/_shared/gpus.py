@@ -68,6 +68,7 @@ _ANY_NUMBER = (
     "mithril",
     "vsphere",
 )
+USUAL_GPUS = 8  # the most of nearly all nodes
 MOST_GPUS = 32  # of any type, in one node that is composed of cards
 # Types that are no cards but soldered on boards of one size: as many has a machine, wherever it stands.
 _BOARDS: Mapping[str, int] = {
@@ -75,6 +76,12 @@ _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("GB200", "GB300", "GH200"), 4),
     "T4g": 2,
 }
+
+
+def spread(gpus: int, nodes: int, usual: int) -> str:
+    """As many GPUs, in words of the command line, with at most the usual number on a node."""
+    each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
+    return f"nodes={-(-gpus * nodes // each)} gpus={each}"
 
 
 def most_in_cloud(gpu_type: str) -> int | None:

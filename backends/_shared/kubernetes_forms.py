@@ -124,7 +124,10 @@ def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Seque
     known = {*volumes, *(volume["name"] for volume in added)}
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
-            at = (kind, container.get("name", ""))
+            if not container.get("name"):
+                yield (kind,), "a container has a name"
+                continue
+            at = (kind, container["name"])
             if container.get("name") not in containers and not container.get("image"):
                 yield at, "a container has an image"
             for mount in container.get("volumeMounts") or ():

@@ -10,24 +10,21 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from posixpath import normpath
 
-from ...compiler.diagnostics import Diagnostic, Severity
+from ...compiler.diagnostics import Diagnostic, Severity, has_errors
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan, Mount
 from ...compiler.values import show_bytes
-from .._shared.gpus import MOST_GPUS, most_at_site, most_in_cloud
-from . import extra, gpu_types, tcpx
+from .._shared.gpus import MOST_GPUS, USUAL_GPUS, most_at_site, most_in_cloud, spread
+from . import checks_finished, extra, gpu_types, tcpx
 from .devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
 from .names import LONGEST, asked, longest_pod, object_name
 from .options import KubernetesOptions
-from .pod import ARTIFACT, FILES
+from .places import is_reserved, place
 from .texts import is_name, texts
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
-USUAL_GPUS = 8  # of a node
-RESERVED = ("/", "/bin", "/dev", "/dev/shm", "/etc", "/lib", "/proc", "/sys", "/usr", "/jobc", FILES, ARTIFACT)
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -47,7 +44,10 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from tcpx_nodes(plan, options)
     yield from deadline(plan, options)
     yield from keep(plan, options)
-    yield from extra.check(plan, options)
+    found = [*extra.check(plan, options)]
+    yield from found
+    if not has_errors(found):
+        yield from checks_finished.check(plan, options)
 
 
 def flavor(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -121,11 +121,11 @@ def mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnos
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
         because = "the source of an empty folder is its most, and Kubernetes writes sizes so"
         yield from refuse(f"no size {mount.source!r}", because, "source: 10Gi, or empty text for no limit")
-    if not mount.target.startswith("/") or PurePosixPath(mount.target).as_posix() in RESERVED or ":" in mount.target:
+    if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it is an absolute path without a colon, and would hide what is in the image or what jobc puts there"
         yield from refuse(f"target {mount.target}", because, "target: /shared")
-    elif normpath(mount.target) in [normpath(other.target) for other in mounts[:i]]:
-        instead = f"target: {normpath(mount.target)}-{i}"
+    elif place(mount.target) in [place(other.target) for other in mounts[:i]]:
+        instead = f"target: {place(mount.target)}-{i}"
         yield from refuse(f"target {mount.target} is taken", "a pod has one volume at a path", instead)
 
 
@@ -148,9 +148,7 @@ def gpus(plan: LaunchPlan) -> Iterator[Diagnostic]:
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
-    total = count * plan.topology.nodes
-    each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and total % n == 0), usual)
-    hint = f"nodes={-(-total // each)} gpus={each}"
+    hint = spread(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)
 

@@ -20,7 +20,11 @@ AGAIN = {
     "job": "pods that may fail in all, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
     "jobset": "none is started again alone: failurePolicy of the JobSet starts all, lifecycle.max_requeues times",
 }
+NODES = (
+    "nodes of the job, on which task.sh and the ranks count too; for another number, `jobc nodes=N` writes all of it"
+)
 NOTES = {
+    "completions": NODES,
     "podFailurePolicy": "69: a peer was lost, 75: saved and ended early; then pods start again. Others end the job",
     "terminationGracePeriodSeconds": "for the ranks to save (lifecycle.grace), and some seconds to end",
     "env": "submit.sh writes the first three; the job's own variables are in node.sh",
@@ -35,6 +39,8 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
+    if options.flavor == "trainjob":
+        texts["numNodes"] = NODES
     if options.flavor == "jobset":
         texts["activeDeadlineSeconds"] = DEADLINE
     on_nodes = _runs_on_nodes(plan)

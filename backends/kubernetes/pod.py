@@ -15,12 +15,13 @@ from . import extra, gpu_types, tcpx
 from .devices import RDMA_PROFILES, network_resource
 from .names import pod_host
 from .options import KubernetesOptions
+from .places import OWN
 
 Leaf = Callable[[Any], Any]
 
 CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
-FILES, ARTIFACT = "/jobc/files", "/jobc/artifact"  # the ConfigMap; the artifact unpacked from it
+FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
 JOB_LABEL = "jobc/job"
 
 # Where a pod learns its index, and the id that stays when the engine starts its pods again.

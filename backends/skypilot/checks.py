@@ -82,24 +82,37 @@ def partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic
 
 
 def unchecked(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4721, a note: what names of a site are taken unseen, for no profile says which there are."""
+    """JC4721, a note: what of a site is taken unseen, for no profile says what there is."""
     said = [infra.split("/") for _, infra in infras(options) if _is_site(infra.partition("/")[0])]
     names = [parts[1] for parts in said if len(parts) > 1 and parts[1] != "*"]
     facts = {}
     if names and options.clusters is None:
         facts["backend.clusters"] = names[0]
     if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
-        facts["backend.qos"] = plan.queue.qos
+        facts["backend.qos"] = f"QOS {plan.queue.qos}"
     asked = plan.queue.name or next(
         (parts[2] for parts in said if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
     )
     if options.cloud == "slurm" and asked and not options.partitions:
-        facts["site.partitions"] = asked
+        facts["site.partitions"] = f"partition {asked}"
+    if said and not options.partitions:  # which may say it each for itself
+        nodes, gpus = plan.topology.nodes, plan.topology.gpus
+        if nodes > 1 and options.most_nodes is None:
+            facts["site.nodes"] = f"{nodes} nodes"
+        if gpus and options.most_gpus is None:
+            facts["site.gpus"] = f"{gpus} {'GPU' if gpus == 1 else 'GPUs'} on a node"
     if facts:
-        title = f"nobody has looked whether there is {' and '.join(sorted({*facts.values()}))}"
-        because = "SkyPilot finds out when it launches, and a job in a QOS that is none waits for ever"
-        hint = f"state {' and '.join(facts)} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
+        title = f"nobody has looked for {_in_words([*facts.values()])}"
+        because = "SkyPilot finds out when it launches"
+        if "backend.qos" in facts:
+            because += ", and a job in a QOS that is none waits for ever"
+        hint = f"state {_in_words([*facts])} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
+
+
+def _in_words(items: list[str]) -> str:
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
@@ -220,13 +233,10 @@ def queue(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 
 def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4717; JC4711 where it takes a plugin."""
+    """JC4717"""
     if plan.container.image is None:
         return
-    if cloud(plan, options) == "slurm":
-        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
-        hint = "`srun --help | grep container-image` there tells; else image=null container=none env=venv"
-        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+    yield from pyxis(plan, options)
     if plan.container.image.startswith("docker:"):
         because = "jobc says docker: itself, and SkyPilot would look for it twice"
         yield Diagnostic(
@@ -236,6 +246,20 @@ def image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         because = "it is [REGISTRY/]NAME[:TAG][@DIGEST], the name in small letters"
         hint = "image=pytorch/pytorch:2.9.0"
         yield Diagnostic("JC4717", f"{plan.container.image!r} is no image", because, hint, key="image")
+
+
+def pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4711: an image on Slurm takes a plugin; a note where nobody has said whether it is there."""
+    if cloud(plan, options) != "slurm" or options.pyxis:
+        return
+    without = "image=null container=none env=venv"
+    if options.pyxis is None:
+        because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
+        hint = f"`srun --help | grep container-image` there tells; then backend.pyxis=true, else {without}"
+        yield Diagnostic("JC4711", "an image on slurm", because, hint, key="image", severity=Severity.NOTE)
+    else:
+        because = "this Slurm has no plugin Pyxis (backend.pyxis=false), and SkyPilot refuses images there"
+        yield Diagnostic("JC4711", "slurm runs no image", because, without, key="image")
 
 
 def name(options: SkypilotOptions) -> Iterator[Diagnostic]:

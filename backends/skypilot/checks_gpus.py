@@ -2,7 +2,8 @@
 
 In   plan, options
 Out  Clouds are held to what they sell (_shared/gpus.py). On Slurm, Kubernetes and pools of ssh the machines are the
-     site's own: their GPUs have the names that it gave them, and `site.gpus` says how many there are (JC2060)
+     site's own: their GPUs have the names that it gave them, and `site.gpus` says how many there are (JC2060); where
+     it says nothing, more than nodes usually have are a warning
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from ...compiler.diagnostics import Diagnostic, Severity, alternatives, nearest
 from ...compiler.plan import LaunchPlan
-from .._shared.gpus import GPUS, MOST_GPUS, most_at_site, most_in, sellers, sold
+from .._shared.gpus import GPUS, MOST_GPUS, USUAL_GPUS, most_at_site, most_in, sellers, sold, spread
 from .config import SITES, cloud
 from .options import SkypilotOptions, cloud_of
 
@@ -51,6 +52,8 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             yield unknown(each)
         if plan.topology.gpus > each.most:
             yield too_many(each, plan)
+        elif plan.topology.gpus > USUAL_GPUS and each.is_site and options.most_gpus is None:
+            yield rare(each, plan)
         elif plan.topology.gpus and options.instance_type is None and each.cloud and not each.is_site:
             yield from not_sold(each, plan.topology.gpus)
 
@@ -80,6 +83,15 @@ def too_many(each: Asked, plan: LaunchPlan) -> Diagnostic:
     because = f"a machine has at most {each.most} of them, and gpus is per node"
     hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
     return Diagnostic("JC4705", f"{count} {each.type} on a node", because, hint, key="gpus")
+
+
+def rare(each: Asked, plan: LaunchPlan) -> Diagnostic:
+    """On nodes of a site of which no profile says how many GPUs they have."""
+    count = plan.topology.gpus
+    because = f"few machines have more than {USUAL_GPUS}, and SkyPilot finds out when it launches; gpus is per node"
+    hint = f"{spread(count, plan.topology.nodes, USUAL_GPUS)}, or site.gpus={count} in the profile if they have as many"
+    title = f"{count} {each.type} on a node"
+    return Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
 
 
 def not_sold(each: Asked, count: int) -> Iterator[Diagnostic]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...compiler.values import Bytes, Duration, Path
+from ...compiler.values import Bytes, Count, CountOrZero, Duration, Path
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class SkypilotOptions:
     setup: bash lines, run on each node, again when they or the code change
     file_mounts: path on the nodes -> file here, or a bucket
     config: keys of ~/.sky/config.yaml for this task; extra: merged last into the task
-    clusters, partitions, qos, tracks_memory: facts about a site, for checks; null = unknown
+    clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
+    null = unknown
     """
 
     infra: str | None
@@ -53,6 +54,9 @@ class SkypilotOptions:
     clusters: tuple[str, ...] | None
     partitions: tuple[str, ...]
     qos: tuple[str, ...] | None
+    most_nodes: Count | None
+    most_gpus: CountOrZero | None
+    pyxis: bool | None
     tracks_memory: bool
     extra: Mapping[str, Any]
 

@@ -60,11 +60,15 @@ CASES = {
 READ = """
 import json, sys
 from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.parallelism_config import ParallelismConfig
 from deepspeed.runtime.config import DeepSpeedConfig
 said = {}
 for folder in sys.argv[1:]:
     config = load_config_from_file(f"{folder}/accelerate.yaml")
     said[folder] = {k: getattr(v, "value", v) for k, v in vars(config).items()}
+    if config.parallelism_config:
+        sizes = {key.removeprefix("parallelism_config_"): n for key, n in config.parallelism_config.items()}
+        said[folder]["mesh"] = ParallelismConfig(**sizes).total_size
     if config.deepspeed_config:
         tree = json.load(open(f"{folder}/deepspeed.json"))
         batch = DeepSpeedConfig.__new__(DeepSpeedConfig)  # its constructor asks torch for the world size
@@ -74,26 +78,42 @@ for folder in sys.argv[1:]:
         batch._batch_assertion()
         said[folder]["world"] = batch.world_size
         said[folder]["stage"] = batch.zero_optimization_stage
+        zero = batch.zero_config
+        said[folder]["offload"] = [each and each.device for each in (zero.offload_param, zero.offload_optimizer)]
+        said[folder]["nvme"] = str(zero.offload_param.nvme_path) if zero.offload_param else None
+        said[folder]["block"] = batch.aio_config["block_size"]
 print(json.dumps(said, default=str))
 """
 
 
-@pytest.mark.engine
-@pytest.mark.slow
-def test_accelerate_and_deepspeed_read_what_was_meant(tmp_path: Path) -> None:
+GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDENS = {
+    f"{file.parents[2].name}/{file.parents[1].name}": file.parent for file in GOLDEN.glob("*/*/*/accelerate.yaml")
+}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Name of a case, or place of a golden -> what accelerate and DeepSpeed read there."""
     pytest.importorskip("accelerate", reason="accelerate is an extra")
     pytest.importorskip("deepspeed", reason="DeepSpeed is an extra")
+    folders = {name: tmp_path_factory.mktemp(name, numbered=False) for name in CASES} | GOLDENS
     for name, words in CASES.items():
-        job = compiled("nodes=8", "gpus=8", *words, command=("train.py",))
-        (tmp_path / name).mkdir()
-        for artifact in job.artifacts:
+        for artifact in compiled("nodes=8", "gpus=8", *words, command=("train.py",)).artifacts:
             if artifact.path in ("accelerate.yaml", "deepspeed.json"):
-                (tmp_path / name / artifact.path).write_text(artifact.text)
-    command = [sys.executable, "-c", READ, *(str(tmp_path / name) for name in CASES)]
+                (folders[name] / artifact.path).write_text(artifact.text)
+    command = [sys.executable, "-c", READ, *map(str, folders.values())]
     environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    said = {Path(folder).name: each for folder, each in json.loads(done.stdout.splitlines()[-1]).items()}
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {name: found[str(folder)] for name, folder in folders.items()}
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_accelerate_and_deepspeed_read_what_was_meant(said: dict[str, dict[str, Any]]) -> None:
+    said = {name: said[name] for name in CASES}
     kinds = {name: each["distributed_type"] for name, each in said.items()}
     assert kinds == {**dict.fromkeys(CASES, "MULTI_GPU"), "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
     assert all((each["num_processes"], each["num_machines"]) == (64, 8) for each in said.values())
@@ -102,6 +122,23 @@ def test_accelerate_and_deepspeed_read_what_was_meant(tmp_path: Path) -> None:
     assert said["fsdp"]["fsdp_config"]["fsdp_transformer_layer_cls_to_wrap"] == "Block"
     assert [(said[name]["world"], said[name]["stage"]) for name in ("zero2", "zero3")] == [(64, 2), (64, 3)]
     assert said["extras"]["dynamo_config"] == {"dynamo_backend": "INDUCTOR"}
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_accelerate_and_deepspeed_read_every_golden_as_it_stands_there(said: dict[str, dict[str, Any]]) -> None:
+    for name, folder in GOLDENS.items():
+        written, read = yaml.safe_load((folder / "accelerate.yaml").read_text()), said[name]
+        for key in ("distributed_type", "num_machines", "num_processes", "mixed_precision"):
+            assert read[key] == written.get(key, read[key]), (name, key)
+        for section in ("fsdp_config", "deepspeed_config", "parallelism_config"):
+            assert read[section] == written.get(section, {}), (name, section)
+        assert read.get("mesh", read["num_processes"]) == read["num_processes"], name
+        assert read.get("world", read["num_processes"]) == read["num_processes"], name
+    mesh, nvme = (said[f"accelerate/{name}"] for name in ("fsdp_by_size_with_a_mesh", "zero3_nvme_and_extras"))
+    assert mesh["parallelism_config"]["parallelism_config_dp_replicate_size"] == 2 and mesh["mesh"] == 16, "HSDP"
+    assert (nvme["offload"], nvme["nvme"], nvme["block"]) == (["nvme", None], "/local_nvme", 262144)
+    assert said["slurm/accelerate_zero1"]["stage"] == 1
 
 
 KEYS = """

@@ -314,3 +314,13 @@ def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
     assert [quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
     assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
     assert toleration("a=b") == {"key": "a", "operator": "Equal", "value": "b"}
+
+
+@pytest.mark.parametrize(
+    ("flavor", "places"),
+    [("job", ["completions"]), ("jobset", ["completions"]), ("trainjob", ["numNodes", "completions", "numNodes"])],
+)
+def test_the_number_of_nodes_says_that_an_edit_of_it_is_not_enough(flavor: str, places: list[str]) -> None:
+    lines = compile_files("nodes=4", f"backend.flavor={flavor}")["job.yaml"].splitlines()
+    below = [lines[i + 1].split(":")[0].strip() for i, line in enumerate(lines) if "`jobc nodes=N`" in line]
+    assert below == places

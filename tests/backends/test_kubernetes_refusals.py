@@ -157,6 +157,31 @@ def test_a_name_may_be_as_long_as_what_holds_it(key: str, most: int) -> None:
     assert codes(word(most + 1)) == ["JC4503" if key == "claim" else "JC4504"]
 
 
+def second_mount(target: str) -> str:
+    shared = "{kind: claim, source: shared, target: /shared, read_only: false}"
+    return f"mounts=[{shared}, {{kind: claim, source: b, target: {target}, read_only: false}}]"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/", "//", "/usr", "/usr/bin", "//usr/bin/", "/usr/lib/x86_64-linux-gnu", "/usr/local", "/usr/local/lib/",
+        "/bin", "/sbin/x", "/lib64", "/proc/x", "/sys/fs", "/dev/shm", "/dev/shm/x", "/etc", "/etc/../bin", "/a/..",
+        "/jobc", "/jobc/x", "/jobc/artifact/lib",
+    ],
+)  # fmt: skip
+def test_nothing_is_mounted_over_what_the_image_or_jobc_needs(target: str) -> None:
+    assert codes(second_mount(target)) == ["JC4503"]
+
+
+def test_beside_what_the_image_and_jobc_need_there_is_room() -> None:
+    for target in (
+        "/usr/local/nvidia", "/usr/local/lib/x", "/usr/share/fonts", "/usr/src/app", "/etc/ssl/certs", "/usr2", "/devs",
+        "/jobc-data", "/home/proc", "/data/../models", "/opt/bin", "/library", "/tmp/usr/bin",
+    ):  # fmt: skip
+        assert compile_files(second_mount(target)), target
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -322,6 +347,61 @@ def test_the_memory_that_is_proposed_is_enough(shm: str, hint: str) -> None:
         compile_files(f"shm={shm}", "mem=1KiB")
     assert [(d.code, d.hint) for d in refused.value.diagnostics] == [("JC4508", hint)]
     assert compile_files(f"shm={shm}", hint)
+
+
+NODE = "containers: {node: {%s}}"
+MOUNT = "containers: {node: {volumeMounts: {own: {mountPath: %s}}}}, volumes: {own: {emptyDir: {}}}"
+FIRST = "initContainers: {a: {image: x, %s}}"
+NOBODY_IS_ROOT = f"{FIRST % 'securityContext: {runAsUser: %s}'}, securityContext: {{runAsNonRoot: true}}"
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        (MOUNT, "/own", "/shared"),
+        (MOUNT, "/shared/own", "/shared/."),
+        (MOUNT, "/jobc-own", "/jobc/files/"),
+        (MOUNT, "/run/jobc", "/jobc"),
+        (MOUNT, "/dev/shm2", "/dev/shm"),
+        (FIRST, "volumeMounts: {shm: {mountPath: /a}, artifact: {mountPath: /a/b}}",
+                "volumeMounts: {shm: {mountPath: /a}, artifact: {mountPath: /a/}}"),
+        (FIRST, "volumeMounts: {artifact: {mountPath: /jobc/x}}",
+                "volumeMounts: [{name: shm, mountPath: /a}, {name: shm, mountPath: /a}]"),
+        ("initContainers: [{%s}]", "name: a, image: x", "image: x"),
+        (NODE, "resources: {limits: {cpu: 8}}", "resources: {limits: {cpu: 7999m}}"),
+        (NODE, "resources: {limits: {cpu: 1e1}}", "resources: {limits: {cpu: 2}}"),
+        (NODE, "resources: {requests: {ephemeral-storage: 1G}, limits: {ephemeral-storage: 1Gi}}",
+               "resources: {requests: {ephemeral-storage: 1Gi}, limits: {ephemeral-storage: 1G}}"),
+        (NODE, "resources: {requests: {example.com/nic: 2}, limits: {example.com/nic: 2000m}}",
+               "resources: {requests: {example.com/nic: 1}, limits: {example.com/nic: 2}}"),
+        (NODE, "resources: {requests: {ephemeral-storage: 1G}}", "resources: {requests: {example.com/nic: 1}}"),
+        (FIRST, "resources: {requests: {cpu: 700m}, limits: {cpu: 0.7}}",
+                "resources: {requests: {cpu: 800m}, limits: {cpu: 0.7}}"),
+        (NODE, "securityContext: {runAsUser: 1, runAsNonRoot: true}",
+               "securityContext: {runAsUser: 0, runAsNonRoot: true}"),
+        (NODE, "securityContext: {runAsUser: 0}", "securityContext: {runAsUser: 0, runAsNonRoot: true}"),
+        (NOBODY_IS_ROOT, 1, 0),
+    ],
+)  # fmt: skip
+def test_what_an_extra_says_fits_what_the_job_says(form: str, right: Any, wrong: Any) -> None:
+    def word(value: Any) -> str:
+        return f"backend.extra.Pod.spec={{{form % value}}}"
+
+    assert compile_files("cpus=8", "backend.preflight=false", word(right))
+    with pytest.raises(CompileError) as refused:
+        compile_files("cpus=8", "backend.preflight=false", word(wrong))
+    (found,) = refused.value.diagnostics
+    assert found.code == "JC4550"
+    if "[" not in word(wrong):  # below a list there is no key that a hint could name
+        assert compile_files("cpus=8", word(wrong), found.hint)
+
+
+def test_root_by_a_key_of_the_job_where_nobody_is_root() -> None:
+    extra = "backend.extra.Pod.spec.securityContext.runAsNonRoot=true"
+    with pytest.raises(CompileError) as refused:
+        compile_files("backend.run_as_user=0", extra)
+    assert [(d.code, d.hint) for d in refused.value.diagnostics] == [("JC4550", "backend.run_as_user=1000")]
+    assert compile_files("backend.run_as_user=1000", extra)
 
 
 SPREAD = "topologySpreadConstraints: [{maxSkew: %s, topologyKey: '%s', whenUnsatisfiable: DoNotSchedule}]"

@@ -157,8 +157,24 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
         ("backend.infra=k8s/dev", "backend.disk_size=20GiB"),
     ):
         assert refused(*PLAIN, *words) == []
-    on_slurm = (*SHARED, "container=pod", "env=image", "image=x")
-    assert "JC4711" in refused(*on_slurm, severity=Severity.NOTE) and refused(*on_slurm) == []
+
+
+@pytest.mark.parametrize(("pyxis", "severity"), [("null", Severity.NOTE), ("false", Severity.ERROR), ("true", None)])
+def test_an_image_on_slurm_needs_a_plugin(pyxis: str, severity: Severity | None) -> None:
+    words = (*SHARED, "container=pod", "env=image", "image=x", f"backend.pyxis={pyxis}")
+    try:
+        found = compile_job(Request(words)).diagnostics
+    except CompileError as error:
+        found = error.diagnostics
+        without = next(each.hint for each in found if each.code == "JC4711").split()
+        assert refused(*words, *without) == []
+    assert [each.severity for each in found if each.code == "JC4711"] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize("infra", ["k8s/dev", "aws"])
+def test_only_an_image_on_slurm_needs_a_plugin(infra: str) -> None:
+    words = (*PLAIN, f"backend.infra={infra}", "container=pod", "env=image", "image=x", "backend.pyxis=false")
+    assert refused(*words) == [] and "JC4711" not in refused(*words, severity=Severity.NOTE)
 
 
 def test_a_site_may_call_its_gpus_as_it_likes() -> None:
@@ -178,7 +194,22 @@ def test_a_site_may_call_its_gpus_as_it_likes() -> None:
 )  # fmt: skip
 def test_what_clouds_sell_does_not_bind_a_site(infra: str, gpus: str, codes: list[str]) -> None:
     words = (*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split())
-    assert refused(*words) == codes and "JC4705" not in refused(*words, severity=Severity.WARNING)
+    assert refused(*words) == codes
+
+
+@pytest.mark.parametrize("infra", ["k8s/dev", "ssh/rack", "slurm/bed"])
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("gpus=8 gpu_type=H100", ""), ("gpus=16 gpu_type=H100 site.gpus=16", ""), ("gpus=4 gpu_type=GH200", ""),
+        ("nodes=2 gpus=16 gpu_type=H100", "nodes=4 gpus=8"), ("gpus=9 gpu_type=L4", "nodes=2 gpus=8"),
+        ("gpus=10 gpu_type=fake", "nodes=2 gpus=5"),
+    ],
+)  # fmt: skip
+def test_more_gpus_than_most_nodes_have_are_a_warning_on_a_site(infra: str, words: str, hint: str) -> None:
+    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", "storage.root=/shared/runs", *words.split())))
+    said = [(d.severity, d.hint.split(",")[0]) for d in found.diagnostics if d.code == "JC4705"]
+    assert said == ([(Severity.WARNING, hint)] if hint else [])
 
 
 @pytest.mark.parametrize(
@@ -206,22 +237,30 @@ def test_the_numbers_that_clouds_sell_are_of_known_gpus_and_no_more_than_the_mos
     assert {kind for kind in GPUS if most_in_cloud(kind) != GPUS[kind]} == set(), "a name is found by itself"
 
 
+H100 = ("gpus=8", "gpu_type=H100")
 FACTS = ("backend.clusters=[bed]", "backend.qos=[high]", "+site.partitions={gpu: {}}")
 
 
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (SHARED, "backend.clusters"), ((*SHARED, "queue.qos=high"), "backend.clusters and backend.qos"),
-        ((*SHARED, "queue.name=gpu", FACTS[0]), "site.partitions"), ((*PLAIN, "backend.infra=k8s"), ""),
-        ((*PLAIN, "backend.infra=k8s/dev"), "backend.clusters"),
+        ((*SHARED, "nodes=1"), "backend.clusters"), (SHARED, "backend.clusters and site.nodes"),
+        ((*SHARED, "nodes=1", "queue.qos=high"), "backend.clusters and backend.qos"),
+        ((*SHARED, "nodes=1", "queue.name=gpu", FACTS[0]), "site.partitions"),
+        ((*PLAIN, "backend.infra=k8s/dev"), "backend.clusters"), ((*PLAIN, "backend.infra=k8s"), ""),
         ((*SHARED, "queue.qos=high", "queue.name=gpu", *FACTS), ""),
         ((*PLAIN, "backend.infra=aws/us-east-1", "queue.qos=high"), ""),
+        ((*SHARED, "nodes=9", FACTS[0]), "site.nodes"), ((*SHARED, "nodes=9", FACTS[0], "site.nodes=9"), ""),
+        ((*SHARED, "nodes=1", *H100, FACTS[0]), "site.gpus"),
+        ((*SHARED, "nodes=1", *H100, FACTS[0], "site.gpus=8"), ""),
+        ((*SHARED, *H100), "backend.clusters, site.nodes and site.gpus"),
+        ((*SHARED, *H100, FACTS[0], FACTS[2]), ""), ((*PLAIN, "backend.infra=aws", "nodes=2", *H100), ""),
     ],
 )  # fmt: skip
 def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> None:
     found = [each for each in compile_job(Request(words)).diagnostics if each.code == "JC4721"]
     assert [each.hint.startswith(f"state {facts} in the profile") for each in found] == ([True] if facts else [])
+    assert ["QOS" in each.because for each in found] == (["backend.qos" in facts] if facts else [])
 
 
 def mount(kind: str, target: str, source: str = "a") -> str:
