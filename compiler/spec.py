@@ -345,7 +345,7 @@ class EstimateSpec:
     parameters:        numbers that a model of your own learns
     largest_unit:      of these, in the largest module that is gathered at once; null = all
     tokens_per_sample: null = as the built-in model reads them
-    step_s:            seconds of one optimizer step, the same at every size
+    step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
     run:               run folder whose metrics say how long a step takes
     gpu_mem:           memory of one GPU
     write_rate:        bytes that a checkpoint writes in one second

@@ -11,7 +11,8 @@ from ..driver import Compiled, Planned, plan_sweep
 from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
 from ..estimate.limits import warnings
-from ..estimate.measured import Measured, measured
+from ..estimate.measured import measured
+from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
@@ -35,28 +36,38 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
-    """The figures of every point, and what the rules about them find. CompileError JC2124."""
-    runs = {path: _measured(path) for path in {one.spec.estimate.run for one in points} if path}
+    """The figures of every point, and what the rules about them find. CompileError JC2124.
+
+    A step_s is that of the first point that has it.
+    """
+    paces: dict[tuple[float | None, str | None], Pace | None] = {}
     sizes, found = [], []
     for one in points:
-        run = runs.get(one.spec.estimate.run or "")
-        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, run.step_s if run else None)
+        asked = one.spec.estimate.step_s, one.spec.estimate.run
+        if asked not in paces:
+            paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
+        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked])
         sizes.append(size)
         of_size = [replace(d, origin=one.origin_of(d.key)) for d in warnings(size, one.spec)]
         found += one.levels.judge(of_size)
     return sizes, found
 
 
-def _measured(path: str) -> Measured:
-    """CompileError JC2124 for a folder that holds no measured step."""
+def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
+    """samples: of a rank, in the step that takes step_s, or in those of a run that does not say.
+
+    CompileError JC2124 for a folder that holds no measured step.
+    """
+    if step_s is not None or run is None:
+        return None if step_s is None else Pace(step_s, samples)
     try:
-        found, because = measured(Path(path)), "its metrics hold no step"
+        found, because = measured(Path(run)), "its metrics hold no step"
     except OSError as error:
         found, because = None, f"{error.filename}: {error.strerror}"
     if found is None:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
-        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {path}", because, hint)])
-    return found
+        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {run}", because, hint)])
+    return Pace(found.step_s, found.samples_of_rank or samples)
 
 
 def _draw(draw: Callable[[Path], None], file: Path) -> None:

@@ -1,6 +1,6 @@
 """All that `jobc plan` says of one size of a job.
 
-In   the spec, its plan, the seconds of a step if a run was measured
+In   the spec, its plan, how fast it goes if that is known
 Out  Figures
 """
 
@@ -12,6 +12,7 @@ from ..plan import LaunchPlan
 from ..spec import JobSpec
 from .goodput import Goodput, goodput
 from .memory import Memory, memory
+from .pace import Pace
 from .parameters import ModelSize, model_size
 from .schedule import Schedule, schedule
 
@@ -43,13 +44,12 @@ class Figures:
     write_s: float | None
 
 
-def figures(label: str, spec: JobSpec, plan: LaunchPlan, step_s: float | None) -> Figures:
-    """step_s: of a measured run, where estimate.step_s does not say"""
+def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None) -> Figures:
     given, topology = spec.estimate, plan.topology
     size = _size(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
     needs = memory(plan.train, size, topology.world_size) if size else None
-    step_s = given.step_s if given.step_s is not None else step_s
+    step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
     write_s = needs.checkpoint / given.write_rate if needs and given.write_rate else None

@@ -72,14 +72,36 @@ def test_time_and_money_follow_from_a_step(plan: Plan) -> None:
     assert eight["cost"] == pytest.approx(2 * eight["gpu_hours"])
 
 
-def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
-    metrics = tmp_path / "run" / "metrics" / "rank_00.jsonl"
-    metrics.parent.mkdir(parents=True)
-    times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
-    lines = [{"step": n, "loss": 1.0, "step_s": s, "world_size": 2} for n, s in enumerate(times, 1)]
+def test_a_step_with_half_the_passes_takes_half_the_time(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "gpus=8", "batch.accumulation=null", "batch.global=4096", "nodes=1,2,4")
+    sizes = figures(plan, *words, "estimate.step_s=8")
+    assert [size["schedule"]["accumulation"] for size in sizes] == [16, 8, 4]
+    assert [size["step_s"] for size in sizes] == [8, 4, 2]
+    assert len({size["gpu_hours"] for size in sizes}) == 1, "the same samples on the same GPUs"
+    assert [one["step_s"] for one in figures(plan, "batch.micro=8,16", "estimate.step_s=1")] == [1, 2]
+    assert [one["step_s"] for one in figures(plan, "nodes=1,2", "estimate.step_s=3,5")] == [3, 5, 3, 5]
+
+
+def former_run(folder: Path, lines: list[dict[str, Any]], **batch: int) -> str:
+    """The word that takes the seconds of a step from a run with these metrics. batch: of attempt 0"""
+    metrics, made = folder / "run/metrics/rank_00.jsonl", folder / "run/artifact/0/train.json"
+    metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (size,) = figures(plan, f"estimate.run={tmp_path}/run", "loop.steps=100")
-    assert size["total_s"] == 25.0
+    if batch:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(json.dumps({"batch": batch}))
+    return f"estimate.run={folder}/run"
+
+
+def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
+    times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
+    lines = [{"step": n, "loss": 1.0, "step_s": s, "attempt": 0} for n, s in enumerate(times, 1)]
+    lines += [{"step": 7, "loss": 1.0, "step_s": 60.0, "attempt": 1}]  # of other ranks, perhaps
+    words = ("loop.steps=100", "batch.micro=4", "batch.accumulation=2")
+    (unknown,) = figures(plan, former_run(tmp_path, lines), *words)
+    assert unknown["total_s"] == 25.0
+    (known,) = figures(plan, former_run(tmp_path, lines, micro=2, accumulation=1), *words)
+    assert known["total_s"] == 100.0, "a rank has four times the samples here"
 
 
 def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
