@@ -44,6 +44,9 @@ from .values import (
     Name,
     Path,
     Port,
+    Price,
+    Quantity,
+    Seconds,
     SecretRef,
     TimeLimit,
 )
@@ -355,14 +358,14 @@ class EstimateSpec:
     """
 
     samples: Count | None
-    parameters: float | None
+    parameters: Quantity | None
     largest_unit: Count | None
     tokens_per_sample: Count | None
-    step_s: float | None
+    step_s: Seconds | None
     run: Path | None
     gpu_mem: Bytes | None
     write_rate: Bytes | None
-    prices: Mapping[str, float]
+    prices: Mapping[str, Price]
     mtbf: TimeLimit | None
     restart: Duration | None
 

@@ -39,7 +39,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 def fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Daly's equation 20, turned into the training done per second of wall time."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 700:
+    if exponent > 100:  # of e^100 attempts one would pass
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

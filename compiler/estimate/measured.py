@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...trainer.metrics import training_steps
+from ...trainer.metrics import read
 from .pace import samples_of_rank
 
 WARM_UP = 3  # steps that are left out, if there are more
+LONGEST_S = 1e7
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,30 @@ def measured(run: Path) -> Measured | None:
 
     Of several attempts, which may have had other numbers of ranks, the one with the most steps counts.
     """
-    found = list(training_steps(run / "metrics" / "rank_00.jsonl").values())
-    if not found:
+    steps = {}
+    for line in read(run / "metrics" / "rank_00.jsonl"):
+        if "loss" in line and (step_s := _seconds(line.get("step_s"))):
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # done again, the last one counts
+    if not steps:
         return None
-    ((attempt, _),) = Counter(str(step.get("attempt", 0)) for step in found).most_common(1)
-    steps = [step for step in found if str(step.get("attempt", 0)) == attempt]
-    times = [float(str(step["step_s"])) for step in steps[WARM_UP:] or steps]
-    return Measured(statistics.median(times), _samples(run / "artifact" / attempt / "train.json"))
+    ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
+    times = [step_s for of_attempt, step_s in steps.values() if of_attempt == attempt]
+    return Measured(statistics.median(times[WARM_UP:] or times), _samples(run, attempt))
 
 
-def _samples(file: Path) -> int | None:
+def _seconds(value: object) -> float | None:
+    """None for what is no time: a line may have been edited, or be of another program."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value <= LONGEST_S else None
+
+
+def _samples(run: Path, attempt: str) -> int | None:
+    if not attempt.isdigit():
+        return None
     try:
-        return samples_of_rank(json.loads(file.read_text(encoding="utf-8"))) or None
+        train = json.loads((run / "artifact" / attempt / "train.json").read_text(encoding="utf-8"))
+        samples = samples_of_rank(train)
     except (OSError, ValueError, TypeError, KeyError):
         return None
+    return samples if samples > 0 else None

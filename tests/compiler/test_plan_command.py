@@ -104,6 +104,43 @@ def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> No
     assert known["total_s"] == 100.0, "a rank has four times the samples here"
 
 
+def test_lines_that_say_no_time_are_passed_over(plan: Plan, tmp_path: Path) -> None:
+    wrong: list[Any] = ["x", None, -1.0, 0, True, float("nan"), float("inf"), 10**400]
+    lines = [{"step": n, "loss": 1.0, "step_s": s} for n, s in enumerate([*wrong, 2.0], 1)]
+    lines += [{"loss": 1.0, "step": "next"}, {"step": 3}]
+    word = former_run(tmp_path, lines, micro=-1, accumulation=1)
+    (size,) = figures(plan, word, "loop.steps=10")
+    assert size["total_s"] == 20.0
+    status, _, said = plan(former_run(tmp_path, lines[:-3]))
+    assert status == 1 and "its metrics hold no step" in said
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "estimate.step_s=1e308", "estimate.step_s=-3", "estimate.step_s=0", "estimate.parameters=-7e9",
+        "estimate.parameters=1e300", "estimate.prices.H100=-2", "estimate.prices.any=1e300",
+    ],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(plan: Plan, word: str) -> None:
+    status, printed, said = plan(word)
+    assert (status, printed) == (1, "")
+    assert "JC1202" in said
+    assert_complete(said)
+
+
+def test_the_largest_numbers_give_figures(plan: Plan) -> None:
+    most = ("estimate.step_s=1e7", "estimate.parameters=1e15", f"loop.steps={2**63 - 1}", "estimate.prices.any=1e6")
+    failing = ("estimate.write_rate=1KB", "estimate.mtbf=1s", "estimate.restart=365d", "estimate.gpu_mem=1GiB")
+    for words in (
+        most,
+        (*most, *failing),
+        (*most, "estimate.write_rate=1000PB", "estimate.mtbf=1s", "estimate.restart=45s"),
+    ):
+        status, printed, said = plan(*words, "gpus=8", "backend=slurm")
+        assert status == 0 and "training" in printed and "JC9001" not in said, said
+
+
 def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
     status, printed, _ = plan(*QWEN, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(printed)))
