@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Planned, plan_sweep
+from ..driver import Compiled, Planned, at_point, plan_sweep
 from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
-from ..estimate.limits import warnings
+from ..estimate.limits import Finding, told_once, warnings
 from ..estimate.measured import measured
 from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
@@ -41,16 +41,18 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
     A step_s is that of the first point that has it.
     """
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
-    sizes, found = [], []
+    sizes: list[Figures] = []
+    found: list[Finding] = []
     for one in points:
         asked = one.spec.estimate.step_s, one.spec.estimate.run
         if asked not in paces:
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
         size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked])
         sizes.append(size)
-        of_size = [replace(d, origin=one.origin_of(d.key)) for d in warnings(size, one.spec)]
-        found += one.levels.judge(of_size)
-    return sizes, found
+        for each in warnings(size, one.spec):
+            placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
+            found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
+    return sizes, told_once(found)
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:

@@ -177,6 +177,19 @@ def test_a_fault_of_one_size_is_told_once(plan: Plan) -> None:
     assert said.count("error[") == 1, said
 
 
+def test_a_warning_of_several_sizes_is_told_once_with_its_points(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("nodes=1,2,4", "gpus=8", "task=gpt2_124m", "estimate.gpu_mem=16GiB", "loop.steps=100", "time=3m")
+    words = (*words, "batch.accumulation=null", "batch.global=4096", "estimate.step_s=16", "backend=slurm")
+    main(["check", "-m", *words, "--format", "json"])
+    found = {d["code"]: d for d in json.loads(capsys.readouterr().out)["diagnostics"] if d["severity"] == "warning"}
+    assert found["JC2120"]["points"] == ["nodes=1", "nodes=2", "nodes=4"]
+    assert found["JC2123"]["points"] == ["nodes=1", "nodes=2"], "1600 and 800 s are more than four attempts of 180 s"
+    assert found["JC2123"]["because"].startswith("with nodes=1, the worst of these, training takes about 26m40s")
+    assert not any("nodes=" in d["title"] for d in found.values())
+
+
 # ---- memory: the terms of the ZeRO paper, and DeepSpeed's own estimator ----------------------------------------------
 
 
