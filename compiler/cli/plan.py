@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..capabilities import honoured
 from ..diagnostics import CompileError, Diagnostic, has_errors
 from ..driver import Compiled, Planned, at_point, plan_sweep
 from ..estimate.figures import Figures, figures
@@ -47,12 +48,18 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
         asked = one.spec.estimate.step_s, one.spec.estimate.run
         if asked not in paces:
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
-        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked])
+        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked], _attempts(one))
         sizes.append(size)
         for each in warnings(size, one.spec):
             placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
             found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
     return sizes, told_once(found)
+
+
+def _attempts(one: Planned | Compiled) -> int:
+    """How often the engine starts the job at most: one that has no word for it does so once."""
+    backend = one.backend if isinstance(one, Compiled) else one.typed.backend
+    return 1 + one.plan.lifecycle.max_requeues if honoured(backend, "lifecycle.max_requeues") else 1
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:

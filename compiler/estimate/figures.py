@@ -25,7 +25,7 @@ class Figures:
 
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
-    gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
+    attempts: at most, by the engine; gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
     """
 
     label: str
@@ -39,12 +39,13 @@ class Figures:
     total_s: float | None
     goodput: Goodput | None
     wall_s: float | None
+    attempts: int
     gpu_hours: float | None
     cost: float | None
     write_s: float | None
 
 
-def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None) -> Figures:
+def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int) -> Figures:
     given, topology = spec.estimate, plan.topology
     size = _size(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
@@ -73,6 +74,7 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None) -> F
         total_s=total_s,
         goodput=chance,
         wall_s=wall_s,
+        attempts=attempts,
         gpu_hours=hours,
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,

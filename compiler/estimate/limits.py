@@ -5,6 +5,7 @@ A sweep tells each of them once, in the words of the size that it hits worst, wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -75,13 +76,16 @@ def far_from_the_best_interval(found: Figures, spec: JobSpec) -> Iterator[Findin
 
 def too_little_time(found: Figures, spec: JobSpec) -> Iterator[Finding]:
     """JC2123"""
-    limit, again = spec.time, spec.lifecycle.max_requeues
-    if limit and found.total_s and found.total_s > limit * (1 + again):
+    limit, takes_s, attempts = spec.time, found.wall_s or found.total_s, found.attempts
+    if limit and takes_s and takes_s > limit * attempts:
         title = f"not done within time={show_duration(limit)}"
-        takes = show_duration(round(found.total_s))
-        because = f"training takes about {takes}, and the job is started again at most {again} times"
-        needed = -(-round(found.total_s) // limit) - 1
-        yield _warning("JC2123", title, because, f"lifecycle.max_requeues={needed}", "time", found.total_s / limit)
+        hint = f"time={show_duration(60 * math.ceil(takes_s / 60))}"
+        again = "the engine does not start it again"
+        if attempts > 1:
+            hint = f"lifecycle.max_requeues={math.ceil(takes_s / limit) - 1}"
+            again = f"the job is started again at most {attempts - 1} times"
+        because = f"training takes about {show_duration(round(takes_s))}, and {again}"
+        yield _warning("JC2123", title, because, hint, "time", takes_s / limit)
 
 
 def _warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> Finding:

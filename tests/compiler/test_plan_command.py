@@ -190,6 +190,36 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
     assert not any("nodes=" in d["title"] for d in found.values())
 
 
+def hint_of(said: str, code: str) -> str:
+    """The hint of the only warning, which is this one."""
+    assert said.count("warning[") == 1 and f"[{code}]" in said, said
+    return said.partition("= hint: ")[2].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "hint"),
+    [
+        (("backend=ssh", "hosts=a", "time=20m"), "time=50m"),
+        (("backend=local", "time=20m"), "time=50m"),
+        (("backend=slurm", "time=5m"), "lifecycle.max_requeues=9"),
+    ],
+)
+def test_only_an_engine_that_starts_a_job_again_has_several_attempts(
+    plan: Plan, engine: tuple[str, ...], hint: str
+) -> None:
+    words = (*engine, "loop.steps=300", "estimate.step_s=10")  # 50 min
+    status, _, said = plan(*words)
+    assert (status, hint_of(said, "JC2123")) == (0, hint)
+    assert main(["check", "--strict", *words, hint]) == 0
+
+
+def test_failures_and_saves_count_against_the_time_limit(plan: Plan) -> None:
+    words = ("loop.steps=300", "estimate.step_s=10", "time=55m", "checkpoint.every_steps=30")
+    assert not plan(*words)[2]
+    failing = ("estimate.parameters=1e9", "estimate.write_rate=1GiB", "estimate.mtbf=2h", "estimate.restart=10m")
+    assert "[JC2123]" in plan(*words, *failing)[2]
+
+
 # ---- memory: the terms of the ZeRO paper, and DeepSpeed's own estimator ----------------------------------------------
 
 
