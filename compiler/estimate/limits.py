@@ -53,13 +53,14 @@ def too_much_memory(found: Figures, spec: JobSpec) -> Iterator[Finding]:
 
 
 def too_short_a_grace(found: Figures, spec: JobSpec) -> Iterator[Finding]:
-    """JC2121"""
-    grace = spec.lifecycle.grace
-    if found.memory and found.write_s is not None and found.write_s > grace:
+    """JC2121: it holds the step under way and the write."""
+    grace, step_s = spec.lifecycle.grace, found.step_s or 0
+    if found.memory and found.write_s is not None and (needed_s := found.write_s + step_s) > grace:
         title = f"a checkpoint is not written within the grace of {show_duration(grace)}"
-        because = f"one of {readable_bytes(found.memory.checkpoint)} takes about {found.write_s:.0f} s"
-        hint = f"lifecycle.grace={show_duration(2 * round(found.write_s) + 10)}"
-        yield _warning("JC2121", title, because, hint, "lifecycle.grace", found.write_s)
+        after = f", after a step of {step_s:.3g} s" if step_s else ""
+        because = f"one of {readable_bytes(found.memory.checkpoint)} takes about {found.write_s:.0f} s{after}"
+        hint = f"lifecycle.grace={show_duration(2 * math.ceil(needed_s) + 10)}"
+        yield _warning("JC2121", title, because, hint, "lifecycle.grace", needed_s)
 
 
 def far_from_the_best_interval(found: Figures, spec: JobSpec) -> Iterator[Finding]:

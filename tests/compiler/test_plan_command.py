@@ -190,6 +190,14 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
     assert not any("nodes=" in d["title"] for d in found.values())
 
 
+def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
+    words = ("estimate.parameters=4e9", "estimate.write_rate=1GiB")  # 45 s to write, and 60 s of grace
+    assert not plan(*words, "estimate.step_s=10")[2]
+    said = plan(*words, "estimate.step_s=20")[2]
+    assert "takes about 45 s, after a step of 20 s" in said
+    assert not plan(*words, "estimate.step_s=20", hint_of(said, "JC2121"))[2]
+
+
 def hint_of(said: str, code: str) -> str:
     """The hint of the only warning, which is this one."""
     assert said.count("warning[") == 1 and f"[{code}]" in said, said
