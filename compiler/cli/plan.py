@@ -50,7 +50,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
         size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked], _attempts(one))
         sizes.append(size)
-        for each in warnings(size, one.spec):
+        for each in warnings(size, one.spec, one.plan):
             placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
             found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
     return sizes, told_once(found)

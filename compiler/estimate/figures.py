@@ -13,7 +13,7 @@ from ..spec import JobSpec
 from .goodput import Goodput, goodput
 from .memory import Memory, memory
 from .pace import Pace
-from .parameters import ModelSize, model_size
+from .parameters import size_of
 from .schedule import Schedule, schedule
 
 ANY_GPU = "any"  # the price of a GPU whose type has none of its own
@@ -47,7 +47,7 @@ class Figures:
 
 def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int) -> Figures:
     given, topology = spec.estimate, plan.topology
-    size = _size(spec, plan)
+    size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
     needs = memory(plan.train, size, topology.world_size) if size else None
     step_s = pace.at(plan.train) if pace else None
@@ -79,15 +79,6 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,
     )
-
-
-def _size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Of the model that is built in, unless a program of the user's runs or they say how large theirs is."""
-    given = spec.estimate
-    if given.parameters is not None:
-        n = round(given.parameters)
-        return ModelSize(n, given.largest_unit or n, None, given.tokens_per_sample or 1)
-    return model_size(plan.train) if plan.uses_trainer else None
 
 
 def readable_bytes(size: float) -> str:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..diagnostics import Diagnostic, Severity
+from ..plan import LaunchPlan
 from ..spec import JobSpec
 from ..values import show_bytes, show_duration
 from .figures import Figures, readable_bytes
+from .relief import relief
 
 FAR = 3  # times as often, or as seldom
 
@@ -42,14 +44,13 @@ def _worst(group: list[Finding]) -> Diagnostic:
     return replace(worst, because=because, points=points)
 
 
-def too_much_memory(found: Figures, spec: JobSpec) -> Iterator[Finding]:
+def too_much_memory(found: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     """JC2120"""
     needs, has = found.memory, spec.estimate.gpu_mem
-    if needs and has and needs.total - needs.error > has:
+    if needs and has and found.gpus and needs.total - needs.error > has:
         title = f"more than the {show_bytes(has)} of a GPU"
         because = f"weights, gradients, optimizer and activations take about {readable_bytes(needs.total)}"
-        hint = "parallel=deepspeed parallel.zero_stage=3 shares all but the activations; a smaller batch.micro those"
-        yield _warning("JC2120", title, because, hint, "estimate.gpu_mem", needs.total / has)
+        yield _warning("JC2120", title, because, relief(spec, plan, has), "estimate.gpu_mem", needs.total / has)
 
 
 def too_short_a_grace(found: Figures, spec: JobSpec) -> Iterator[Finding]:
@@ -93,10 +94,11 @@ def _warning(code: str, title: str, because: str, hint: str, key: str, by: float
     return Finding(Diagnostic(code, title, because, hint, key=key, severity=Severity.WARNING), by)
 
 
-RULES = (too_much_memory, too_short_a_grace, far_from_the_best_interval, too_little_time)
+RULES = (too_short_a_grace, far_from_the_best_interval, too_little_time)
 
 
-def warnings(found: Figures, spec: JobSpec) -> Iterator[Finding]:
+def warnings(found: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     """What every rule says of one size."""
+    yield from too_much_memory(found, spec, plan)
     for rule in RULES:
         yield from rule(found, spec)

@@ -190,6 +190,45 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
     assert not any("nodes=" in d["title"] for d in found.values())
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("task=gpt2_124m", "estimate.gpu_mem=16GiB"), "batch.micro=16 batch.accumulation=32"),
+        (("task=gpt2_124m", "estimate.gpu_mem=6GiB"), "batch.micro=4 batch.accumulation=128"),
+        (
+            ("task=gpt2_124m", "batch.accumulation=null", "batch.global=4096", "estimate.gpu_mem=16GiB"),
+            "batch.micro=16",
+        ),
+        (
+            ("task=gpt2_124m", "batch.micro=1", "estimate.gpu_mem=2GiB"),
+            "parallel=fsdp loop.compile=blocks",
+        ),
+        (
+            ("task=gpt2_124m", "batch.micro=1", "model.layers=48", "model.context=8192", "estimate.gpu_mem=12GiB"),
+            "loop.activation_checkpointing=1",
+        ),
+        (("estimate.parameters=7e9", "estimate.largest_unit=200000000", "estimate.gpu_mem=80GiB"), "parallel=fsdp"),
+        (
+            ("parallel=deepspeed", "parallel.zero_stage=1", "estimate.parameters=7e9", "estimate.gpu_mem=60GiB"),
+            "parallel.zero_stage=3",
+        ),
+    ],
+)  # fmt: skip
+def test_what_takes_from_the_largest_part_is_hinted_and_is_enough(
+    plan: Plan, words: tuple[str, ...], hint: str
+) -> None:
+    words = ("gpus=8", "backend=slurm", *words)
+    assert hint_of(plan(*words)[2], "JC2120") == hint
+    assert not plan("--strict", *words, *hint.split())[2]
+    assert main(["check", "--strict", *words, *hint.split()]) == 0
+
+
+def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
+    said = plan("gpus=8", "backend=slurm", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2]
+    assert hint_of(said, "JC2120").startswith("more nodes with parallel=fsdp")
+    assert not plan("gpus=0", "procs=8", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2], "no GPU is used"
+
+
 def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
     words = ("estimate.parameters=4e9", "estimate.write_rate=1GiB")  # 45 s to write, and 60 s of grace
     assert not plan(*words, "estimate.step_s=10")[2]
