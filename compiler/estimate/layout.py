@@ -27,6 +27,16 @@ def _memory(name: str) -> Cell:
     return show
 
 
+def _total(known: bool) -> Cell:
+    """known: whether the activations are"""
+
+    def show(one: Figures) -> str:
+        fits = one.memory and (one.memory.activations is not None) is known
+        return readable_bytes(one.memory.total) if one.memory and fits else "–"
+
+    return show
+
+
 def _time(value: float | None) -> str:
     if value is None:
         return "–"
@@ -63,7 +73,8 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("optimizer", _memory("optimizer")),
             ("gathered, cast, in messages", _memory("buffers")),
             ("activations", _memory("activations")),
-            ("all of it", _memory("total")),
+            ("all of it", _total(known=True)),
+            ("without activations", _total(known=False)),
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),

@@ -47,9 +47,10 @@ def _worst(group: list[Finding]) -> Diagnostic:
 def too_much_memory(found: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     """JC2120"""
     needs, has = found.memory, spec.estimate.gpu_mem
-    if needs and has and found.gpus and needs.total - needs.error > has:
+    if needs and has and found.gpus and needs.least > has:
         title = f"more than the {show_bytes(has)} of a GPU"
-        because = f"weights, gradients, optimizer and activations take about {readable_bytes(needs.total)}"
+        parts = "gradients and optimizer" if needs.activations is None else "gradients, optimizer and activations"
+        because = f"weights, {parts} take about {readable_bytes(needs.total)}"
         yield _warning("JC2120", title, because, relief(spec, plan, has), "estimate.gpu_mem", needs.total / has)
 
 
