@@ -56,10 +56,13 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
     write_s = needs.checkpoint / given.write_rate if needs and given.write_rate else None
     chance = None
     if given.mtbf and write_s is not None and given.restart is not None:
-        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart)
+        every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
+        interval_s = every * step_s if step_s else None
+        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
-    if (spent_s := wall_s or total_s) is not None and topology.gpus:
+    is_ending = not chance or chance.fraction != 0
+    if (spent_s := wall_s or total_s) is not None and topology.gpus and is_ending:
         hours = spent_s / 3600 * topology.gpus * topology.nodes
     price = given.prices.get(spec.gpu_type or ANY_GPU, given.prices.get(ANY_GPU))
     return Figures(

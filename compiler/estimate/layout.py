@@ -43,6 +43,10 @@ def _time(value: float | None) -> str:
     return f"{value:,.3g} s" if value < 60 else show_duration(round(value))
 
 
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
 # heading -> rows; a row that says nothing for any size is left out
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
     (
@@ -88,8 +92,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("training", lambda f: _time(f.total_s)),
             ("writing a checkpoint", lambda f: _time(f.write_s)),
             ("between two failures", lambda f: _time(f.goodput.mtbf_s if f.goodput else None)),
-            ("between two saves, at best", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
-            ("of the time training", lambda f: f"{f.goodput.fraction:.1%}" if f.goodput else "–"),
+            ("between two saves", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
+            ("  at best", lambda f: _time(f.goodput.best_interval_s if f.goodput else None)),
+            ("of the time training", lambda f: _share(f.goodput.fraction if f.goodput else None)),
+            ("  at best", lambda f: _share(f.goodput.best_fraction if f.goodput else None)),
             ("with failures and saves", lambda f: _time(f.wall_s)),
             ("GPU hours", lambda f: "–" if f.gpu_hours is None else f"{f.gpu_hours:,.1f}"),
             ("cost", lambda f: "–" if f.cost is None else f"{f.cost:,.2f}"),

@@ -69,7 +69,7 @@ def far_from_the_best_interval(found: Figures, spec: JobSpec) -> Iterator[Findin
     """JC2122"""
     if not found.goodput or not found.step_s:
         return
-    every, best = spec.checkpoint.every_steps, max(round(found.goodput.interval_s / found.step_s), 1)
+    every, best = spec.checkpoint.every_steps, max(round(found.goodput.best_interval_s / found.step_s), 1)
     if every > FAR * best or best > FAR * every:
         title = f"checkpoint.every_steps={every} is far from the best"
         because = f"with these failures and saves, saving every {best:,} steps loses least (Daly 2006)"

@@ -332,6 +332,23 @@ def test_what_is_offloaded_lies_with_the_cpu() -> None:
     assert here.host == there.optimizer + there.gradients
 
 
+def test_goodput_is_that_of_the_interval_which_the_job_has(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "gpus=8", "loop.steps=100000", "estimate.step_s=1", "estimate.mtbf=30d")
+    words = (*words, "estimate.write_rate=1GiB", "estimate.restart=10m", "lifecycle.grace=2m")
+    often, best = figures(plan, *words, "checkpoint.every_steps=1000,2700")
+    assert often["goodput"]["interval_s"] == 1000
+    assert often["goodput"]["best_interval_s"] == pytest.approx(2684, abs=1)
+    (each,) = json.loads(plan(*words, "checkpoint.every_steps=50", "--format", "json")[1])
+    assert each["goodput"]["fraction"] == pytest.approx(1 - 1.39 / 51.39, abs=0.001), "each 50 s a save of 1.4 s"
+    assert each["wall_s"] == each["total_s"] / each["goodput"]["fraction"]
+    assert each["gpu_hours"] == pytest.approx(each["wall_s"] / 3600 * 8)
+    assert best["goodput"]["fraction"] == pytest.approx(best["goodput"]["best_fraction"])
+    (unknown,) = figures(plan, *words, "estimate.step_s=null")
+    assert unknown["goodput"]["fraction"] is None and unknown["goodput"]["best_fraction"] > 0.99
+    (never,) = json.loads(plan(*words, "estimate.mtbf=1s", "estimate.restart=10m", "--format", "json")[1])
+    assert never["wall_s"] is never["gpu_hours"] is None, "it does not end"
+
+
 # ---- failures: Daly's formulas against a simulation ------------------------------------------------------------------
 
 
