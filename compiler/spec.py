@@ -351,6 +351,7 @@ class EstimateSpec:
     step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
     run:               run folder whose metrics say how long a step takes
     gpu_mem:           memory of one GPU
+    disk:              bytes that are free where runs lie
     write_rate:        bytes that a checkpoint writes in one second
     prices:            of one GPU hour, by gpu_type; `any` for others
     mtbf:              mean time between two failures of one node
@@ -364,6 +365,7 @@ class EstimateSpec:
     step_s: Seconds | None
     run: Path | None
     gpu_mem: Bytes | None
+    disk: Bytes | None
     write_rate: Bytes | None
     prices: Mapping[str, Price]
     mtbf: TimeLimit | None

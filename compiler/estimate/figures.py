@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..plan import LaunchPlan
 from ..spec import JobSpec
+from .disk import most_checkpoints
 from .goodput import Goodput, goodput
 from .memory import Memory, memory
 from .pace import Pace
@@ -25,6 +26,7 @@ class Figures:
 
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
+    checkpoints: of the run on disk at once, at most; mem, shm: asked for a node, bytes
     attempts: at most, by the engine; gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
     """
 
@@ -34,6 +36,9 @@ class Figures:
     schedule: Schedule
     parameters: int | None
     memory: Memory | None
+    mem: int | None
+    shm: int | None
+    checkpoints: int
     step_s: float | None
     epoch_s: float | None
     total_s: float | None
@@ -72,6 +77,9 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
         schedule=steps,
         parameters=size.parameters if size else None,
         memory=needs,
+        mem=plan.resources.mem_bytes,
+        shm=plan.resources.shm_bytes,
+        checkpoints=most_checkpoints(spec.checkpoint, steps.steps),
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,
@@ -82,6 +90,11 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,
     )
+
+
+def on_disk(one: Figures) -> int | None:
+    """Bytes of the checkpoints of a run."""
+    return one.memory.checkpoint * one.checkpoints if one.memory else None
 
 
 def readable_bytes(size: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..values import show_duration
-from .figures import Figures, readable_bytes
+from .figures import Figures, on_disk, readable_bytes
 
 Cell = Callable[[Figures], str]
 
@@ -25,6 +25,10 @@ def _memory(name: str) -> Cell:
         return "–" if value is None else readable_bytes(value)
 
     return show
+
+
+def _bytes(value: int | None) -> str:
+    return "–" if value is None else readable_bytes(value)
 
 
 def _total(known: bool) -> Cell:
@@ -82,6 +86,14 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),
+            ("  those of a run on disk", lambda f: _bytes(on_disk(f))),
+        ),
+    ),
+    (
+        "memory of one node",
+        (
+            ("asked for", lambda f: _bytes(f.mem)),
+            ("  of it shared", lambda f: _bytes(f.shm)),
         ),
     ),
     (

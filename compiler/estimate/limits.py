@@ -13,7 +13,8 @@ from ..diagnostics import Diagnostic, Severity
 from ..plan import LaunchPlan
 from ..spec import JobSpec
 from ..values import show_bytes, show_duration
-from .figures import Figures, readable_bytes
+from .disk import fewer
+from .figures import Figures, on_disk, readable_bytes
 from .relief import relief
 
 FAR = 3  # times as often, or as seldom
@@ -91,11 +92,22 @@ def too_little_time(found: Figures, spec: JobSpec) -> Iterator[Finding]:
         yield _warning("JC2123", title, because, hint, "time", takes_s / limit)
 
 
+def too_little_disk(found: Figures, spec: JobSpec) -> Iterator[Finding]:
+    """JC2126"""
+    needed, has = on_disk(found), spec.estimate.disk
+    if has and needed and found.memory and needed > has:
+        title = f"more than the {show_bytes(has)} that are free where runs lie"
+        one = readable_bytes(found.memory.checkpoint)
+        because = f"at most {found.checkpoints} checkpoints of {one} lie there at once, {readable_bytes(needed)}"
+        hint = fewer(spec.checkpoint, found.schedule.steps, has // found.memory.checkpoint)
+        yield _warning("JC2126", title, because, hint, "estimate.disk", needed / has)
+
+
 def _warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> Finding:
     return Finding(Diagnostic(code, title, because, hint, key=key, severity=Severity.WARNING), by)
 
 
-RULES = (too_short_a_grace, far_from_the_best_interval, too_little_time)
+RULES = (too_short_a_grace, far_from_the_best_interval, too_little_time, too_little_disk)
 
 
 def warnings(found: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:

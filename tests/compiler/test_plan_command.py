@@ -7,6 +7,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,11 @@ def test_the_largest_numbers_give_figures(plan: Plan) -> None:
         assert status == 0 and "training" in printed and "JC9001" not in said, said
 
 
+def test_shared_memory_is_shown_beside_the_memory(plan: Plan) -> None:
+    shown = plan("backend=slurm", "mem=16GiB", "shm=8GiB")[1]
+    assert re.search(r"asked for +16.0 GiB\n +of it shared +8.0 GiB\n", shown)
+
+
 def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
     status, printed, _ = plan(*QWEN, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(printed)))
@@ -244,6 +250,30 @@ def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
     said = plan(*words, "estimate.step_s=20")[2]
     assert "takes about 45 s, after a step of 20 s" in said
     assert not plan(*words, "estimate.step_s=20", hint_of(said, "JC2121"))[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "hint"),
+    [
+        (("checkpoint.keep=10", "estimate.disk=500GiB"), 12, "checkpoint.keep=4"),
+        (
+            ("checkpoint.keep_every_steps=1000", "estimate.disk=400GiB"),
+            14,
+            "checkpoint.keep_every_steps=null",
+        ),
+        (("estimate.disk=100GiB",), 4, "a larger disk at storage.root: fewer checkpoints are not kept"),
+    ],
+)
+def test_the_checkpoints_of_a_run_fit_the_disk(plan: Plan, words: tuple[str, ...], count: int, hint: str) -> None:
+    words = ("estimate.parameters=7e9", "loop.steps=10000", *words)
+    (size,) = json.loads(plan(*words, "--format", "json")[1])
+    assert size["checkpoints"] == count
+    assert hint_of(plan(*words)[2], "JC2126") == hint
+    if hint.startswith("checkpoint."):
+        assert not plan("--strict", *words, hint)[2]
+    assert not plan("--strict", *words, "estimate.disk=2TiB")[2]
+    (short,) = figures(plan, *words, "estimate.disk=null", "loop.steps=150")
+    assert short["checkpoints"] == 2, "there are no more saves"
 
 
 def hint_of(said: str, code: str) -> str:
