@@ -26,6 +26,9 @@ def plan_command(arguments: Arguments) -> int:
         because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
         hint = f"--plot {arguments.plot.with_suffix('.png')}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
+    if arguments.plot and not arguments.plot.parent.is_dir():
+        because, hint = f"there is no folder {arguments.plot.parent}", f"--plot {arguments.plot.name}"
+        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(request(arguments))
     sizes, of_sizes = estimate(points)
     found = [d for one in points for d in one.diagnostics] + of_sizes

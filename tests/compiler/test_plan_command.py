@@ -155,11 +155,19 @@ def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
     assert all(int(row["memory.total"]) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_picture_is_drawn(plan: Plan, ending: str) -> None:
-    status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
-    assert status == 0, said
-    assert Path(f"sizes.{ending}").read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("ending", STARTS)
+def test_the_same_figures_give_the_same_picture(plan: Plan, ending: str) -> None:
+    drawn = []
+    for _ in range(2):
+        status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
+        assert status == 0, said
+        drawn.append(Path(f"sizes.{ending}").read_bytes())
+    assert drawn[0].startswith(STARTS[ending])
+    assert drawn[0] == drawn[1]
+    assert b"<dc:date>" not in drawn[0] and b"CreationDate" not in drawn[0]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +175,7 @@ def test_a_picture_is_drawn(plan: Plan, ending: str) -> None:
     [
         (("estimate.run=nowhere",), "cannot take the time of a step from nowhere"),
         (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
+        (("--plot", "nodir/sizes.svg"), "there is no folder nodir"),
         (("estimate.samples=many",), "estimate.samples"),
     ],
 )
