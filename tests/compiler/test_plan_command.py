@@ -352,6 +352,9 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
     ours = memory(zero(2), SEVEN_B, ranks).states
     assert theirs == 2 * n + 18 * n // ranks
     assert ours == 4 * n + 16 * n // ranks
+    of_eight = memory(zero(2), SEVEN_B, 8).states
+    _, theirs_of_eight = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=1, cpu_offload=False)
+    assert (ours / theirs, of_eight / theirs_of_eight) == pytest.approx((1.86, 1.41), abs=0.01), "as docs/plan.md says"
 
 
 def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
