@@ -17,6 +17,7 @@ from .plan import LaunchPlan
 from .private import PRIVATE_RULES
 from .site import SITE_RULES
 from .spec import JobSpec
+from .values import show_bytes
 
 Rule = Callable[[JobSpec], Iterable[Diagnostic]]
 
@@ -64,6 +65,15 @@ def batch_divides(spec: JobSpec) -> Iterator[Diagnostic]:
             nearest,
             key="batch.global",
         )
+
+
+def shared_memory_is_memory(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2017; a pod is refused, by JC4508."""
+    if spec.shm and spec.mem and spec.shm >= spec.mem:
+        because = "/dev/shm counts into the memory of the job, which is killed when it is full"
+        hint = f"mem={show_bytes(2 * spec.shm)}"
+        title, level = f"shm={show_bytes(spec.shm)} is not less than mem={show_bytes(spec.mem)}", Severity.WARNING
+        yield Diagnostic("JC2017", title, because, hint, key="shm", severity=level)
 
 
 def steps_or_epochs(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -332,6 +342,7 @@ def _mended(train: Any, key: str) -> str:
 RULES: tuple[Rule, ...] = (
     more_processes_than_gpus,
     batch_divides,
+    shared_memory_is_memory,
     steps_or_epochs,
     enough_hosts,
     derived_variables,

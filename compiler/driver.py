@@ -59,7 +59,7 @@ class Request:
 @dataclass(frozen=True)
 class Compiled:
     """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
-    origin_of, levels: as of Planned
+    origin_of, levels, where: as of Planned
     """
 
     spec: JobSpec
@@ -72,6 +72,7 @@ class Compiled:
     place: str
     origin_of: Callable[[str], Origin | None]
     levels: Levels
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class SweepFolder:
 @dataclass(frozen=True)
 class Planned:
     """What a job comes to, before any backend. made_by: plan key -> rule; origin_of: where a key was written;
-    levels: what is allowed.
+    levels: what is allowed; where: the point of a sweep, as typed, "" without one.
     """
 
     spec: JobSpec
@@ -98,6 +99,7 @@ class Planned:
     diagnostics: tuple[Diagnostic, ...]
     origin_of: Callable[[str], Origin | None]
     levels: Levels
+    where: str = ""
 
 
 T = TypeVar("T", Compiled, Planned)
@@ -131,9 +133,9 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
         for overrides, words, where in _points(request, loader, aside):
             try:
                 one = make(replace(request, words=words), overrides, loader)
-                made.append(replace(one, diagnostics=tuple(_at_point(one.diagnostics, where))))
+                made.append(replace(one, diagnostics=tuple(at_point(one.diagnostics, where)), where=where))
             except CompileError as error:
-                refused += _at_point(error.diagnostics, where)
+                refused += at_point(error.diagnostics, where)
     if refused:
         raise CompileError(merged([*refused, *(found for one in made for found in one.diagnostics)]))
     return made
@@ -156,7 +158,8 @@ def _points(
         yield overrides, words, " ".join(_shown(point[i]) for i in varied)
 
 
-def _at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+    """The same, hitting this point of a sweep."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 

@@ -44,6 +44,9 @@ from .values import (
     Name,
     Path,
     Port,
+    Price,
+    Quantity,
+    Seconds,
     SecretRef,
     TimeLimit,
 )
@@ -345,9 +348,10 @@ class EstimateSpec:
     parameters:        numbers that a model of your own learns
     largest_unit:      of these, in the largest module that is gathered at once; null = all
     tokens_per_sample: null = as the built-in model reads them
-    step_s:            seconds of one optimizer step, the same at every size
+    step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
     run:               run folder whose metrics say how long a step takes
     gpu_mem:           memory of one GPU
+    disk:              bytes that are free where runs lie
     write_rate:        bytes that a checkpoint writes in one second
     prices:            of one GPU hour, by gpu_type; `any` for others
     mtbf:              mean time between two failures of one node
@@ -355,14 +359,15 @@ class EstimateSpec:
     """
 
     samples: Count | None
-    parameters: float | None
+    parameters: Quantity | None
     largest_unit: Count | None
     tokens_per_sample: Count | None
-    step_s: float | None
+    step_s: Seconds | None
     run: Path | None
     gpu_mem: Bytes | None
+    disk: Bytes | None
     write_rate: Bytes | None
-    prices: Mapping[str, float]
+    prices: Mapping[str, Price]
     mtbf: TimeLimit | None
     restart: Duration | None
 

@@ -93,6 +93,18 @@ def _count(least: int) -> Callable[[str], int]:
     return read
 
 
+def _number(least: float, most: float) -> Callable[[str], float]:
+    """A finite number with limits, so that nothing reckoned with it overflows."""
+
+    def read(text: str) -> float:
+        value = read_float(text)
+        if not least <= value <= most:
+            raise Refused(f"it is {least:g} to {most:g}", f"{max(least, 1):g}")
+        return value
+
+    return read
+
+
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -307,6 +319,9 @@ def _path(text: str) -> str:
 
 Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
 CountOrZero = Annotated[int, ValueType("a count", _count(0))]
+Quantity = Annotated[float, ValueType("a quantity", _number(1, 1e15), repr)]
+Seconds = Annotated[float, ValueType("a number of seconds", _number(1e-6, 1e7), repr)]
+Price = Annotated[float, ValueType("a price", _number(0, 1e6), repr)]
 Name = Annotated[str, ValueType("a name", read_name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
 Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]

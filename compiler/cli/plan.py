@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..capabilities import honoured
 from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Planned, plan_sweep
+from ..driver import Compiled, Planned, at_point, plan_sweep
 from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
-from ..estimate.limits import warnings
-from ..estimate.measured import Measured, measured
+from ..estimate.limits import Finding, told_once, warnings
+from ..estimate.measured import measured
+from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
@@ -24,6 +26,9 @@ def plan_command(arguments: Arguments) -> int:
         because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
         hint = f"--plot {arguments.plot.with_suffix('.png')}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
+    if arguments.plot and not arguments.plot.parent.is_dir():
+        because, hint = f"there is no folder {arguments.plot.parent}", f"--plot {arguments.plot.name}"
+        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(request(arguments))
     sizes, of_sizes = estimate(points)
     found = [d for one in points for d in one.diagnostics] + of_sizes
@@ -35,28 +40,46 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
-    """The figures of every point, and what the rules about them find. CompileError JC2124."""
-    runs = {path: _measured(path) for path in {one.spec.estimate.run for one in points} if path}
-    sizes, found = [], []
+    """The figures of every point, and what the rules about them find. CompileError JC2124.
+
+    A step_s is that of the first point that has it.
+    """
+    paces: dict[tuple[float | None, str | None], Pace | None] = {}
+    sizes: list[Figures] = []
+    found: list[Finding] = []
     for one in points:
-        run = runs.get(one.spec.estimate.run or "")
-        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, run.step_s if run else None)
+        asked = one.spec.estimate.step_s, one.spec.estimate.run
+        if asked not in paces:
+            paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
+        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked], _attempts(one))
         sizes.append(size)
-        of_size = [replace(d, origin=one.origin_of(d.key)) for d in warnings(size, one.spec)]
-        found += one.levels.judge(of_size)
-    return sizes, found
+        for each in warnings(size, one.spec, one.plan):
+            placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
+            found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
+    return sizes, told_once(found)
 
 
-def _measured(path: str) -> Measured:
-    """CompileError JC2124 for a folder that holds no measured step."""
+def _attempts(one: Planned | Compiled) -> int:
+    """How often the engine starts the job at most: one that has no word for it does so once."""
+    backend = one.backend if isinstance(one, Compiled) else one.typed.backend
+    return 1 + one.plan.lifecycle.max_requeues if honoured(backend, "lifecycle.max_requeues") else 1
+
+
+def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
+    """samples: of a rank, in the step that takes step_s, or in those of a run that does not say.
+
+    CompileError JC2124 for a folder that holds no measured step.
+    """
+    if step_s is not None or run is None:
+        return None if step_s is None else Pace(step_s, samples)
     try:
-        found, because = measured(Path(path)), "its metrics hold no step"
+        found, because = measured(Path(run)), "its metrics hold no step"
     except OSError as error:
         found, because = None, f"{error.filename}: {error.strerror}"
     if found is None:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
-        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {path}", because, hint)])
-    return found
+        raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {run}", because, hint)])
+    return Pace(found.step_s, found.samples_of_rank or samples)
 
 
 def _draw(draw: Callable[[Path], None], file: Path) -> None:

@@ -1,6 +1,6 @@
 """All that `jobc plan` says of one size of a job.
 
-In   the spec, its plan, the seconds of a step if a run was measured
+In   the spec, its plan, how fast it goes if that is known
 Out  Figures
 """
 
@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from ..plan import LaunchPlan
 from ..spec import JobSpec
+from .disk import most_checkpoints
 from .goodput import Goodput, goodput
 from .memory import Memory, memory
-from .parameters import ModelSize, model_size
+from .pace import Pace
+from .parameters import size_of
 from .schedule import Schedule, schedule
 
 ANY_GPU = "any"  # the price of a GPU whose type has none of its own
@@ -24,7 +26,8 @@ class Figures:
 
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
-    gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
+    checkpoints: of the run on disk at once, at most; mem, shm: asked for a node, bytes
+    attempts: at most, by the engine; gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
     """
 
     label: str
@@ -33,32 +36,38 @@ class Figures:
     schedule: Schedule
     parameters: int | None
     memory: Memory | None
+    mem: int | None
+    shm: int | None
+    checkpoints: int
     step_s: float | None
     epoch_s: float | None
     total_s: float | None
     goodput: Goodput | None
     wall_s: float | None
+    attempts: int
     gpu_hours: float | None
     cost: float | None
     write_s: float | None
 
 
-def figures(label: str, spec: JobSpec, plan: LaunchPlan, step_s: float | None) -> Figures:
-    """step_s: of a measured run, where estimate.step_s does not say"""
+def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int) -> Figures:
     given, topology = spec.estimate, plan.topology
-    size = _size(spec, plan)
+    size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
     needs = memory(plan.train, size, topology.world_size) if size else None
-    step_s = given.step_s if given.step_s is not None else step_s
+    step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
     write_s = needs.checkpoint / given.write_rate if needs and given.write_rate else None
     chance = None
     if given.mtbf and write_s is not None and given.restart is not None:
-        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart)
+        every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
+        interval_s = every * step_s if step_s else None
+        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
-    if (spent_s := wall_s or total_s) is not None and topology.gpus:
+    is_ending = not chance or chance.fraction != 0
+    if (spent_s := wall_s or total_s) is not None and topology.gpus and is_ending:
         hours = spent_s / 3600 * topology.gpus * topology.nodes
     price = given.prices.get(spec.gpu_type or ANY_GPU, given.prices.get(ANY_GPU))
     return Figures(
@@ -68,24 +77,24 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, step_s: float | None) -
         schedule=steps,
         parameters=size.parameters if size else None,
         memory=needs,
+        mem=plan.resources.mem_bytes,
+        shm=plan.resources.shm_bytes,
+        checkpoints=most_checkpoints(spec.checkpoint, steps.steps),
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,
         goodput=chance,
         wall_s=wall_s,
+        attempts=attempts,
         gpu_hours=hours,
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,
     )
 
 
-def _size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Of the model that is built in, unless a program of the user's runs or they say how large theirs is."""
-    given = spec.estimate
-    if given.parameters is not None:
-        n = round(given.parameters)
-        return ModelSize(n, given.largest_unit or n, None, given.tokens_per_sample or 1)
-    return model_size(plan.train) if plan.uses_trainer else None
+def on_disk(one: Figures) -> int | None:
+    """Bytes of the checkpoints of a run."""
+    return one.memory.checkpoint * one.checkpoints if one.memory else None
 
 
 def readable_bytes(size: float) -> str:

@@ -13,19 +13,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goodput:
-    """Seconds. mtbf_s: of the whole job; interval_s: between two saves; fraction: training of all time, 0 to 1."""
+    """Seconds. mtbf_s: of the whole job; interval_s: between two saves; fraction: training of all time, 0 to 1.
+
+    interval_s, fraction: of the job as it is, None when the seconds of a step are not known; best_: of the best
+    """
 
     mtbf_s: float
-    interval_s: float
-    young_s: float
-    fraction: float
+    interval_s: float | None
+    fraction: float | None
+    best_interval_s: float
+    best_fraction: float
 
 
-def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float) -> Goodput:
+def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None) -> Goodput:
     """save_s: that a save stops training for; restart_s: from a failure to the next new step"""
     mtbf_s = node_mtbf_s / nodes
-    interval_s = best_interval_s(mtbf_s, save_s)
-    return Goodput(mtbf_s, interval_s, math.sqrt(2 * save_s * mtbf_s), fraction(interval_s, mtbf_s, save_s, restart_s))
+    best_s = best_interval_s(mtbf_s, save_s)
+    own = None if interval_s is None else fraction(interval_s, mtbf_s, save_s, restart_s)
+    return Goodput(mtbf_s, interval_s, own, best_s, fraction(best_s, mtbf_s, save_s, restart_s))
 
 
 def best_interval_s(mtbf_s: float, save_s: float) -> float:
@@ -39,7 +44,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 def fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Daly's equation 20, turned into the training done per second of wall time."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 700:
+    if exponent > 100:  # of e^100 attempts one would pass
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..values import show_duration
-from .figures import Figures, readable_bytes
+from .figures import Figures, on_disk, readable_bytes
 
 Cell = Callable[[Figures], str]
 
@@ -27,10 +27,28 @@ def _memory(name: str) -> Cell:
     return show
 
 
+def _bytes(value: int | None) -> str:
+    return "–" if value is None else readable_bytes(value)
+
+
+def _total(known: bool) -> Cell:
+    """known: whether the activations are"""
+
+    def show(one: Figures) -> str:
+        fits = one.memory and (one.memory.activations is not None) is known
+        return readable_bytes(one.memory.total) if one.memory and fits else "–"
+
+    return show
+
+
 def _time(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.3g} s" if value < 60 else show_duration(round(value))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
 
 
 # heading -> rows; a row that says nothing for any size is left out
@@ -63,10 +81,19 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("optimizer", _memory("optimizer")),
             ("gathered, cast, in messages", _memory("buffers")),
             ("activations", _memory("activations")),
-            ("all of it", _memory("total")),
+            ("all of it", _total(known=True)),
+            ("without activations", _total(known=False)),
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),
+            ("  those of a run on disk", lambda f: _bytes(on_disk(f))),
+        ),
+    ),
+    (
+        "memory of one node",
+        (
+            ("asked for", lambda f: _bytes(f.mem)),
+            ("  of it shared", lambda f: _bytes(f.shm)),
         ),
     ),
     (
@@ -77,8 +104,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("training", lambda f: _time(f.total_s)),
             ("writing a checkpoint", lambda f: _time(f.write_s)),
             ("between two failures", lambda f: _time(f.goodput.mtbf_s if f.goodput else None)),
-            ("between two saves, at best", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
-            ("of the time training", lambda f: f"{f.goodput.fraction:.1%}" if f.goodput else "–"),
+            ("between two saves", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
+            ("  at best", lambda f: _time(f.goodput.best_interval_s if f.goodput else None)),
+            ("of the time training", lambda f: _share(f.goodput.fraction if f.goodput else None)),
+            ("  at best", lambda f: _share(f.goodput.best_fraction if f.goodput else None)),
             ("with failures and saves", lambda f: _time(f.wall_s)),
             ("GPU hours", lambda f: "–" if f.gpu_hours is None else f"{f.gpu_hours:,.1f}"),
             ("cost", lambda f: "–" if f.cost is None else f"{f.cost:,.2f}"),

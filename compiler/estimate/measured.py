@@ -1,30 +1,57 @@
-"""How long a step took in a run that there is: the median over its metrics."""
+"""How long a step took in a run that there is: the median over its metrics, and how many samples a rank had in it."""
 
 from __future__ import annotations
 
+import json
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...trainer.metrics import training_steps
+from ...trainer.metrics import read
+from .pace import samples_of_rank
 
 WARM_UP = 3  # steps that are left out, if there are more
+LONGEST_S = 1e7
 
 
 @dataclass(frozen=True)
 class Measured:
-    """step_s: median seconds of a step; steps: that were measured."""
+    """step_s: median seconds of a step; samples_of_rank: in it, None when the run folder has no train.json."""
 
     step_s: float
-    steps: int
-    world_size: int
+    samples_of_rank: int | None
 
 
 def measured(run: Path) -> Measured | None:
-    """What rank 0 of a run folder wrote; None without a step in it. Raises OSError when it cannot be read."""
-    found = list(training_steps(run / "metrics" / "rank_00.jsonl").values())
-    steps = found[WARM_UP:] or found
+    """What rank 0 of a run folder wrote; None without a step in it. Raises OSError when it cannot be read.
+
+    Of several attempts, which may have had other numbers of ranks, the one with the most steps counts.
+    """
+    steps = {}
+    for line in read(run / "metrics" / "rank_00.jsonl"):
+        if "loss" in line and (step_s := _seconds(line.get("step_s"))):
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # done again, the last one counts
     if not steps:
         return None
-    times = [float(str(step["step_s"])) for step in steps]
-    return Measured(statistics.median(times), len(times), int(str(steps[-1]["world_size"])))
+    ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
+    times = [step_s for of_attempt, step_s in steps.values() if of_attempt == attempt]
+    return Measured(statistics.median(times[WARM_UP:] or times), _samples(run, attempt))
+
+
+def _seconds(value: object) -> float | None:
+    """None for what is no time: a line may have been edited, or be of another program."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value <= LONGEST_S else None
+
+
+def _samples(run: Path, attempt: str) -> int | None:
+    if not attempt.isdigit():
+        return None
+    try:
+        train = json.loads((run / "artifact" / attempt / "train.json").read_text(encoding="utf-8"))
+        samples = samples_of_rank(train)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return samples if samples > 0 else None

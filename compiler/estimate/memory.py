@@ -16,7 +16,8 @@ from .parameters import ModelSize
 
 FP32 = 4
 MOMENTS = 2 * FP32  # of AdamW, for one parameter
-ACTIVATION_ERROR = 0.10  # of what autograd was seen to keep (tests/trainer); states are exact to 1 %
+STATES_ERROR = 0.01
+ACTIVATION_ERROR = 0.10  # of what autograd was seen to keep (tests/trainer)
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,20 @@ class Memory:
 
     @property
     def total(self) -> int:
+        """Of what is known."""
         return self.states + (self.activations or 0)
 
     @property
-    def error(self) -> int:
-        """Half the width of the bound on `total`."""
-        return round(0.01 * self.states + ACTIVATION_ERROR * (self.activations or 0))
+    def error(self) -> int | None:
+        """Half the width of the bound on `total`; None without activations, which may be most of it."""
+        if self.activations is None:
+            return None
+        return round(STATES_ERROR * self.states + ACTIVATION_ERROR * self.activations)
+
+    @property
+    def least(self) -> int:
+        """What it takes at least, by the bounds on what is known."""
+        return self.total - (round(STATES_ERROR * self.states) if self.error is None else self.error)
 
 
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+
 BYTES = 256  # vocabulary of byte streams
 DIGITS, PIXELS = 10, 64
 
@@ -27,6 +30,15 @@ class ModelSize:
     largest_unit: int
     saved_per_sample: int | None
     tokens_per_sample: int
+
+
+def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
+    """Of the model that is built in, unless a program of the user's runs or they say how large theirs is."""
+    given = spec.estimate
+    if given.parameters is not None:
+        n = round(given.parameters)
+        return ModelSize(n, given.largest_unit or n, None, given.tokens_per_sample or 1)
+    return model_size(plan.train) if plan.uses_trainer else None
 
 
 def model_size(train: Mapping[str, Any]) -> ModelSize | None:

@@ -1,4 +1,7 @@
-"""The figures of several sizes as a picture: memory by part, steps, hours. Needs Matplotlib (extra `plot`)."""
+"""The figures of several sizes as a picture: memory by part, steps, hours. Needs Matplotlib (extra `plot`).
+
+The same figures give the same bytes: no date, and ids of SVG from a fixed salt.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from .figures import Figures
 
 PARTS = ("weights", "gradients", "optimizer", "buffers", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
+UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+LONG = 8  # letters of a label that stands upright on its tick
 
 
 def plot(sizes: Sequence[Figures], file: Path) -> None:
     """Raises ImportError without Matplotlib, OSError when the file cannot be written."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with_memory = [one for one in sizes if one.memory]
@@ -29,7 +35,9 @@ def plot(sizes: Sequence[Figures], file: Path) -> None:
             axis.bar([one.label for one in with_memory], heights, bottom=bottom, label=part)
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
         axis.set(title="memory of one rank", ylabel="GiB")
-        axis.legend()
+        picture.legend(
+            *axis.get_legend_handles_labels(), loc="outside lower center", ncols=len(PARTS), fontsize="small"
+        )
     if panels[1]:
         axis = next(axes)
         axis.bar(labels, [one.schedule.steps_of_epoch or 0 for one in sizes])
@@ -38,6 +46,8 @@ def plot(sizes: Sequence[Figures], file: Path) -> None:
         axis = next(axes)
         axis.bar([one.label for one in with_time], [(one.total_s or 0) / 3600 for one in with_time])
         axis.set(title="training", ylabel="hours")
-    for axis in picture.axes:
-        axis.tick_params(axis="x", rotation=30 if max(map(len, labels)) > 8 else 0)
-    picture.savefig(file)
+    if max(map(len, labels)) > LONG:
+        for label in (label for axis in picture.axes for label in axis.get_xticklabels()):
+            label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
+    with rc_context({"svg.hashsalt": "jobc"}):
+        picture.savefig(file, metadata=UNDATED.get(file.suffix))

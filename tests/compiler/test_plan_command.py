@@ -7,6 +7,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,78 @@ def test_time_and_money_follow_from_a_step(plan: Plan) -> None:
     assert eight["cost"] == pytest.approx(2 * eight["gpu_hours"])
 
 
-def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
-    metrics = tmp_path / "run" / "metrics" / "rank_00.jsonl"
-    metrics.parent.mkdir(parents=True)
-    times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
-    lines = [{"step": n, "loss": 1.0, "step_s": s, "world_size": 2} for n, s in enumerate(times, 1)]
+def test_a_step_with_half_the_passes_takes_half_the_time(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "gpus=8", "batch.accumulation=null", "batch.global=4096", "nodes=1,2,4")
+    sizes = figures(plan, *words, "estimate.step_s=8")
+    assert [size["schedule"]["accumulation"] for size in sizes] == [16, 8, 4]
+    assert [size["step_s"] for size in sizes] == [8, 4, 2]
+    assert len({size["gpu_hours"] for size in sizes}) == 1, "the same samples on the same GPUs"
+    assert [one["step_s"] for one in figures(plan, "batch.micro=8,16", "estimate.step_s=1")] == [1, 2]
+    assert [one["step_s"] for one in figures(plan, "nodes=1,2", "estimate.step_s=3,5")] == [3, 5, 3, 5]
+
+
+def former_run(folder: Path, lines: list[dict[str, Any]], **batch: int) -> str:
+    """The word that takes the seconds of a step from a run with these metrics. batch: of attempt 0"""
+    metrics, made = folder / "run/metrics/rank_00.jsonl", folder / "run/artifact/0/train.json"
+    metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (size,) = figures(plan, f"estimate.run={tmp_path}/run", "loop.steps=100")
-    assert size["total_s"] == 25.0
+    if batch:
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(json.dumps({"batch": batch}))
+    return f"estimate.run={folder}/run"
+
+
+def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
+    times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
+    lines = [{"step": n, "loss": 1.0, "step_s": s, "attempt": 0} for n, s in enumerate(times, 1)]
+    lines += [{"step": 7, "loss": 1.0, "step_s": 60.0, "attempt": 1}]  # of other ranks, perhaps
+    words = ("loop.steps=100", "batch.micro=4", "batch.accumulation=2")
+    (unknown,) = figures(plan, former_run(tmp_path, lines), *words)
+    assert unknown["total_s"] == 25.0
+    (known,) = figures(plan, former_run(tmp_path, lines, micro=2, accumulation=1), *words)
+    assert known["total_s"] == 100.0, "a rank has four times the samples here"
+
+
+def test_lines_that_say_no_time_are_passed_over(plan: Plan, tmp_path: Path) -> None:
+    wrong: list[Any] = ["x", None, -1.0, 0, True, float("nan"), float("inf"), 10**400]
+    lines = [{"step": n, "loss": 1.0, "step_s": s} for n, s in enumerate([*wrong, 2.0], 1)]
+    lines += [{"loss": 1.0, "step": "next"}, {"step": 3}]
+    word = former_run(tmp_path, lines, micro=-1, accumulation=1)
+    (size,) = figures(plan, word, "loop.steps=10")
+    assert size["total_s"] == 20.0
+    status, _, said = plan(former_run(tmp_path, lines[:-3]))
+    assert status == 1 and "its metrics hold no step" in said
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "estimate.step_s=1e308", "estimate.step_s=-3", "estimate.step_s=0", "estimate.parameters=-7e9",
+        "estimate.parameters=1e300", "estimate.prices.H100=-2", "estimate.prices.any=1e300",
+    ],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(plan: Plan, word: str) -> None:
+    status, printed, said = plan(word)
+    assert (status, printed) == (1, "")
+    assert "JC1202" in said
+    assert_complete(said)
+
+
+def test_the_largest_numbers_give_figures(plan: Plan) -> None:
+    most = ("estimate.step_s=1e7", "estimate.parameters=1e15", f"loop.steps={2**63 - 1}", "estimate.prices.any=1e6")
+    failing = ("estimate.write_rate=1KB", "estimate.mtbf=1s", "estimate.restart=365d", "estimate.gpu_mem=1GiB")
+    for words in (
+        most,
+        (*most, *failing),
+        (*most, "estimate.write_rate=1000PB", "estimate.mtbf=1s", "estimate.restart=45s"),
+    ):
+        status, printed, said = plan(*words, "gpus=8", "backend=slurm")
+        assert status == 0 and "training" in printed and "JC9001" not in said, said
+
+
+def test_shared_memory_is_shown_beside_the_memory(plan: Plan) -> None:
+    shown = plan("backend=slurm", "mem=16GiB", "shm=8GiB")[1]
+    assert re.search(r"asked for +16.0 GiB\n +of it shared +8.0 GiB\n", shown)
 
 
 def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
@@ -90,11 +155,19 @@ def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
     assert all(int(row["memory.total"]) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_picture_is_drawn(plan: Plan, ending: str) -> None:
-    status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
-    assert status == 0, said
-    assert Path(f"sizes.{ending}").read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("ending", STARTS)
+def test_the_same_figures_give_the_same_picture(plan: Plan, ending: str) -> None:
+    drawn = []
+    for _ in range(2):
+        status, _, said = plan(*QWEN, "estimate.step_s=1", "--plot", f"sizes.{ending}")
+        assert status == 0, said
+        drawn.append(Path(f"sizes.{ending}").read_bytes())
+    assert drawn[0].startswith(STARTS[ending])
+    assert drawn[0] == drawn[1]
+    assert b"<dc:date>" not in drawn[0] and b"CreationDate" not in drawn[0]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +175,7 @@ def test_a_picture_is_drawn(plan: Plan, ending: str) -> None:
     [
         (("estimate.run=nowhere",), "cannot take the time of a step from nowhere"),
         (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
+        (("--plot", "nodir/sizes.svg"), "there is no folder nodir"),
         (("estimate.samples=many",), "estimate.samples"),
     ],
 )
@@ -116,6 +190,129 @@ def test_a_fault_of_one_size_is_told_once(plan: Plan) -> None:
     status, _, said = plan("nodes=1,2,3", "batch.global=32")
     assert status == 1
     assert said.count("error[") == 1, said
+
+
+def test_a_warning_of_several_sizes_is_told_once_with_its_points(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("nodes=1,2,4", "gpus=8", "task=gpt2_124m", "estimate.gpu_mem=16GiB", "loop.steps=100", "time=3m")
+    words = (*words, "batch.accumulation=null", "batch.global=4096", "estimate.step_s=16", "backend=slurm")
+    main(["check", "-m", *words, "--format", "json"])
+    found = {d["code"]: d for d in json.loads(capsys.readouterr().out)["diagnostics"] if d["severity"] == "warning"}
+    assert found["JC2120"]["points"] == ["nodes=1", "nodes=2", "nodes=4"]
+    assert found["JC2123"]["points"] == ["nodes=1", "nodes=2"], "1600 and 800 s are more than four attempts of 180 s"
+    assert found["JC2123"]["because"].startswith("with nodes=1, the worst of these, training takes about 26m40s")
+    assert not any("nodes=" in d["title"] for d in found.values())
+
+
+def test_without_activations_the_sum_has_no_bound(plan: Plan) -> None:
+    own, ours = ("estimate.parameters=7e9", "--", "python", "x.py"), ("task=gpt2_124m",)
+    said = {words: plan(*words)[1] for words in (own, ours)}
+    assert "without activations" in said[own] and "all of it" not in said[own] and "give or take" not in said[own]
+    assert "without activations" not in said[ours] and "all of it" in said[ours] and "give or take" in said[ours]
+    (unknown,) = json.loads(plan("--format", "json", *own)[1])
+    assert unknown["memory"]["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("task=gpt2_124m", "estimate.gpu_mem=16GiB"), "batch.micro=16 batch.accumulation=32"),
+        (("task=gpt2_124m", "estimate.gpu_mem=6GiB"), "batch.micro=4 batch.accumulation=128"),
+        (
+            ("task=gpt2_124m", "batch.accumulation=null", "batch.global=4096", "estimate.gpu_mem=16GiB"),
+            "batch.micro=16",
+        ),
+        (
+            ("task=gpt2_124m", "batch.micro=1", "estimate.gpu_mem=2GiB"),
+            "parallel=fsdp loop.compile=blocks",
+        ),
+        (
+            ("task=gpt2_124m", "batch.micro=1", "model.layers=48", "model.context=8192", "estimate.gpu_mem=12GiB"),
+            "loop.activation_checkpointing=1",
+        ),
+        (("estimate.parameters=7e9", "estimate.largest_unit=200000000", "estimate.gpu_mem=80GiB"), "parallel=fsdp"),
+        (
+            ("parallel=deepspeed", "parallel.zero_stage=1", "estimate.parameters=7e9", "estimate.gpu_mem=60GiB"),
+            "parallel.zero_stage=3",
+        ),
+    ],
+)  # fmt: skip
+def test_what_takes_from_the_largest_part_is_hinted_and_is_enough(
+    plan: Plan, words: tuple[str, ...], hint: str
+) -> None:
+    words = ("gpus=8", "backend=slurm", *words)
+    assert hint_of(plan(*words)[2], "JC2120") == hint
+    assert not plan("--strict", *words, *hint.split())[2]
+    assert main(["check", "--strict", *words, *hint.split()]) == 0
+
+
+def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
+    said = plan("gpus=8", "backend=slurm", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2]
+    assert hint_of(said, "JC2120").startswith("more nodes with parallel=fsdp")
+    assert not plan("gpus=0", "procs=8", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2], "no GPU is used"
+
+
+def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
+    words = ("estimate.parameters=4e9", "estimate.write_rate=1GiB")  # 45 s to write, and 60 s of grace
+    assert not plan(*words, "estimate.step_s=10")[2]
+    said = plan(*words, "estimate.step_s=20")[2]
+    assert "takes about 45 s, after a step of 20 s" in said
+    assert not plan(*words, "estimate.step_s=20", hint_of(said, "JC2121"))[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "hint"),
+    [
+        (("checkpoint.keep=10", "estimate.disk=500GiB"), 12, "checkpoint.keep=4"),
+        (
+            ("checkpoint.keep_every_steps=1000", "estimate.disk=400GiB"),
+            14,
+            "checkpoint.keep_every_steps=null",
+        ),
+        (("estimate.disk=100GiB",), 4, "a larger disk at storage.root: fewer checkpoints are not kept"),
+    ],
+)
+def test_the_checkpoints_of_a_run_fit_the_disk(plan: Plan, words: tuple[str, ...], count: int, hint: str) -> None:
+    words = ("estimate.parameters=7e9", "loop.steps=10000", *words)
+    (size,) = json.loads(plan(*words, "--format", "json")[1])
+    assert size["checkpoints"] == count
+    assert hint_of(plan(*words)[2], "JC2126") == hint
+    if hint.startswith("checkpoint."):
+        assert not plan("--strict", *words, hint)[2]
+    assert not plan("--strict", *words, "estimate.disk=2TiB")[2]
+    (short,) = figures(plan, *words, "estimate.disk=null", "loop.steps=150")
+    assert short["checkpoints"] == 2, "there are no more saves"
+
+
+def hint_of(said: str, code: str) -> str:
+    """The hint of the only warning, which is this one."""
+    assert said.count("warning[") == 1 and f"[{code}]" in said, said
+    return said.partition("= hint: ")[2].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "hint"),
+    [
+        (("backend=ssh", "hosts=a", "time=20m"), "time=50m"),
+        (("backend=local", "time=20m"), "time=50m"),
+        (("backend=slurm", "time=5m"), "lifecycle.max_requeues=9"),
+    ],
+)
+def test_only_an_engine_that_starts_a_job_again_has_several_attempts(
+    plan: Plan, engine: tuple[str, ...], hint: str
+) -> None:
+    words = (*engine, "loop.steps=300", "estimate.step_s=10")  # 50 min
+    status, _, said = plan(*words)
+    assert (status, hint_of(said, "JC2123")) == (0, hint)
+    assert main(["check", "--strict", *words, hint]) == 0
+
+
+def test_failures_and_saves_count_against_the_time_limit(plan: Plan) -> None:
+    words = ("loop.steps=300", "estimate.step_s=10", "time=55m", "checkpoint.every_steps=30")
+    assert not plan(*words)[2]
+    failing = ("estimate.parameters=1e9", "estimate.write_rate=1GiB", "estimate.mtbf=2h", "estimate.restart=10m")
+    assert "[JC2123]" in plan(*words, *failing)[2]
 
 
 # ---- memory: the terms of the ZeRO paper, and DeepSpeed's own estimator ----------------------------------------------
@@ -155,6 +352,9 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
     ours = memory(zero(2), SEVEN_B, ranks).states
     assert theirs == 2 * n + 18 * n // ranks
     assert ours == 4 * n + 16 * n // ranks
+    of_eight = memory(zero(2), SEVEN_B, 8).states
+    _, theirs_of_eight = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=1, cpu_offload=False)
+    assert (ours / theirs, of_eight / theirs_of_eight) == pytest.approx((1.86, 1.41), abs=0.01), "as docs/plan.md says"
 
 
 def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
@@ -172,6 +372,23 @@ def test_what_is_offloaded_lies_with_the_cpu() -> None:
     there, here = memory(zero(2), SEVEN_B, 8), memory(zero(2, "cpu"), SEVEN_B, 8)
     assert here.optimizer == here.gradients == 0
     assert here.host == there.optimizer + there.gradients
+
+
+def test_goodput_is_that_of_the_interval_which_the_job_has(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "gpus=8", "loop.steps=100000", "estimate.step_s=1", "estimate.mtbf=30d")
+    words = (*words, "estimate.write_rate=1GiB", "estimate.restart=10m", "lifecycle.grace=2m")
+    often, best = figures(plan, *words, "checkpoint.every_steps=1000,2700")
+    assert often["goodput"]["interval_s"] == 1000
+    assert often["goodput"]["best_interval_s"] == pytest.approx(2684, abs=1)
+    (each,) = json.loads(plan(*words, "checkpoint.every_steps=50", "--format", "json")[1])
+    assert each["goodput"]["fraction"] == pytest.approx(1 - 1.39 / 51.39, abs=0.001), "each 50 s a save of 1.4 s"
+    assert each["wall_s"] == each["total_s"] / each["goodput"]["fraction"]
+    assert each["gpu_hours"] == pytest.approx(each["wall_s"] / 3600 * 8)
+    assert best["goodput"]["fraction"] == pytest.approx(best["goodput"]["best_fraction"])
+    (unknown,) = figures(plan, *words, "estimate.step_s=null")
+    assert unknown["goodput"]["fraction"] is None and unknown["goodput"]["best_fraction"] > 0.99
+    (never,) = json.loads(plan(*words, "estimate.mtbf=1s", "estimate.restart=10m", "--format", "json")[1])
+    assert never["wall_s"] is never["gpu_hours"] is None, "it does not end"
 
 
 # ---- failures: Daly's formulas against a simulation ------------------------------------------------------------------

@@ -1,0 +1,29 @@
+"""How many checkpoints of a run lie on disk at once, and what to type for fewer (trainer/checkpoint_store.py)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ...trainer.config import CheckpointConfig
+
+
+def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
+    """The newest ones, the one being written, the best, and those kept for ever; steps: of the training, if known."""
+    most = how.keep + 1 + 1
+    if steps is None:
+        return most
+    if how.keep_every_steps:
+        most += steps // math.lcm(how.keep_every_steps, how.every_steps)
+    return min(most, -(-steps // how.every_steps))
+
+
+def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
+    """The hint. most: checkpoints that there is room for"""
+    for lasting in dict.fromkeys((how.keep_every_steps, None)):
+        for keep in range(how.keep, 1, -1):
+            if most_checkpoints(replace(how, keep=keep, keep_every_steps=lasting), steps) <= most:
+                words = [f"checkpoint.keep={keep}"] if keep != how.keep else []
+                words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
+                return " ".join(words)
+    return "a larger disk at storage.root: fewer checkpoints are not kept"
