@@ -84,6 +84,12 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     assert diff(*SAME)[0] == 0
 
 
+@pytest.mark.parametrize("file", ["train.json", "spec.yaml"])
+def test_a_file_that_is_no_data_any_more_is_compared_as_text(diff: Diff, file: str) -> None:
+    (OLD / file).write_text((OLD / file).read_text() + "{\n")
+    assert found(diff, *SAME)["files"] == [{"path": file, "kind": "changed", "lines": 1}]
+
+
 def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
     script = OLD / "job.sbatch"
     script.write_text(script.read_text().replace("--nodes=2", "--nodes=3"))
