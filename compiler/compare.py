@@ -95,7 +95,10 @@ def _different_lines(path: str, a: str, b: str) -> int:
 
 
 def _leaves(path: str, text: str) -> list[str] | None:
-    """A line for each leaf of a file of data; None for text, and for data edited by hand until it was none any more."""
+    """A line for each leaf of a file of data; None for text, and for data edited by hand until it was none any more.
+
+    A leaf is what it is read as: "0" and 0 differ, for Kubernetes refuses the one that has no quotes.
+    """
     import yaml  # here, for two directories of the same bytes take none of it
 
     try:
@@ -104,7 +107,7 @@ def _leaves(path: str, text: str) -> list[str] | None:
         if path.endswith((".yaml", ".yml")):
             return [
                 line
-                for number, document in enumerate(yaml.load_all(text, yaml.CBaseLoader))
+                for number, document in enumerate(yaml.load_all(text, yaml.CSafeLoader))
                 for line in sorted(_leaf_lines(document, f"{number}"))
             ]
     except (ValueError, RecursionError, yaml.YAMLError):

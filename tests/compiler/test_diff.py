@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,20 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
 def test_a_file_that_is_no_data_any_more_is_compared_as_text(diff: Diff, file: str) -> None:
     (OLD / file).write_text((OLD / file).read_text() + "{\n")
     assert found(diff, *SAME)["files"] == [{"path": file, "kind": "changed", "lines": 1}]
+
+
+def test_a_number_without_its_quotes_is_a_difference(diff: Diff) -> None:
+    claim = "mounts=[{kind: claim, source: c, target: /s, read_only: false}]"
+    words = ("name=old", "backend=kubernetes", "image=x:1", "code=image", "code.root=/app", claim, "storage.root=/s/r")
+    assert main([*words]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    for path in ("job.yaml", "pod.yaml"):
+        manifest = Path("artifacts/old/kubernetes", path)
+        text = manifest.read_text()
+        assert re.search(r'value: "\d+"', text)
+        manifest.write_text(re.sub(r'value: "(\d+)"', r"value: \1", text))
+    tree = found(diff, "artifacts/old/kubernetes", *words)
+    assert [file["path"] for file in tree["files"]] == ["job.yaml", "pod.yaml"]
 
 
 def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
