@@ -1,6 +1,6 @@
 """What two artifacts differ in: first what they mean, then what was said of them, then their files.
 
-In   two mappings of path -> text, of compiled or of written directories
+In   two mappings of path -> text, of compiled or of written directories, with what somebody's edits of them mean
 Out  Comparison. Pure
 Order of keys, comments, blank lines and indentation of a file are no difference.
 """
@@ -31,11 +31,32 @@ class Change:
 
 @dataclass(frozen=True)
 class FileChange:
-    """lines: of either side that the other has not, for people to judge how much; 0 with one side absent."""
+    """lines: of either side that the other has not, for people to judge how much; 0 of the other kinds."""
 
     path: str
-    kind: str  # changed | only in a | only in b
+    kind: str  # changed | only in a | only in b | executable only in a | executable only in b
     lines: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """name: for people; files: path -> text of every file of an artifact; executable: paths.
+
+    by_hand: sentences, what its files say that its plan does not say, for somebody edited them
+    """
+
+    name: str
+    files: Mapping[str, str]
+    executable: frozenset[str]
+    by_hand: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What the files of one side say, and neither its plan nor the other side. side: a | b"""
+
+    side: str
+    says: str
 
 
 @dataclass(frozen=True)
@@ -43,29 +64,32 @@ class Comparison:
     """meaning: leaves of the plan; spec: keys of the job; breaks_resume: those that make it another run (D10)."""
 
     meaning: tuple[Change, ...]
+    by_hand: tuple[ByHand, ...]
     spec: tuple[Change, ...]
     breaks_resume: tuple[str, ...]
     files: tuple[FileChange, ...]
 
     @property
     def differs(self) -> bool:
-        return bool(self.meaning or self.spec or self.files)
+        return bool(self.meaning or self.by_hand or self.spec or self.files)
 
 
-Files = Mapping[str, str]
-
-
-def compare(a: Files, b: Files) -> Comparison:
+def compare(left: Side, right: Side) -> Comparison:
     """Raises KeyError or ValueError for an artifact of a jobc that kept no plan."""
+    a, b = left.files, right.files
     identity = _changes(pairs.read(a[IDENTITY]), pairs.read(b[IDENTITY]))
     spec = _changes(
         {**pairs.read(a[FREE]), **pairs.read(a[IDENTITY])}, {**pairs.read(b[FREE]), **pairs.read(b[IDENTITY])}
     )
     return Comparison(
         meaning=tuple(_changes(pairs.read(a[PLAN]), pairs.read(b[PLAN]))),
+        by_hand=(
+            *(ByHand("a", said) for said in left.by_hand if said not in right.by_hand),
+            *(ByHand("b", said) for said in right.by_hand if said not in left.by_hand),
+        ),
         spec=tuple(spec),
         breaks_resume=tuple(change.key for change in identity),
-        files=tuple(_files(a, b)),
+        files=tuple(_files(left, right)),
     )
 
 
@@ -75,7 +99,8 @@ def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
     return [Change(key, a.get(key), b.get(key)) for key in keys if a.get(key, missing) != b.get(key, missing)]
 
 
-def _files(a: Files, b: Files) -> Iterator[FileChange]:
+def _files(left: Side, right: Side) -> Iterator[FileChange]:
+    a, b = left.files, right.files
     for path in sorted(a.keys() | b.keys()):
         if path.startswith(".jobc/"):
             continue  # made of the rest
@@ -83,6 +108,8 @@ def _files(a: Files, b: Files) -> Iterator[FileChange]:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
         elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
             yield FileChange(path, "changed", lines)
+        elif (path in left.executable) != (path in right.executable):
+            yield FileChange(path, f"executable only in {'a' if path in left.executable else 'b'}", 0)
 
 
 def _different_lines(path: str, a: str, b: str) -> int:

@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .compare import IDENTITY, PLAN, Comparison, compare
+from .compare import FREE, IDENTITY, PLAN, Comparison, Side, compare
 from .diagnostics import CompileError, Diagnostic
 from .directory import MANIFEST, read_manifest
 from .driver import Request, compile_job
-
-FREE = ".jobc/free.txt"
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
             before[path] = content.decode("utf-8", "replace")
     if not before.keys() >= {PLAN, IDENTITY, FREE}:
         return None
-    found = compare(before, now)
+    found = compare(Side("", before, frozenset()), Side("", now, frozenset()))
     return replace(found, files=tuple(f for f in found.files if f.path in before or f.path not in written["files"]))
 
 

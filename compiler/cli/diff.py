@@ -4,6 +4,7 @@ jobc diff DIR DIR               two artifact directories, or two run folders
 jobc diff DIR KEY=VALUE …       what was written, against what these words give now
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
 jobc diff KEY=VALUE … vs KEY=VALUE …
+A directory that somebody edited is read back as well, as `jobc verify --equivalence` does: what its files say counts.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..compare import Change, Comparison, compare
+from ..compare import PLAN, Change, Comparison, Side, compare
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import MANIFEST, read_manifest
+from ..directory import MANIFEST, changed, is_executable, read_manifest
 from ..driver import Compiled, compile_job, compile_sweep
 from . import OK, report
 from .arguments import Arguments
@@ -27,18 +28,10 @@ DIFFERS, TROUBLE = 1, 2
 VERSUS = "vs"
 
 
-@dataclasses.dataclass(frozen=True)
-class Side:
-    """files: path -> text of every file of an artifact."""
-
-    name: str
-    files: Mapping[str, str]
-
-
 def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
-        found = compare(a.files, b.files)
+        found = compare(a, b)
     except CompileError as error:
         report(error.diagnostics)
         return TROUBLE
@@ -64,7 +57,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     else:
         points = compile_sweep(request(arguments))
         named = len({one.spec.point for one in points}) == len(points)  # else in backend or name alone
-        sides = [Side((one.spec.point or "") if named else one.place, _texts(one)) for one in points]
+        sides = [_side((one.spec.point or "") if named else one.place, one) for one in points]
     if len(sides) != 2:
         because = f"these words make {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
@@ -74,11 +67,12 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
     one = compile_job(request(dataclasses.replace(arguments, words=words)))
-    return Side(" ".join(words) or "the defaults", _texts(one))
+    return _side(" ".join(words) or "the defaults", one)
 
 
-def _texts(compiled: Compiled) -> dict[str, str]:
-    return {file.path: file.text for file in compiled.artifacts}
+def _side(name: str, compiled: Compiled) -> Side:
+    files = {file.path: file.text for file in compiled.artifacts}
+    return Side(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
 
 
 def _written(word: str) -> Side:
@@ -88,8 +82,25 @@ def _written(word: str) -> Side:
         folder = attempts[-1]
     if not (folder / MANIFEST).is_file():
         raise no_artifact(folder, "jobc diff")
-    there = [path for path in read_manifest(folder)["files"] if (folder / path).is_file()]
-    return Side(word, {path: (folder / path).read_text(encoding="utf-8", errors="replace") for path in there})
+    edits = changed(folder)
+    paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
+    there = {path: folder / path for path in paths if (folder / path).is_file()}
+    files = {path: file.read_text(encoding="utf-8", errors="replace") for path, file in there.items()}
+    return Side(
+        word,
+        files,
+        frozenset(path for path, file in there.items() if is_executable(file)),
+        _read_back(files) if any(edit.kind in ("changed", "missing") for edit in edits) else (),
+    )
+
+
+def _read_back(files: Mapping[str, str]) -> tuple[str, ...]:
+    """What the files say and their plan does not. Nothing of a folder that starts the points of a sweep."""
+    if PLAN not in files:
+        return ()
+    from ..equivalence.check import check
+
+    return check(files).differences
 
 
 def _attempts(run: Path) -> list[Path]:
@@ -111,6 +122,8 @@ def describe(found: Comparison) -> list[str]:
     for title, changes in sections:
         if changes:
             lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
+        if title == "what the job is" and found.by_hand:
+            lines += ["", "what edits by hand made of it", *_aligned([(one.side, one.says) for one in found.by_hand])]
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:

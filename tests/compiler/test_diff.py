@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,12 +106,29 @@ def test_a_number_without_its_quotes_is_a_difference(diff: Diff) -> None:
     assert [file["path"] for file in tree["files"]] == ["job.yaml", "pod.yaml"]
 
 
-def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
-    script = OLD / "job.sbatch"
-    script.write_text(script.read_text().replace("--nodes=2", "--nodes=3"))
-    tree = found(diff, *SAME)
+def test_an_edit_by_hand_is_read_back(diff: Diff) -> None:
+    assert main(["name=timed", "backend=slurm", "time=1h"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    script = Path("artifacts/timed/slurm/job.sbatch")
+    script.write_text(script.read_text().replace("--time=0-01:00:00", "--time=0-09:00:00"))
+    same = (str(script.parent), "name=timed", "backend=slurm", "time=1h")
+    tree = found(diff, *same)
     assert (tree["meaning"], tree["spec"]) == ([], [])
-    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 3}]
+    says = "lifecycle.time_limit_s: what slurm reads has 32400, the plan 3600"
+    assert tree["by_hand"] == [{"side": "a", "says": says}]
+    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 1}]
+    assert says in diff(*same)[1]
+    shutil.copytree(script.parent, "copy")
+    assert diff(str(script.parent), "copy")[0] == 0, "both were edited alike"
+
+
+def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) -> None:
+    (OLD / "notes.txt").write_text("for later\n")
+    (OLD / "submit.sh").chmod(0o644)
+    assert found(diff, *SAME)["files"] == [
+        {"path": "notes.txt", "kind": "only in a", "lines": 0},
+        {"path": "submit.sh", "kind": "executable only in b", "lines": 0},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ BROKEN = [  # job, file, what stands there (None: the whole file), what is there
     ("kubernetes", "job.yaml", "        - init\n", "", r"^backend\.preflight: "),
     ("kubernetes", "task.sh", "    --procs=2\n", "    --procs=3\n", r"^topology\.procs: "),
     ("kubernetes", "kustomization.yaml", "configMapGenerator:", "configMap:", r"there is no configMapGenerator beside"),
-    ("kubernetes", "pod.yaml", "value: \"3600\"", "value: 3600", r"^pod\.yaml:\d+: Pod\..*_LIMIT_S\.value: 3600 is no text"),
+    ("kubernetes", "pod.yaml", "value: \"3600\"", "value: 3600", r"^pod\.yaml:\d+: Pod\..*_LIMIT_S\.value: 3600 is no"),
     ("skypilot", "task.sky.yaml", "JOBC_RUN_ID: \"\"", "JOBC_RUN_ID: 7", r"^task\.sky\.yaml: envs\.JOBC_RUN_ID: "),
     ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: two", r"^task\.sky\.yaml: num_nodes: "),
     ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: four", "must be a whole number$"),
