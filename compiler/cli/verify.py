@@ -79,6 +79,9 @@ def _drifted(word: str, arguments: Arguments) -> bool:
     title = f"{word}: its inputs give other files now"
     if found.refused:
         title = f"{word}: its inputs do not compile any more"
+    if found.elsewhere:
+        title = f"{word}: its inputs are not what they were"
+        print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
         print("\n".join(difference(found.found)))
