@@ -12,17 +12,28 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from enum import Enum
 from typing import Any
 
 from . import pairs
+from .directory import SOURCE_MAP
 
 PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
-ABSENT = "(not there)"
+RECORDS = (PLAN, IDENTITY, FREE)  # made from all that a job is, and worth nothing when somebody edits them
+
+
+class Absent(Enum):
+    """The key is not there on that side; null is a value."""
+
+    ABSENT = "(not there)"
+
+
+ABSENT = Absent.ABSENT
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs; None: the key is not there on that side. Values are JSON-able."""
+    """A key whose value differs. Values are JSON-able, or ABSENT."""
 
     key: str
     before: Any
@@ -78,25 +89,39 @@ def compare(left: Side, right: Side) -> Comparison:
     """Raises KeyError or ValueError for an artifact of a jobc that kept no plan."""
     a, b = left.files, right.files
     identity = _changes(pairs.read(a[IDENTITY]), pairs.read(b[IDENTITY]))
-    spec = _changes(
-        {**pairs.read(a[FREE]), **pairs.read(a[IDENTITY])}, {**pairs.read(b[FREE]), **pairs.read(b[IDENTITY])}
-    )
     return Comparison(
         meaning=tuple(_changes(pairs.read(a[PLAN]), pairs.read(b[PLAN]))),
         by_hand=(
             *(ByHand("a", said) for said in left.by_hand if said not in right.by_hand),
             *(ByHand("b", said) for said in right.by_hand if said not in left.by_hand),
         ),
-        spec=tuple(spec),
+        spec=tuple(_said(a, b)),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_files(left, right)),
     )
 
 
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
-    missing = object()
-    keys = sorted(a.keys() | b.keys())
-    return [Change(key, a.get(key), b.get(key)) for key in keys if a.get(key, missing) != b.get(key, missing)]
+    pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
+    return [Change(key, before, after) for key, before, after in pairs_of if before != after]
+
+
+def _said(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+    """Keys of the job and the backend. One that is null on both sides was never said, whatever is derived for it."""
+    left, right = (
+        {**pairs.read(f[FREE]), **pairs.read(f[IDENTITY]), "backend": pairs.read(f[PLAN])["backend.name"]}
+        for f in (a, b)
+    )
+    nulls = _nulls(a) & _nulls(b)
+    for change in _changes(left, right):
+        if change.key not in nulls:
+            yield change
+
+
+def _nulls(files: Mapping[str, str]) -> set[str]:
+    """Keys that the spec has no value for; none of an artifact without a source map."""
+    spec = json.loads(files[SOURCE_MAP])["spec"] if SOURCE_MAP in files else {}
+    return {key for key, (value, *_) in spec.items() if value is None}
 
 
 def _files(left: Side, right: Side) -> Iterator[FileChange]:

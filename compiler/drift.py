@@ -45,21 +45,13 @@ class NotHere(Exception):
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | None:
     """Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
-    if "words" not in written:
-        raise NotHere("it starts the points of a sweep: each of their directories has its own inputs")
+    request = recorded(folder, config_dirs)
     elsewhere = tuple(place for place in written["inputs"] if _is_elsewhere(place, dict(config_dirs)))
     if elsewhere:
         known = {place: digest for place, digest in written["inputs"].items() if place not in elsewhere}
         if causes := _changed(known, dict(config_dirs)):
             return Drift(causes, elsewhere=elsewhere)
         raise NotHere(f"not here: {', '.join(elsewhere)}")
-    request = Request(
-        tuple(written["words"]),
-        None if written["command"] is None else tuple(written["command"]),
-        config_dirs,
-        written["config_name"],
-        written["strict"],
-    )
     try:
         artifacts = {artifact.path: artifact.text for artifact in compile_job(request).artifacts}
     except CompileError as error:
@@ -72,6 +64,15 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | No
     own = tuple(path for path in other if not path.startswith(("lib/", ".jobc/")))
     library = any(path.startswith("lib/") for path in other)
     return Drift(_causes(written, now, dict(config_dirs)), (), own, library, _compared(folder, written, artifacts))
+
+
+def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
+    """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
+    written = read_manifest(folder)
+    if "words" not in written:
+        raise NotHere("it starts the points of a sweep: each of their directories has its own inputs")
+    command = None if written["command"] is None else tuple(written["command"])
+    return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"])
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:

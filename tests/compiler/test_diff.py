@@ -46,7 +46,7 @@ def found(diff: Diff, *words: str) -> dict[str, Any]:
 
 
 def changes(tree: dict[str, Any], section: str) -> dict[str, tuple[Any, Any]]:
-    return {change["key"]: (change["before"], change["after"]) for change in tree[section]}
+    return {change["key"]: (change.get("before", "absent"), change.get("after", "absent")) for change in tree[section]}
 
 
 def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> None:
@@ -55,7 +55,7 @@ def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> No
     assert meaning["topology.nodes"] == (2, 4)
     assert meaning["topology.world_size"] == (8, 16)
     assert meaning["lifecycle.grace_s"] == (60, 600)
-    assert changes(tree, "spec")["lifecycle.grace"] == ("1m", "10m")
+    assert changes(tree, "spec") == {"lifecycle.grace": ("1m", "10m"), "nodes": (2, 4)}, "nobody said batch.global"
     assert tree["breaks_resume"] == ["batch.global"]
     assert "job.sbatch" in [file["path"] for file in tree["files"]]
 
@@ -84,6 +84,21 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     assert old in text
     (OLD / file).write_text(text.replace(old, new))
     assert diff(*SAME)[0] == 0
+
+
+def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
+    assert diff(str(OLD)) == (0, f"a  {OLD}\nb  the same words now\nthe same job, in the same files\n", "")
+    Path("jobc").mkdir()
+    Path("jobc/config.yaml").write_text("seed: 7\n")
+    assert changes(found(diff, str(OLD)), "spec") == {"seed": (0, 7)}
+
+
+@pytest.mark.parametrize("record", ["plan", "identity", "free"])
+def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
+    (OLD / f".jobc/{record}.txt").write_text("")
+    status, printed, said = diff(*SAME)
+    assert (status, printed) == (2, "") and f"edited by hand: .jobc/{record}.txt" in said
+    assert_complete(said)
 
 
 @pytest.mark.parametrize("file", ["train.json", "spec.yaml"])
@@ -151,6 +166,9 @@ def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> 
 def test_two_backends_and_two_sets_of_words(diff: Diff) -> None:
     tree = found(diff, "backend=slurm,pdsh", "nodes=2", "hosts=[a,b]", "queue.name=null")
     assert changes(tree, "meaning")["backend.name"] == ("slurm", "pdsh")
+    assert changes(tree, "meaning")["backend.constraint"] == (None, "absent")
+    assert changes(tree, "spec") == {"backend": ("slurm", "pdsh")}
+    assert "backend.constraint   null → (not there)" in diff("backend=slurm,local")[1]
     assert ("job.sbatch", "only in a") in [(file["path"], file["kind"]) for file in tree["files"]]
     tree = found(diff, "procs=2", "vs", "procs=2", "batch.micro=8", "batch.accumulation=2")
     assert changes(tree, "meaning") == {
