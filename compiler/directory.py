@@ -19,6 +19,7 @@ from typing import Any
 from .artifact import Artifact
 from .diagnostics import CompileError, Diagnostic
 from .sourcemap import SourceMap, from_json, line_sum
+from .spans import spans
 
 MANIFEST = ".jobc/manifest.json"
 SOURCE_MAP = ".jobc/sourcemap.json"
@@ -180,14 +181,7 @@ def describe(edit: Edit) -> str:
     """`submit.sh lines 4, 7-9`, `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
-    spans: list[list[int]] = []
-    for line in edit.lines:
-        if spans and spans[-1][1] == line - 1:
-            spans[-1][1] = line
-        else:
-            spans.append([line, line])
-    words = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {words}"
+    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {spans(edit.lines)}"
 
 
 def _files(directory: Path) -> set[str]:

@@ -24,7 +24,7 @@ from ..neutral import LIB
 from ..sourcemap import SourceMap
 from . import OK
 from .arguments import Arguments
-from .inspect import usage
+from .inspect import no_option, usage
 from .why_line import as_written, keys_of, lines_of, spec_key, why
 
 EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
@@ -89,8 +89,7 @@ def _refuse_options(words: Sequence[str]) -> None:
             [Diagnostic("JC1110", "jobc why looks at one job", because, shlex.join(["jobc", "why", *of_one]))]
         )
     if option is not None:
-        because = "--rank N is the only option"
-        raise CompileError([Diagnostic("JC1110", f"jobc why has no option {option}", because, f"leave out {option}")])
+        raise no_option("why", option, "--rank N is the only one")
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:

@@ -66,6 +66,7 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
     assert status == 1 and "[JC5007]" in said and "file:hosts is not what it was" in said
+    assert printed.startswith(f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')}, of the files as")
     assert "resources.hosts  a,b → a,c" in printed and "submit.sh" not in printed
 
 

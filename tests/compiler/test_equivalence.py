@@ -319,4 +319,6 @@ def test_the_command_names_the_file_the_fact_and_the_reasons(
     assert main(["verify", "--equivalence", *places]) == 1
     said = capsys.readouterr().err
     assert "error[JC5033]: artifacts/x/ssh: lifecycle.grace_s: node.sh (start 0) has 5, the plan 60" in said
-    assert "error[JC5034]: rank 0: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said
+    assert "error[JC5034]: ranks 0-1: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said
+    assert main(["verify", "--equivalence", places[0], "--format", "json"]) == 1
+    assert "jobc verify --equivalence has no option --format" in capsys.readouterr().err
