@@ -1,6 +1,6 @@
 """What two artifacts differ in: first what they mean, then what was said of them, then their files.
 
-In   two mappings of path -> text, of compiled or of written directories
+In   two mappings of path -> text, of compiled or of written directories, with what somebody's edits of them mean
 Out  Comparison. Pure
 Order of keys, comments, blank lines and indentation of a file are no difference.
 """
@@ -12,17 +12,28 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from enum import Enum
 from typing import Any
 
 from . import pairs
+from .directory import SOURCE_MAP
 
 PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
-ABSENT = "(not there)"
+RECORDS = (PLAN, IDENTITY, FREE)  # made from all that a job is, and worth nothing when somebody edits them
+
+
+class Absent(Enum):
+    """The key is not there on that side; null is a value."""
+
+    ABSENT = "(not there)"
+
+
+ABSENT = Absent.ABSENT
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs; None: the key is not there on that side. Values are JSON-able."""
+    """A key whose value differs. Values are JSON-able, or ABSENT."""
 
     key: str
     before: Any
@@ -31,11 +42,32 @@ class Change:
 
 @dataclass(frozen=True)
 class FileChange:
-    """lines: of either side that the other has not, for people to judge how much; 0 with one side absent."""
+    """lines: of either side that the other has not, for people to judge how much; 0 of the other kinds."""
 
     path: str
-    kind: str  # changed | only in a | only in b
+    kind: str  # changed | only in a | only in b | executable only in a | executable only in b
     lines: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """name: for people; files: path -> text of every file of an artifact; executable: paths.
+
+    by_hand: sentences, what its files say that its plan does not say, for somebody edited them
+    """
+
+    name: str
+    files: Mapping[str, str]
+    executable: frozenset[str]
+    by_hand: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What the files of one side say, and neither its plan nor the other side. side: a | b"""
+
+    side: str
+    says: str
 
 
 @dataclass(frozen=True)
@@ -43,39 +75,57 @@ class Comparison:
     """meaning: leaves of the plan; spec: keys of the job; breaks_resume: those that make it another run (D10)."""
 
     meaning: tuple[Change, ...]
+    by_hand: tuple[ByHand, ...]
     spec: tuple[Change, ...]
     breaks_resume: tuple[str, ...]
     files: tuple[FileChange, ...]
 
     @property
     def differs(self) -> bool:
-        return bool(self.meaning or self.spec or self.files)
+        return bool(self.meaning or self.by_hand or self.spec or self.files)
 
 
-Files = Mapping[str, str]
-
-
-def compare(a: Files, b: Files) -> Comparison:
+def compare(left: Side, right: Side) -> Comparison:
     """Raises KeyError or ValueError for an artifact of a jobc that kept no plan."""
+    a, b = left.files, right.files
     identity = _changes(pairs.read(a[IDENTITY]), pairs.read(b[IDENTITY]))
-    spec = _changes(
-        {**pairs.read(a[FREE]), **pairs.read(a[IDENTITY])}, {**pairs.read(b[FREE]), **pairs.read(b[IDENTITY])}
-    )
     return Comparison(
         meaning=tuple(_changes(pairs.read(a[PLAN]), pairs.read(b[PLAN]))),
-        spec=tuple(spec),
+        by_hand=(
+            *(ByHand("a", said) for said in left.by_hand if said not in right.by_hand),
+            *(ByHand("b", said) for said in right.by_hand if said not in left.by_hand),
+        ),
+        spec=tuple(_said(a, b)),
         breaks_resume=tuple(change.key for change in identity),
-        files=tuple(_files(a, b)),
+        files=tuple(_files(left, right)),
     )
 
 
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
-    missing = object()
-    keys = sorted(a.keys() | b.keys())
-    return [Change(key, a.get(key), b.get(key)) for key in keys if a.get(key, missing) != b.get(key, missing)]
+    pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
+    return [Change(key, before, after) for key, before, after in pairs_of if before != after]
 
 
-def _files(a: Files, b: Files) -> Iterator[FileChange]:
+def _said(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+    """Keys of the job and the backend. One that is null on both sides was never said, whatever is derived for it."""
+    left, right = (
+        {**pairs.read(f[FREE]), **pairs.read(f[IDENTITY]), "backend": pairs.read(f[PLAN])["backend.name"]}
+        for f in (a, b)
+    )
+    nulls = _nulls(a) & _nulls(b)
+    for change in _changes(left, right):
+        if change.key not in nulls:
+            yield change
+
+
+def _nulls(files: Mapping[str, str]) -> set[str]:
+    """Keys that the spec has no value for; none of an artifact without a source map."""
+    spec = json.loads(files[SOURCE_MAP])["spec"] if SOURCE_MAP in files else {}
+    return {key for key, (value, *_) in spec.items() if value is None}
+
+
+def _files(left: Side, right: Side) -> Iterator[FileChange]:
+    a, b = left.files, right.files
     for path in sorted(a.keys() | b.keys()):
         if path.startswith(".jobc/"):
             continue  # made of the rest
@@ -83,30 +133,42 @@ def _files(a: Files, b: Files) -> Iterator[FileChange]:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
         elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
             yield FileChange(path, "changed", lines)
+        elif (path in left.executable) != (path in right.executable):
+            yield FileChange(path, f"executable only in {'a' if path in left.executable else 'b'}", 0)
 
 
 def _different_lines(path: str, a: str, b: str) -> int:
-    left, right = _essence(path, a), _essence(path, b)
+    left, right = _leaves(path, a), _leaves(path, b)
+    if left is None or right is None:
+        left, right = _lines(a), _lines(b)
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
     same = sum(block.size for block in blocks)
     return max(len(left), len(right)) - same
 
 
-def _essence(path: str, text: str) -> list[str]:
-    """The lines that mean something: of data, one for each leaf; of text, those that are not blank and no comment."""
+def _leaves(path: str, text: str) -> list[str] | None:
+    """A line for each leaf of a file of data; None for text, and for data edited by hand until it was none any more.
+
+    A leaf is what it is read as: "0" and 0 differ, for Kubernetes refuses the one that has no quotes.
+    """
+    import yaml  # here, for two directories of the same bytes take none of it
+
     try:
         if path.endswith(".json"):
             return sorted(_leaf_lines(json.loads(text), ""))
         if path.endswith((".yaml", ".yml")):
-            import yaml
-
             return [
                 line
-                for number, document in enumerate(yaml.load_all(text, yaml.CBaseLoader))
+                for number, document in enumerate(yaml.load_all(text, yaml.CSafeLoader))
                 for line in sorted(_leaf_lines(document, f"{number}"))
             ]
-    except (ValueError, yaml.YAMLError):
-        pass  # edited by hand until it was no data any more: compared as text
+    except (ValueError, RecursionError, yaml.YAMLError):
+        pass
+    return None
+
+
+def _lines(text: str) -> list[str]:
+    """Those that mean something: not blank and no comment."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not re.match(r"#(?!!|SBATCH)", line)]
 

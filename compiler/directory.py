@@ -12,13 +12,14 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .artifact import Artifact
 from .diagnostics import CompileError, Diagnostic
 from .sourcemap import SourceMap, from_json, line_sum
+from .spans import spans
 
 MANIFEST = ".jobc/manifest.json"
 SOURCE_MAP = ".jobc/sourcemap.json"
@@ -112,21 +113,35 @@ def read_source_map(directory: Path) -> SourceMap:
 
 def verify(directory: Path) -> list[Edit]:
     """Every hand edit, with the lines it touched. Raises as read_manifest()."""
+    edits = changed(directory)
+    if not any(edit.kind == "changed" for edit in edits):
+        return edits
+    sums = read_source_map(directory).sums
+    return [
+        replace(edit, lines=_changed_lines((directory / edit.path).read_bytes(), sums.get(edit.path, ())))
+        if edit.kind == "changed"
+        else edit
+        for edit in edits
+    ]
+
+
+def changed(directory: Path) -> list[Edit]:
+    """Every hand edit, without lines. Raises as read_manifest()."""
     entries = read_manifest(directory)["files"]
-    edits = [Edit(path, "added") for path in sorted(_files(directory) - set(entries) - {MANIFEST})]
-    source_map = None
+    edits = [Edit(path, "added") for path in _files(directory) - set(entries) - {MANIFEST}]
     for path, entry in entries.items():
         file = directory / path
         if not file.is_file():
             edits.append(Edit(path, "missing"))
-            continue
-        content = file.read_bytes()
-        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            source_map = source_map or read_source_map(directory)
-            edits.append(Edit(path, "changed", _changed_lines(content, source_map.sums.get(path, ()))))
-        elif bool(file.stat().st_mode & stat.S_IXUSR) != entry["executable"]:
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != entry["sha256"]:
+            edits.append(Edit(path, "changed"))
+        elif is_executable(file) != entry["executable"]:
             edits.append(Edit(path, "mode"))
     return sorted(edits, key=lambda edit: (edit.path, edit.kind))
+
+
+def is_executable(file: Path) -> bool:
+    return bool(file.stat().st_mode & stat.S_IXUSR)
 
 
 def _changed_lines(content: bytes, before: Sequence[str]) -> tuple[int, ...]:
@@ -166,14 +181,7 @@ def describe(edit: Edit) -> str:
     """`submit.sh lines 4, 7-9`, `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"
-    spans: list[list[int]] = []
-    for line in edit.lines:
-        if spans and spans[-1][1] == line - 1:
-            spans[-1][1] = line
-        else:
-            spans.append([line, line])
-    words = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {words}"
+    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {spans(edit.lines)}"
 
 
 def _files(directory: Path) -> set[str]:

@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .compare import IDENTITY, PLAN, Comparison, compare
+from .compare import FREE, IDENTITY, PLAN, Comparison, Side, compare
 from .diagnostics import CompileError, Diagnostic
 from .directory import MANIFEST, read_manifest
 from .driver import Request, compile_job
-
-FREE = ".jobc/free.txt"
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,7 @@ class Drift:
     refused: the diagnostics, when they do not compile any more; then the rest is empty
     files:   those that would be written differently, without lib/ and .jobc/; library: whether the trainer would
     found:   what differs in meaning; None when the record of it was edited by hand
+    elsewhere: inputs that are not on this machine; then it was not recompiled, and only the causes are known
     """
 
     causes: tuple[str, ...]
@@ -36,6 +35,7 @@ class Drift:
     files: tuple[str, ...] = ()
     library: bool = False
     found: Comparison | None = None
+    elsewhere: tuple[str, ...] = ()
 
 
 class NotHere(Exception):
@@ -45,18 +45,13 @@ class NotHere(Exception):
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | None:
     """Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
-    if "words" not in written:
-        raise NotHere("it starts the points of a sweep: each of their directories has its own inputs")
-    lacking = [place for place in written["inputs"] if _text(place, dict(config_dirs)) is None]
-    if lacking:
-        raise NotHere(f"not here: {', '.join(lacking)}")
-    request = Request(
-        tuple(written["words"]),
-        None if written["command"] is None else tuple(written["command"]),
-        config_dirs,
-        written["config_name"],
-        written["strict"],
-    )
+    request = recorded(folder, config_dirs)
+    elsewhere = tuple(place for place in written["inputs"] if _is_elsewhere(place, dict(config_dirs)))
+    if elsewhere:
+        known = {place: digest for place, digest in written["inputs"].items() if place not in elsewhere}
+        if causes := _changed(known, dict(config_dirs)):
+            return Drift(causes, elsewhere=elsewhere)
+        raise NotHere(f"not here: {', '.join(elsewhere)}")
     try:
         artifacts = {artifact.path: artifact.text for artifact in compile_job(request).artifacts}
     except CompileError as error:
@@ -71,6 +66,15 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | No
     return Drift(_causes(written, now, dict(config_dirs)), (), own, library, _compared(folder, written, artifacts))
 
 
+def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
+    """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
+    written = read_manifest(folder)
+    if "words" not in written:
+        raise NotHere("it starts the points of a sweep: each of their directories has its own inputs")
+    command = None if written["command"] is None else tuple(written["command"])
+    return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"])
+
+
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
     """Of what jobc wrote and nobody edited since."""
     before: dict[str, str] = {}
@@ -80,16 +84,14 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
             before[path] = content.decode("utf-8", "replace")
     if not before.keys() >= {PLAN, IDENTITY, FREE}:
         return None
-    found = compare(before, now)
+    found = compare(Side("", before, frozenset()), Side("", now, frozenset()))
     return replace(found, files=tuple(f for f in found.files if f.path in before or f.path not in written["files"]))
 
 
 def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping[str, Path]) -> tuple[str, ...]:
     from .. import __version__
 
-    causes = [
-        f"{place} is not what it was" for place, digest in written["inputs"].items() if _sum(place, folders) != digest
-    ]
+    causes = [*_changed(written["inputs"], folders)]
     causes += [f"{place} was not read then" for place in now.get("inputs", {}) if place not in written["inputs"]]
     causes += [f"{place} is not read any more" for place in written["inputs"] if now and place not in now["inputs"]]
     if written["jobc"] != __version__:
@@ -99,8 +101,21 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
     return tuple(causes)
 
 
-def _sum(place: str, folders: Mapping[str, Path]) -> str:
-    return hashlib.sha256((_text(place, folders) or "").encode()).hexdigest()
+def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
+    """inputs: place -> digest then. In words, those that are other ones now or gone."""
+    now = {place: _text(place, folders) for place in inputs}
+    return tuple(
+        f"{place} is not there any more" if now[place] is None else f"{place} is not what it was"
+        for place, digest in inputs.items()
+        if hashlib.sha256((now[place] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
+        or now[place] is None
+    )
+
+
+def _is_elsewhere(place: str, folders: Mapping[str, Path]) -> bool:
+    """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
+    root = place.partition(":")[0]
+    return _text(place, folders) is None and not (root in ("project", "input") and root in folders)
 
 
 def _text(place: str, folders: Mapping[str, Path]) -> str | None:

@@ -1,7 +1,7 @@
 """From what the rules find to what is reported: `# jobc: allow CODE because …` in a user's YAML, and --strict.
 
 In   the text of the files that a compile read, and the findings of a stage, with their places
-Out  the findings, those that somebody allows marked with the reason; CompileError when an error is left
+Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
 
 A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file. A warning
 and a note can be allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
@@ -53,7 +53,7 @@ class Levels:
     def settle(
         self, found: Iterable[Diagnostic], earlier: Sequence[Diagnostic] = (), last: bool = True
     ) -> list[Diagnostic]:
-        """The findings of one stage behind those of earlier ones; CompileError with those that are errors.
+        """The findings of one stage behind those of earlier ones; CompileError with all of them when one is an error.
 
         last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
         so the next stage is told in the same go.
@@ -62,7 +62,7 @@ class Levels:
         judged = [*earlier, *self.judge(found)]
         ends = last or has_errors(replace(self, strict=False).judge(found))
         if ends and has_errors(judged):
-            raise CompileError(d for d in judged if d.severity is Severity.ERROR and not d.allowed)
+            raise CompileError(judged)
         return judged
 
     def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:

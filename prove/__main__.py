@@ -118,7 +118,7 @@ def main(words: Sequence[str], campaigns: Sequence[Campaign] = CAMPAIGNS) -> int
             (options.into / "README.md").write_text(page(options.into, campaigns), encoding="utf-8")
         lines = read(lines_file(options.into, campaign))
         held = held and all(line["ok"] for line in lines)
-        print(f"{campaign.name}: {figure(campaign, lines)}", flush=True)
+        print("\n  ".join([f"{campaign.name}: {figure(campaign, lines)}", *campaign.named(lines)]), flush=True)
     return 0 if held else 1
 
 

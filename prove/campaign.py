@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Campaign:
     run     (trial number, empty folder to work in) -> what was measured; raises Failed, or anything else, when the
             claim did not hold. The folder's parent is shared by the trials of one call.
     figure  the lines of all trials -> the result in a few words
+    named   the lines of all trials -> each thing that the figure only counts, printed below it
     """
 
     name: str
@@ -57,3 +58,4 @@ class Campaign:
     count: int
     run: Callable[[int, Path], dict[str, Any]]
     figure: Callable[[Sequence[Line]], str] = k_of_n
+    named: Callable[[Sequence[Line]], Iterable[str]] = lambda lines: ()

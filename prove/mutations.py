@@ -9,7 +9,7 @@ are branches that this job does not take (other launchers, other payloads), and 
 `other`.
 
 What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
-a survivor, messages included, and each is named.
+a survivor, messages included, and each is named: `python -m prove mutations --count 0` prints those of the kept lines.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
     for part in PARTS:
         noticed: dict[str, int] = {}
-        survivors, tests = [], []
+        lost, tests = [], []
         for name, operator in OPERATORS.items():
             sites = [
                 (path, lines)
@@ -236,8 +236,8 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             by = by or "nothing"
             noticed[by] = noticed.get(by, 0) + 1
             if by == "nothing":
-                survivors.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
-        measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": survivors, f"{part}_failing_tests": tests}
+                lost.append(f"{name} {path}: {_changed(files[path].split(chr(10)), lines)}")
+        measured |= {f"{part}_noticed_by": noticed, f"{part}_survivors": lost, f"{part}_failing_tests": tests}
     return measured
 
 
@@ -270,6 +270,13 @@ def figure(lines: Sequence[Line]) -> str:
     return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {same} more mean the same by rule"
 
 
+def survivors(lines: Sequence[Line]) -> Iterator[str]:
+    """Of every trial, those in reached lines first: `ssh/docker_on_hosts other reorder node.sh: 216 'fi' -> …`."""
+    for part in PARTS:
+        for line in lines:
+            yield from (f"{line['case']} {part} {survivor}" for survivor in line.get(f"{part}_survivors", ()))
+
+
 def _share(noticed: int, total: int) -> str:
     """With the 95 % interval (Wilson 1927), for the trials are a sample of all mutants."""
     z, n = 1.96, max(total, 1)
@@ -296,4 +303,5 @@ CAMPAIGN = Campaign(
     count=len(cases()),
     run=run,
     figure=figure,
+    named=survivors,
 )

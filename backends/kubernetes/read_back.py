@@ -11,7 +11,7 @@ from typing import Any
 
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
-from .._shared.kubernetes_fields import check
+from .._shared.kubernetes_fields import check, fitted
 
 CONTAINER = "node"
 OF_RUN = ("JOBC_RUN_ID", "JOBC_PAYLOAD", "JOBC_FORK_OF")
@@ -60,8 +60,25 @@ def _need_known(document: Section) -> None:
     for key in document:
         if key not in ("apiVersion", "kind", "metadata", "spec"):
             raise Unreadable(f"{document.place}: {document['kind']} has no field {key}")
-    for refused in check({document["kind"]: _frozen(document)}):
+    kind = document["kind"]
+    tree = {k: v for k, v in document.items() if kind != "Pod" or k in ("metadata", "spec")}  # a template has no more
+    for refused in check({kind: _frozen(tree)}):
         raise Unreadable(f"{document.place}: {refused.title.removeprefix('backend.extra.')}")
+    for key, value in _unlike(tree, fitted(kind, tree), kind):
+        raise Unreadable(f"{document.place}: {key}: {value!r} is no text, and Kubernetes wants it in quotes")
+
+
+def _unlike(tree: Any, wanted: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Leaves that are of another type than the API has them, with their place."""
+    if isinstance(tree, dict):
+        for name, inner in tree.items():
+            yield from _unlike(inner, wanted[name], f"{key}.{name}")
+    elif isinstance(tree, list):
+        for i, inner in enumerate(tree):
+            name = inner.get("name", i) if isinstance(inner, dict) else i
+            yield from _unlike(inner, wanted[i], f"{key}.{name}")
+    elif type(tree) is not type(wanted):
+        yield key, tree
 
 
 def _frozen(tree: Any) -> Any:
@@ -115,6 +132,7 @@ def _shell(container: Section, stage: Stage) -> Iterator[str]:
     if "pod.yaml" not in stage.files:
         return
     pod = read_documents(stage.files, "pod.yaml")[0]
+    _need_known(pod)
     other = pod["spec"].sections("containers")[0]
     wrong = [key for key in ("name", "image", "volumeMounts") if other.get(key) != container.get(key)]
     own = {entry["name"]: entry for entry in container["env"]}

@@ -1,22 +1,25 @@
 """jobc diff: what two jobs, two artifacts or two runs differ in. Exit status as diff(1): 0 the same, 1 not, 2 trouble.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
+jobc diff DIR                   what was written, against what the words it was made of give now
 jobc diff DIR KEY=VALUE …       what was written, against what these words give now
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
 jobc diff KEY=VALUE … vs KEY=VALUE …
+A directory that somebody edited is read back as well, as `jobc verify --equivalence` does: what its files say counts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..compare import Change, Comparison, compare
+from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import MANIFEST, read_manifest
+from ..directory import MANIFEST, changed, is_executable, read_manifest
+from ..drift import NotHere, recorded
 from ..driver import Compiled, compile_job, compile_sweep
 from . import OK, report
 from .arguments import Arguments
@@ -27,18 +30,10 @@ DIFFERS, TROUBLE = 1, 2
 VERSUS = "vs"
 
 
-@dataclasses.dataclass(frozen=True)
-class Side:
-    """files: path -> text of every file of an artifact."""
-
-    name: str
-    files: Mapping[str, str]
-
-
 def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
-        found = compare(a.files, b.files)
+        found = compare(a, b)
     except CompileError as error:
         report(error.diagnostics)
         return TROUBLE
@@ -47,7 +42,8 @@ def diff_command(arguments: Arguments) -> int:
         report([Diagnostic("JC5009", "cannot compare these artifacts", because, "compile the older one again")])
         return TROUBLE
     if arguments.format == "json":
-        print(json.dumps({"a": a.name, "b": b.name, **dataclasses.asdict(found)}, indent=2, ensure_ascii=False))
+        tree = dataclasses.asdict(found, dict_factory=_without_absent)
+        print(json.dumps({"a": a.name, "b": b.name, **tree}, indent=2, ensure_ascii=False))
     else:
         print("\n".join(_text(a, b, found)))
     return DIFFERS if found.differs else OK
@@ -60,11 +56,15 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
         sides = [_compiled(arguments, part) for part in (words[:at], words[at + 1 :])]
     elif folders := [word for word in words if "=" not in word and not word.startswith("~")]:
         rest = tuple(word for word in words if word not in folders)
-        sides = [*map(_written, folders), *([_compiled(arguments, rest)] if rest or len(folders) == 1 else [])]
+        sides = [*map(_written, folders)]
+        if rest:
+            sides.append(_compiled(arguments, rest))
+        elif len(folders) == 1:
+            sides.append(_now(arguments, folders[0]))
     else:
         points = compile_sweep(request(arguments))
         named = len({one.spec.point for one in points}) == len(points)  # else in backend or name alone
-        sides = [Side((one.spec.point or "") if named else one.place, _texts(one)) for one in points]
+        sides = [_side((one.spec.point or "") if named else one.place, one) for one in points]
     if len(sides) != 2:
         because = f"these words make {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
@@ -74,22 +74,59 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
     one = compile_job(request(dataclasses.replace(arguments, words=words)))
-    return Side(" ".join(words) or "the defaults", _texts(one))
+    return _side(" ".join(words) or "the defaults", one)
 
 
-def _texts(compiled: Compiled) -> dict[str, str]:
-    return {file.path: file.text for file in compiled.artifacts}
+def _now(arguments: Arguments, word: str) -> Side:
+    """What the words of a written directory give now."""
+    try:
+        return _side("the same words now", compile_job(recorded(_folder(word), arguments.config_dirs)))
+    except NotHere as error:
+        hint = "jobc diff DIR DIR, with the directories of two points"
+        raise CompileError([Diagnostic("JC1110", f"{word} has no words of its own", str(error), hint)]) from None
 
 
-def _written(word: str) -> Side:
+def _side(name: str, compiled: Compiled) -> Side:
+    files = {file.path: file.text for file in compiled.artifacts}
+    return Side(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
+
+
+def _folder(word: str) -> Path:
     """An artifact directory, or the newest attempt of a run folder. CompileError JC5004 for another."""
     folder = Path(word)
     if not (folder / MANIFEST).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
     if not (folder / MANIFEST).is_file():
         raise no_artifact(folder, "jobc diff")
-    there = [path for path in read_manifest(folder)["files"] if (folder / path).is_file()]
-    return Side(word, {path: (folder / path).read_text(encoding="utf-8", errors="replace") for path in there})
+    return folder
+
+
+def _written(word: str) -> Side:
+    """CompileError JC5009 when somebody edited what it says of itself."""
+    folder = _folder(word)
+    edits = changed(folder)
+    if of_records := [edit for edit in edits if edit.path in RECORDS]:
+        title = f"{word} does not say any more what it means"
+        because = f"edited by hand: {', '.join(edit.path for edit in of_records)}"
+        raise CompileError([Diagnostic("JC5009", title, because, "compile it again, with --force")])
+    paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
+    there = {path: folder / path for path in paths if (folder / path).is_file()}
+    files = {path: file.read_text(encoding="utf-8", errors="replace") for path, file in there.items()}
+    return Side(
+        word,
+        files,
+        frozenset(path for path, file in there.items() if is_executable(file)),
+        _read_back(files) if any(edit.kind in ("changed", "missing") for edit in edits) else (),
+    )
+
+
+def _read_back(files: Mapping[str, str]) -> tuple[str, ...]:
+    """What the files say and their plan does not. Nothing of a folder that starts the points of a sweep."""
+    if PLAN not in files:
+        return ()
+    from ..equivalence.check import check
+
+    return check(files).differences
 
 
 def _attempts(run: Path) -> list[Path]:
@@ -111,6 +148,8 @@ def describe(found: Comparison) -> list[str]:
     for title, changes in sections:
         if changes:
             lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
+        if title == "what the job is" and found.by_hand:
+            lines += ["", "what edits by hand made of it", *_aligned([(one.side, one.says) for one in found.by_hand])]
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:
@@ -126,8 +165,14 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {name.ljust(width)}  {text}" for name, text in rows]
 
 
+def _without_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value is not ABSENT}
+
+
 def _shown(change: Change) -> str:
     def word(value: Any) -> str:
+        if value is ABSENT:
+            return str(ABSENT.value)
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
     return f"{word(change.before)} → {word(change.after)}"

@@ -10,11 +10,13 @@ from ..diagnostics import CompileError, Diagnostic
 from ..directory import read_manifest
 from ..equivalence.check import ENGINE_SAYS, Checked, beside, check
 from . import DIAGNOSTICS, OK, report
-from .inspect import no_artifact, usage
+from .inspect import no_artifact, no_option, usage
 
 
 def equivalence_command(words: Sequence[str]) -> int:
-    if not words or any(word.startswith("-") for word in words):
+    if option := next((word for word in words if word.startswith("-")), None):
+        raise no_option("verify --equivalence", option, "it recompiles nothing, and prints for people")
+    if not words:
         raise usage("verify", "DIR", "jobc verify --equivalence artifacts/hello/local artifacts/hello/slurm")
     checked = [(word, check(_files(Path(word)), thorough=True)) for word in words]
     found = [

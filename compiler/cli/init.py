@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..diagnostics import CompileError, Diagnostic, nearest
+from ..diagnostics import CompileError, Diagnostic, has_errors, nearest
 from ..driver import Request, compile_job
 from ..values import Refused, expand_hostlist, read_name
 from . import OK, look
@@ -186,10 +186,11 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
             return text
         except CompileError as error:
             typed = {fact.key for fact in facts if fact in given or fact.by == "as answered"}
-            wrong = {d.key for d in error.diagnostics} - typed
+            errors = [d for d in error.diagnostics if has_errors([d])]
+            wrong = {d.key for d in errors} - typed
             bad = [fact for fact in facts if fact.key in wrong]
             if not bad:
-                raise CompileError([_of_init(d, given) for d in error.diagnostics]) from None
+                raise CompileError([_of_init(d, given) for d in errors]) from None
             facts, dropped = [fact for fact in facts if fact not in bad], dropped + bad
 
 

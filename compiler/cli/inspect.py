@@ -51,6 +51,13 @@ def backends_command(arguments: Arguments) -> int:
     return OK
 
 
+def no_option(command: str, option: str, because: str) -> CompileError:
+    """JC1110 for an option that a command which reads its own words does not have."""
+    return CompileError(
+        [Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"leave out {option}")]
+    )
+
+
 def no_artifact(folder: Path, command: str) -> CompileError:
     """JC5004 for a folder without a manifest; the hint names one below it that has one."""
     below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]

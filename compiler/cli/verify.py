@@ -16,7 +16,7 @@ from ..diagnostics import Diagnostic, Severity
 from ..directory import MANIFEST, describe, read_manifest, verify
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
-from .inspect import no_artifact, usage
+from .inspect import no_artifact, no_option, usage
 
 EXAMPLE = "jobc verify artifacts/hello/local"
 
@@ -33,7 +33,9 @@ def verify_command(arguments: Arguments) -> int:
             raise usage("verify", "a folder after --config-dir", EXAMPLE)
         arguments = replace(arguments, config_dir=Path(words[at + 1]))
         del words[at : at + 2]
-    if not words or any(word.startswith("-") for word in words):
+    if option := next((word for word in words if word.startswith("-")), None):
+        raise no_option("verify", option, "it has --equivalence and --config-dir FOLDER")
+    if not words:
         raise usage("verify", "DIR", EXAMPLE)
     for word in words:
         if not (Path(word) / MANIFEST).is_file():
@@ -53,7 +55,10 @@ def _verify(word: str, arguments: Arguments) -> int:
     ]
     report(edited)
     manifest = read_manifest(Path(word))
-    if not edited:
+    if edited:
+        print(f"{word}: {len(edited)} edit{'s' * (len(edited) > 1)}")
+        print(f"  digest   {manifest['digest']}, of the files as jobc wrote them")
+    else:
         print(f"{word}: {len(manifest['files'])} files as jobc wrote them\n  digest   {manifest['digest']}")
     drifted = _drifted(word, arguments)
     return DIAGNOSTICS if edited or drifted else OK
@@ -79,6 +84,9 @@ def _drifted(word: str, arguments: Arguments) -> bool:
     title = f"{word}: its inputs give other files now"
     if found.refused:
         title = f"{word}: its inputs do not compile any more"
+    if found.elsewhere:
+        title = f"{word}: its inputs are not what they were"
+        print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
         print("\n".join(difference(found.found)))

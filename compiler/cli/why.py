@@ -9,6 +9,7 @@ jobc why [KEY=VALUE …] NAME … [-- …]     the same of what these words woul
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,11 +21,11 @@ from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import SOURCE_MAP, read_source_map
 from ..neutral import LIB
-from ..sourcemap import SourceMap, line_sum
+from ..sourcemap import SourceMap
 from . import OK
 from .arguments import Arguments
-from .inspect import usage
-from .why_line import keys_of, lines_of, spec_key, why
+from .inspect import no_option, usage
+from .why_line import as_written, keys_of, lines_of, spec_key, why
 
 EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
@@ -64,14 +65,31 @@ def why_command(arguments: Arguments) -> int:
     words, rank = _rank(list(arguments.words))
     places = [word for word in words if re.search(r":\d+$", word) and "=" not in word]
     rest = [word for word in words if word not in places]
+    _refuse_options(words)
     if not words or (not places and not any(_is_name(word) for word in rest)):
         raise usage("why", WANTED, f"jobc why {_a_line_of(Path(rest[0]))}" if rest and _is_path(rest[0]) else EXAMPLE)
+    if rank is not None and not any(_is_variable(word) for word in rest):
+        because = "it says where that rank runs and what a variable is there; a key and a line are the same for all"
+        raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "leave out --rank")])
     for place in places:
         print(why(place))
     if rest:
         job = _job(rest, arguments)
         print("\n".join(line for name in filter(_is_name, rest) for line in about(job, name, rank)))
     return OK
+
+
+def _refuse_options(words: Sequence[str]) -> None:
+    """CompileError JC1110 for an option beside --rank."""
+    option = next((word for word in words if word.startswith("-") and word != "--"), None)
+    if option in ("-m", "--multirun"):
+        of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
+        because = f"{option} makes several, in which a line may come from elsewhere"
+        raise CompileError(
+            [Diagnostic("JC1110", "jobc why looks at one job", because, shlex.join(["jobc", "why", *of_one]))]
+        )
+    if option is not None:
+        raise no_option("why", option, "--rank N is the only one")
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:
@@ -91,6 +109,10 @@ def _is_path(word: str) -> bool:
 
 def _is_name(word: str) -> bool:
     return "=" not in word and not word.startswith("~") and not _is_path(word)
+
+
+def _is_variable(word: str) -> bool:
+    return bool(re.fullmatch(r"[A-Z][A-Z0-9_]*", word))
 
 
 def _job(words: Sequence[str], arguments: Arguments) -> Job:
@@ -140,7 +162,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
     """The answer for a key or a variable. CompileError JC5030 when nothing there has that name, JC5031 for the rank."""
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
-    if re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+    if _is_variable(name):
         yield from _variable(job, name, rank)
     elif spec_keys:
         yield name
@@ -239,7 +261,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     if not own and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
     library = [p for p in job.files if p.startswith(f"{LIB}/rt/") or p == f"{LIB}/env.py"]
-    copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name)]
+    copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name, path.endswith(".py"))]
     yield from _column("on node", copied)
     if row is None and not own and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
@@ -269,18 +291,20 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
     return [n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(line) and line[:1] != "#")]
 
 
-def _naming(lines: Sequence[str], name: str) -> list[int]:
-    """Numbers of the lines of the trainer's own files that set it or make up its value."""
-    pattern = re.compile(rf"(^|[\s;(]){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
+def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
+    """Numbers of the lines of the trainer's own files that set it or make up its value, not of what they print."""
+    keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
+    pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not line.lstrip().startswith("#")]
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:
-    rows = job.source_map.files[path]
-    if number > len(rows) or line_sum(job.files[path][number - 1]) != job.source_map.sums[path][number - 1]:
+    was, is_same = as_written(job.source_map.sums[path], job.files[path], number)
+    if not is_same:
         yield "           edited: this line is not as jobc wrote it"
+    if was is None:
         return
-    keys, template = rows[number - 1]
+    keys, template = job.source_map.files[path][was - 1]
     yield f"  from     {template}"
     yield from _plan_keys(job, [key for key in keys if not key.startswith(("spec.", "options."))])
     for key in job.source_map.spec_keys(keys):

@@ -39,12 +39,15 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lin
     if path.startswith(".jobc/"):
         yield "  made     by jobc from all files: what each line came from, and their sums"
         return
-    was = _as_written(source_map.sums.get(path, ()), lines, number)
-    if was is None:
+    was, is_same = as_written(source_map.sums.get(path, ()), lines, number)
+    if not is_same:
         yield "  edited   this line is not as jobc wrote it; jobc verify lists all edits"
-        return
-    if was != number:
+        if was is None:
+            return
+        yield f"  instead  of line {was} of jobc:"
+    elif was != number:
         yield f"  moved    it was line {was} when jobc wrote it; jobc verify lists all edits"
+    assert was is not None
     keys, template = source_map.files[path][was - 1]
     yield f"  from     {template}"
     keys = keys_of(keys, template)
@@ -59,17 +62,21 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lin
         yield from spec_key(source_map, key)
 
 
-def _as_written(sums: Sequence[str], lines: Sequence[str], number: int) -> int | None:
-    """The number that a line had when jobc wrote the file, None for a line that jobc did not write."""
+def as_written(sums: Sequence[str], lines: Sequence[str], number: int) -> tuple[int | None, bool]:
+    """The number that a line had when jobc wrote the file, and whether it is that line.
+
+    Of an edited line the number of the one it stands for; None for a line more than jobc wrote.
+    """
     now = [line_sum(line) for line in lines]
     if now == list(sums):
-        return number
+        return number, True
     from difflib import SequenceMatcher
 
-    for block in SequenceMatcher(None, sums, now, autojunk=False).get_matching_blocks():
-        if block.b < number <= block.b + block.size:
-            return block.a + number - block.b
-    return None
+    for kind, a, a_end, b, b_end in SequenceMatcher(None, sums, now, autojunk=False).get_opcodes():
+        if b < number <= b_end:
+            stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
+            return (a + number - b if stands_for else None), kind == "equal"
+    return None, False
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from ..backend import ReadableBackend
 from ..compare import PLAN
 from ..diagnostics import CompileError
 from ..registry import plugin
+from ..spans import spans
 from . import expected
 from .branches import other_ways
 from .data_files import mistakes_in_data
@@ -149,25 +150,25 @@ def _setup(nodes: list[Node], wanted: tuple[tuple[str, ...], ...]) -> Iterator[s
 
 
 def beside(a: Checked, b: Checked) -> list[str]:
-    """What the ranks of two artifacts of one job get differently."""
+    """What the ranks of two artifacts of one job get differently, each once with all the ranks that it is true of."""
     mine, other = {rank.rank: rank for rank in a.ranks}, {rank.rank: rank for rank in b.ranks}
-    found = []
+    found: dict[str, list[int]] = {}
     for number in sorted(mine.keys() & other.keys()):
         left, right = mine[number], other[number]
         for name in ("local_rank", "node", "world_size", "argv", "folder"):
             if getattr(left, name) != getattr(right, name):
-                found.append(
-                    f"rank {number}: {name} is {_shown(left, name)} on {a.name}, {_shown(right, name)} on {b.name}"
-                )
+                said = f"{name} is {_shown(left, name)} on {a.name}, {_shown(right, name)} on {b.name}"
+                found.setdefault(said, []).append(number)
         for name in sorted(
             (left.env.keys() | right.env.keys()) - set(ENGINE_SAYS) - a.given - b.given - expected.OF_SHELL
         ):
             values = left.env.get(name), right.env.get(name)
             if values[0] != values[1]:
-                found.append(f"rank {number}: {name} is {values[0]!r} on {a.name}, {values[1]!r} on {b.name}")
+                said = f"{name} is {values[0]!r} on {a.name}, {values[1]!r} on {b.name}"
+                found.setdefault(said, []).append(number)
     if not mine.keys() & other.keys() and (mine or other):
-        found.append(f"{a.name} and {b.name} have no rank in common")
-    return list(dict.fromkeys(found))
+        return [f"{a.name} and {b.name} have no rank in common"]
+    return [f"rank{'s' * (len(ranks) > 1)} {spans(ranks)}: {said}" for said, ranks in found.items()]
 
 
 def _shown(rank: Rank, name: str) -> str:

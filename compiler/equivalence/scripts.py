@@ -61,7 +61,7 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
     for path, lines in scripts.items():
         yield from _options(path, files[path])
         first = next((line for line in lines if line), "")
-        if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first):
+        if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):
             yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
         yield from _unread(path, scripts, plan)
         for number, line in enumerate(lines, 1):

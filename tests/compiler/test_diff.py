@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ def found(diff: Diff, *words: str) -> dict[str, Any]:
 
 
 def changes(tree: dict[str, Any], section: str) -> dict[str, tuple[Any, Any]]:
-    return {change["key"]: (change["before"], change["after"]) for change in tree[section]}
+    return {change["key"]: (change.get("before", "absent"), change.get("after", "absent")) for change in tree[section]}
 
 
 def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> None:
@@ -53,7 +55,7 @@ def test_the_meaning_is_told_and_whether_one_resumes_the_other(diff: Diff) -> No
     assert meaning["topology.nodes"] == (2, 4)
     assert meaning["topology.world_size"] == (8, 16)
     assert meaning["lifecycle.grace_s"] == (60, 600)
-    assert changes(tree, "spec")["lifecycle.grace"] == ("1m", "10m")
+    assert changes(tree, "spec") == {"lifecycle.grace": ("1m", "10m"), "nodes": (2, 4)}, "nobody said batch.global"
     assert tree["breaks_resume"] == ["batch.global"]
     assert "job.sbatch" in [file["path"] for file in tree["files"]]
 
@@ -84,12 +86,64 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     assert diff(*SAME)[0] == 0
 
 
-def test_an_edit_by_hand_is_a_difference_of_a_file_alone(diff: Diff) -> None:
-    script = OLD / "job.sbatch"
-    script.write_text(script.read_text().replace("--nodes=2", "--nodes=3"))
-    tree = found(diff, *SAME)
+def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
+    assert diff(str(OLD)) == (0, f"a  {OLD}\nb  the same words now\nthe same job, in the same files\n", "")
+    Path("jobc").mkdir()
+    Path("jobc/config.yaml").write_text("seed: 7\n")
+    assert changes(found(diff, str(OLD)), "spec") == {"seed": (0, 7)}
+
+
+@pytest.mark.parametrize("record", ["plan", "identity", "free"])
+def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
+    (OLD / f".jobc/{record}.txt").write_text("")
+    status, printed, said = diff(*SAME)
+    assert (status, printed) == (2, "") and f"edited by hand: .jobc/{record}.txt" in said
+    assert_complete(said)
+
+
+@pytest.mark.parametrize("file", ["train.json", "spec.yaml"])
+def test_a_file_that_is_no_data_any_more_is_compared_as_text(diff: Diff, file: str) -> None:
+    (OLD / file).write_text((OLD / file).read_text() + "{\n")
+    assert found(diff, *SAME)["files"] == [{"path": file, "kind": "changed", "lines": 1}]
+
+
+def test_a_number_without_its_quotes_is_a_difference(diff: Diff) -> None:
+    claim = "mounts=[{kind: claim, source: c, target: /s, read_only: false}]"
+    words = ("name=old", "backend=kubernetes", "image=x:1", "code=image", "code.root=/app", claim, "storage.root=/s/r")
+    assert main([*words]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    for path in ("job.yaml", "pod.yaml"):
+        manifest = Path("artifacts/old/kubernetes", path)
+        text = manifest.read_text()
+        assert re.search(r'value: "\d+"', text)
+        manifest.write_text(re.sub(r'value: "(\d+)"', r"value: \1", text))
+    tree = found(diff, "artifacts/old/kubernetes", *words)
+    assert [file["path"] for file in tree["files"]] == ["job.yaml", "pod.yaml"]
+
+
+def test_an_edit_by_hand_is_read_back(diff: Diff) -> None:
+    assert main(["name=timed", "backend=slurm", "time=1h"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    script = Path("artifacts/timed/slurm/job.sbatch")
+    script.write_text(script.read_text().replace("--time=0-01:00:00", "--time=0-09:00:00"))
+    same = (str(script.parent), "name=timed", "backend=slurm", "time=1h")
+    tree = found(diff, *same)
     assert (tree["meaning"], tree["spec"]) == ([], [])
-    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 3}]
+    says = "lifecycle.time_limit_s: what slurm reads has 32400, the plan 3600"
+    assert tree["by_hand"] == [{"side": "a", "says": says}]
+    assert tree["files"] == [{"path": "job.sbatch", "kind": "changed", "lines": 1}]
+    assert says in diff(*same)[1]
+    shutil.copytree(script.parent, "copy")
+    assert diff(str(script.parent), "copy")[0] == 0, "both were edited alike"
+
+
+def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) -> None:
+    (OLD / "notes.txt").write_text("for later\n")
+    (OLD / "submit.sh").chmod(0o644)
+    assert found(diff, *SAME)["files"] == [
+        {"path": "notes.txt", "kind": "only in a", "lines": 0},
+        {"path": "submit.sh", "kind": "executable only in b", "lines": 0},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +166,9 @@ def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> 
 def test_two_backends_and_two_sets_of_words(diff: Diff) -> None:
     tree = found(diff, "backend=slurm,pdsh", "nodes=2", "hosts=[a,b]", "queue.name=null")
     assert changes(tree, "meaning")["backend.name"] == ("slurm", "pdsh")
+    assert changes(tree, "meaning")["backend.constraint"] == (None, "absent")
+    assert changes(tree, "spec") == {"backend": ("slurm", "pdsh")}
+    assert "backend.constraint   null → (not there)" in diff("backend=slurm,local")[1]
     assert ("job.sbatch", "only in a") in [(file["path"], file["kind"]) for file in tree["files"]]
     tree = found(diff, "procs=2", "vs", "procs=2", "batch.micro=8", "batch.accumulation=2")
     assert changes(tree, "meaning") == {

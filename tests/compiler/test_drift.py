@@ -66,6 +66,7 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
     assert status == 1 and "[JC5007]" in said and "file:hosts is not what it was" in said
+    assert printed.startswith(f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')}, of the files as")
     assert "resources.hosts  a,b → a,c" in printed and "submit.sh" not in printed
 
 
@@ -74,6 +75,23 @@ def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("steps", "step"))
     status, _, said = call("verify", JOB)
     assert status == 1 and "do not compile any more" in said and "did you mean loop.steps?" in said
+
+
+def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
+    call("+experiment=long")
+    Path("jobc/experiment/long.yaml").unlink()
+    status, _, said = call("verify", JOB)
+    assert status == 1 and "[JC5032]" in said and "project:experiment/long.yaml is not there any more" in said
+
+
+def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
+    call("--config-dir", "jobc", "+experiment=long", "backend=ssh", "hosts=@hosts", "nodes=2")
+    Path("jobc").rename("elsewhere")
+    assert call("verify", "artifacts/job/ssh")[0] == 0
+    Path("hosts").write_text("a\nc\n")
+    status, printed, said = call("verify", "artifacts/job/ssh")
+    assert status == 1 and "file:hosts is not what it was" in said and "experiment/long.yaml" not in said
+    assert "not here: input:experiment/long.yaml" in printed
 
 
 def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:

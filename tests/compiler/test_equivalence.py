@@ -161,6 +161,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("kubernetes", "job.yaml", "queue-name: team", "queue-name: teen", "queue.name"),
     ("kubernetes", "job.yaml", "NVIDIA-H100-NVL", "NVIDIA-A100-NVL", "resources.gpu_type"),
     ("kubernetes", "job.yaml", "value: \"3600\"", "value: \"0\"", "lifecycle.time_limit_s"),
+    ("kubernetes", "job.yaml", "value: \"3600\"", "value: 3600", r"JOBC_TIME_LIMIT_S\.value: 3600 is no text"),
     ("kubernetes", "job.yaml", "value: \"/s/runs\"", "value: \"/runs\"", "run.root"),
     ("kubernetes", "job.yaml", "        - 75\n", "", "podFailurePolicy"),
     ("kubernetes", "job.yaml", "/s/runs\"\n        resources", "/t\"\n        resources", "another JOBC_RUN_ROOT"),
@@ -202,6 +203,8 @@ BROKEN = [  # job, file, what stands there (None: the whole file), what is there
     ("kubernetes", "job.yaml", "        - init\n", "", r"^backend\.preflight: "),
     ("kubernetes", "task.sh", "    --procs=2\n", "    --procs=3\n", r"^topology\.procs: "),
     ("kubernetes", "kustomization.yaml", "configMapGenerator:", "configMap:", r"there is no configMapGenerator beside"),
+    ("kubernetes", "pod.yaml", "value: \"3600\"", "value: 3600", r"^pod\.yaml:\d+: Pod\..*_LIMIT_S\.value: 3600 is no"),
+    ("skypilot", "task.sky.yaml", "JOBC_RUN_ID: \"\"", "JOBC_RUN_ID: 7", r"^task\.sky\.yaml: envs\.JOBC_RUN_ID: "),
     ("skypilot", "task.sky.yaml", "num_nodes: 2", "num_nodes: two", r"^task\.sky\.yaml: num_nodes: "),
     ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: four", "must be a whole number$"),
     ("accelerate", "accelerate.yaml", None, None, r"accelerate\.yaml is not there"),
@@ -316,4 +319,6 @@ def test_the_command_names_the_file_the_fact_and_the_reasons(
     assert main(["verify", "--equivalence", *places]) == 1
     said = capsys.readouterr().err
     assert "error[JC5033]: artifacts/x/ssh: lifecycle.grace_s: node.sh (start 0) has 5, the plan 60" in said
-    assert "error[JC5034]: rank 0: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said
+    assert "error[JC5034]: ranks 0-1: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said
+    assert main(["verify", "--equivalence", places[0], "--format", "json"]) == 1
+    assert "jobc verify --equivalence has no option --format" in capsys.readouterr().err

@@ -113,3 +113,15 @@ def test_an_error_that_is_a_judgment_can_be(capsys: pytest.CaptureFixture[str]) 
     assert check(capsys, team) == (1, ["error[JC4515]"])
     team = "env:\n  # jobc: allow JC4515 because it is printed in the manual\n  PUBLIC_API_KEY: anyone\n"
     assert check(capsys, team) == (0, [])
+
+
+def test_an_error_hides_no_warning_and_nothing_that_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    allowed = "# jobc: allow JC3005 because the image has PyTorch 2.1"
+    team = f"env:\n  CUDA_VISIBLE_DEVICES: '0'\n  NCCL_IB_HCA: ''\n  NCCL_BLOCKING_WAIT: 1  {allowed}\n"
+    assert check(capsys, team, "gpus=4") == (1, ["error[JC3006]", "warning[JC3004]"])
+    assert main(["check", "+experiment=team", "gpus=4", "--format", "json"]) == 1
+    shown = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert [each["code"] for each in shown if each.get("allowed")] == ["JC3005"]
+    assert main(["check", "+experiment=team", "gpus=4", "--format", "sarif"]) == 1
+    (result,) = (r for r in json.loads(capsys.readouterr().out)["runs"][0]["results"] if "suppressions" in r)
+    assert result["ruleId"] == "JC3005"

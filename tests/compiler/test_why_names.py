@@ -103,9 +103,33 @@ def test_without_a_directory_the_overrides_are_asked(ask: Ask, project: Path) ->
         ((FOLDER, "RANK", "--rank", "8"), "JC5031", "--rank 7"),
         ((FOLDER, "RANK", "--rank", "x"), "JC1110", "--rank 3"),
         ((FOLDER, "nodes=2", "nodes"), "JC1110", f"jobc why {FOLDER} loop.steps"),
+        ((FOLDER, "nodes", "--rank", "99"), "JC1110", "leave out --rank"),
+        (("-m", "nodes=1,2", "name=y", "nodes"), "JC1110", "jobc why nodes=1 name=y nodes"),
+        (("--plain", "nodes"), "JC1110", "leave out --plain"),
         ((FOLDER,), "JC1110", f"jobc why {FOLDER}/submit.sh:1"),
     ],
 )
 def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str, ...], code: str, hint: str) -> None:
     said = ask(*words, status=1)
     assert f"[{code}]" in said and hint in said
+
+
+@pytest.mark.parametrize("name", ["MASTER_ADDR", "MASTER_PORT"])
+def test_a_line_that_tells_people_of_a_variable_sets_none(ask: Ask, name: str) -> None:
+    said = ask(FOLDER, name)
+    assert "/rt/spawn.py:" in said and "mpirun -x" not in said
+
+
+def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, project: Path) -> None:
+    file = project / FOLDER / "node.sh"
+    before = file.read_text()
+    number = before.split("\n").index("nodes=2") + 1
+    file.write_text("# mine\n" + before.replace("\nnodes=2\n", "\nnodes=3\n"))
+    try:
+        said = ask(f"{FOLDER}/node.sh:{number + 1}")
+        assert "  edited   " in said and f"  instead  of line {number} of jobc:\n  from     " in said
+        assert "spec     nodes = 2\n           command line: nodes=2\n" in said
+        assert "  from  " not in ask(f"{FOLDER}/node.sh:1"), "jobc wrote no such line"
+        assert "edited" not in ask(FOLDER, "MINE"), "a line that moved is as jobc wrote it"
+    finally:
+        file.write_text(before)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from jobc.prove import mutations
+from jobc.prove.__main__ import DOCS, main
 from jobc.prove.execution import executed
 from jobc.prove.reach import Reach
+from jobc.prove.results import read
 
 LINES = ["# a 1", "#SBATCH --nodes=2", 'run=$run "$nodes" 7', "  --wait=0", "key: 3"]
 
@@ -93,3 +96,17 @@ def test_a_branch_that_a_job_does_not_take_is_not_reached(tmp_path: Path) -> Non
     torchrun = next(n for n, line in enumerate(lines, 1) if "--master-port=" in line)
     mpirun = next(n for n, line in enumerate(lines, 1) if "--map-by slot" in line)
     assert ("node.sh", torchrun) in reached and ("node.sh", mpirun) not in reached
+
+
+def test_one_command_names_every_survivor_that_the_figure_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(DOCS / "mutations.jsonl", tmp_path)
+    main(["mutations", "--count", "0", "--into", str(tmp_path)])
+    first, *named = capsys.readouterr().out.splitlines()
+    counted = [
+        line[f"{part}_noticed_by"].get("nothing", 0)
+        for line in read(DOCS / "mutations.jsonl")
+        for part in mutations.PARTS
+    ]
+    assert first.startswith("mutations: ") and len(named) == sum(counted) > 0

@@ -1,0 +1,16 @@
+"""Numbers for people, of lines or of ranks: `4, 7-9`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """numbers: growing."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
