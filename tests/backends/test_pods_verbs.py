@@ -81,6 +81,58 @@ def follow(job: Job, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def test_a_job_compiled_again_asks_for_the_object_that_its_run_has(make: Callable[..., Job]) -> None:
+    first = make(program="0 200")
+    assert first("submit.sh", "--run-id", "a")[0] == 0
+    first.wait_until_up(4, attempt=0)
+    job = make("time=2h", "backend.flavor=jobset", program="0 200")
+    assert job.artifact == first.artifact and job.name != (kept := record(job, "a"))["object"]
+    assert job("status.sh", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
+    code, said = job("status.sh")
+    assert code == 0 and said.count(f"pod {kept['object']}-") == 2, said
+    assert job("logs.sh", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
+    assert job("shell.sh", "--node", "1", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
+    code, said = job("submit.sh", "--resume", "a")
+    assert code == 1 and "run a is live" in said, said
+    code, said = job("clean.sh", "--keep", "0", "--yes")
+    assert code == 0 and f"run a stays: job.batch {kept['object']} is live" in said, said
+    assert job.run.is_dir() and kept == record(job, "a")
+
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+    code, said = job("submit.sh", "--resume", "a")
+    assert code == 0, said
+    job.wait_until_up(4, attempt=1)
+    assert record(job, "a", attempt=1)["object"] == job.name and job("stop.sh", "--now")[0] == 0
+    code, said = job("clean.sh", "--keep", "0", "--yes")
+    assert code == 0 and said.endswith("removed a\n"), said
+
+
+def record(job: Job, run: str, attempt: int = 0) -> dict[str, str]:
+    file = job.artifact.parents[2] / "runs/job" / run / "state" / f"job_{attempt}"
+    return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
+    make: Callable[..., Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from another machine, which has no record of the run."""
+    first = make(program="0 200")
+    assert first("submit.sh", "--run-id", "a")[0] == 0
+    first.wait_until_up(4, attempt=0)
+    pods = first.pods("Running")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("JOBC_RUN_ROOT", str(tmp_path / "elsewhere"))
+        second = make("time=2h", program="0 200")
+        code, said = second("submit.sh", "--wait", "--run-id", "a")
+        assert code == 1, said
+        (pod, *_) = second.runner.pods("Failed")
+        assert re.search("run a is live: node 0[01] of another job writes to it", second.runner.log(pod))
+    assert len(pods) == 2 and {*pods} == {pod["metadata"]["name"] for pod in first.runner.pods("Running")}
+    assert [start.name[:2] for start in (first.run / "starts").iterdir()] == ["0."]
+    assert first("stop.sh", "--now")[0] == 0
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

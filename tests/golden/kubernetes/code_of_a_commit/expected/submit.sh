@@ -56,7 +56,7 @@ if [[ -n $uid ]]; then
 fi
 delete_objects '' # as well what a job.batch that was deleted by hand has left
 create_objects '' train "$(basename -- "$run")" "${init_from:-}"
-record_job "$attempt" "uid=$uid" "object=$object" "context=$context" "namespace=$namespace"
+record_object
 keep_run
 
 copy=$run/artifact/$attempt

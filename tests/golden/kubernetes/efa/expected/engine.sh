@@ -1,21 +1,24 @@
 # shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
 # engine.sh: what is Kubernetes' own in job efa: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
-# the pods. state/job_ATTEMPT has the object that was made: uid, object, context, namespace.
+# the pods. state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may be
+# of another compile of this job, so whoever asks about a run asks for what is written there.
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=efa-1356c3e9 # of the job.batch, its ConfigMap and its Service
-kind=job.batch
-companions=configmap,service # what is made beside it
-nodes=2
+own_object=efa-1356c3e9 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 
 # ---- the cluster
 
-# choose_cluster: sets context and namespace: as the spec says, else as kubectl has them now.
+# choose_cluster: sets object, kind, companions and nodes to those of this artifact; context and namespace as the spec says, else
+# as kubectl has them now.
 choose_cluster() {
+  object=$own_object
+  kind=job.batch
+  companions=configmap,service # what is made beside it
+  nodes=2
   type -P kubectl >/dev/null || die 1 'kubectl is not found' 'put it on PATH; https://kubernetes.io/docs/tasks/tools'
   context=''
   namespace=''
@@ -26,12 +29,21 @@ choose_cluster() {
   fi
 }
 
-# use_cluster RUN: the one that the run was sent to, whatever kubectl's current one is.
-use_cluster() {
+# use_object RUN: sets them to those of the run's newest attempt, whatever this artifact makes and kubectl's current context is.
+use_object() {
   local file
   file=$(job_file "$1")
+  object=$(key "$file" object)
+  kind=$(key "$file" kind)
+  companions=$(key "$file" companions)
+  nodes=$(key "$file" nodes)
   context=$(key "$file" context)
   namespace=$(key "$file" namespace)
+}
+
+# record_object: of `run`, what choose_cluster and create_objects have set.
+record_object() {
+  record_job "$attempt" "uid=$uid" "object=$object" "kind=$kind" "companions=$companions" "nodes=$nodes" "context=$context" "namespace=$namespace"
 }
 
 # k WORD…: kubectl, there.
@@ -49,7 +61,7 @@ objects() {
   local owner
   owner=$(printf '%s@%s' "${USER:-$UID}" "$(uname -n)" | tr -cd '[:alnum:]@._-')
   kubectl kustomize "$artifact" | sed -E \
-    -e "s/\b$object\b/$object$1/g" \
+    -e "s/\b$own_object\b/$own_object$1/g" \
     -e "/name: JOBC_PAYLOAD$/ { n; s/value: .*/value: $2/ }" \
     -e "/name: JOBC_RUN_ID$/ { n; s/value: .*/value: \"$3\"/ }" \
     -e "/name: JOBC_FORK_OF$/ { n; s/value: .*/value: \"$4\"/ }" \
@@ -91,6 +103,13 @@ look() {
     IFS=$'\t' read -r uid owner <<<"$said"
     conditions=$(tail -n +2 <<<"$said")
   fi
+  if [[ $kind == jobset.* ]] && has_ended; then conditions=$(job_deadline "$1")$'\n'$conditions; fi
+}
+
+# job_deadline SUFFIX: the conditions of the Job of the JobSet, which does not say itself that it was the deadline.
+job_deadline() {
+  k get jobs --selector="jobset.sigs.k8s.io/jobset-name=$object$1" \
+    --output=jsonpath='{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}'
 }
 
 # has_ended: the object that look() saw.
@@ -116,7 +135,7 @@ running_pods() {
 # ask_engine RUN: also sets conditions, of the object of that very attempt.
 ask_engine() {
   local wanted
-  use_cluster "$1"
+  use_object "$1"
   wanted=$(key "$file" uid)
   look ''
   if [[ $uid != "$wanted" ]]; then
@@ -200,7 +219,7 @@ fetch_news() {
   said=$(
     exec 2>/dev/null
     lone_pod 60
-    k exec "$object-shell" -- bash -c "$look" - "$(storage_of "$1")"
+    k exec "$own_object-shell" -- bash -c "$look" - "$(storage_of "$1")"
   ) || return 0
   if (($(grep -c . <<<"$said") == nodes)); then record_end "$file" "$(worst_code <<<"$said")" "$(why_gone)"; fi
 }
@@ -209,7 +228,7 @@ fetch_news() {
 describe_nodes() {
   local file state code line pod
   observe "$1" || [[ -n $file ]] || return 0
-  use_cluster "$1"
+  use_object "$1"
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
   pod=$(running_pods '' 0 | tail -n 1)
   if [[ -n $pod ]]; then
@@ -235,9 +254,9 @@ erase() {
   local id
   id=$(basename -- "$1")
   if [[ -n $(job_file "$1") ]]; then
-    use_cluster "$1"
+    use_object "$1"
     if [[ -z ${has_pod:-} ]]; then lone_pod && has_pod=yes; fi
-    k exec "$object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
+    k exec "$own_object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
   fi
   chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
@@ -255,7 +274,7 @@ read_storage() {
   if [[ $1 == follow && -n $pod ]]; then command=(tail -n +1 -F --pid=1); fi
   if [[ -z $pod ]]; then
     lone_pod
-    pod=$object-shell
+    pod=$own_object-shell
   fi
   k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
 }
@@ -265,13 +284,13 @@ read_storage() {
 # may have gone with it.
 lone_pod() {
   local phase tries=${1:-$start_timeout_s} own=''
-  k delete pod "$object-shell" --ignore-not-found >/dev/null
-  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
+  k delete pod "$own_object-shell" --ignore-not-found >/dev/null
+  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$own_object; fi
   # shellcheck disable=SC2064 # as it is now
-  trap "k delete pod '$object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
+  trap "k delete pod '$own_object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
   k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
-  until phase=$(k get pod "$object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
-    ((tries--)) || die 1 "pod $object-shell has not started" "kubectl --namespace=$namespace describe pod $object-shell"
+  until phase=$(k get pod "$own_object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
+    ((tries--)) || die 1 "pod $own_object-shell has not started" "kubectl --namespace=$namespace describe pod $own_object-shell"
     sleep 1
   done
 }
@@ -282,7 +301,7 @@ lone_pod() {
 mark_stopped() {
   local index pod phase _ said=''
   try "write the stop mark in $1/control" mkdir -p -- "$1/control"
-  use_cluster "$1"
+  use_object "$1"
   while IFS='|' read -r index pod phase _; do
     if [[ $phase != Running ]]; then continue; fi
     said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
@@ -295,7 +314,7 @@ mark_stopped() {
 # signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
 signal_nodes() {
   local pod found
-  use_cluster "$2"
+  use_object "$2"
   found=$(running_pods '')
   while read -r pod; do
     if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
