@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -131,6 +132,16 @@ def test_a_second_job_of_a_live_run_ends_when_it_sees_the_first(
     assert len(pods) == 2 and {*pods} == {pod["metadata"]["name"] for pod in first.runner.pods("Running")}
     assert [start.name[:2] for start in (first.run / "starts").iterdir()] == ["0."]
     assert first("stop.sh", "--now")[0] == 0
+
+
+def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(make: Callable[..., Job]) -> None:
+    job = make("nodes=1", "env.BANNER='--- hello ---'", program="0 0 ---")
+    assert re.search(" ---$", (job.artifact / "node.sh").read_text(), re.MULTILINE)
+    code, said = job("shell.sh", "--", "bash", "-c", "echo $BANNER; sha256sum /jobc/files/{node,task}.sh")
+    assert code == 0 and said.startswith("--- hello ---\n"), said
+    for name in ("node.sh", "task.sh"):
+        assert hashlib.sha256((job.artifact / name).read_bytes()).hexdigest() in said
+    assert not list(job.runner.store.all("configmaps"))
 
 
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:

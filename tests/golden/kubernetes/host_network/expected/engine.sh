@@ -68,6 +68,16 @@ objects() {
     -e "s/jobc\/owner: .*/jobc\/owner: $owner/"
 }
 
+# documents is|isnt KIND: of the manifests on stdin. A line of the ConfigMap's text may end in ---, but never is that.
+documents() {
+  awk -v wanted="$1" -v kind="$2" '
+    function flush(  i) { if ((own == kind) == (wanted == "is")) for (i = 1; i <= n; i++) print line[i]; n = 0; own = "" }
+    $0 == "---" { flush() }
+    /^kind: / { own = $2 }
+    { line[++n] = $0 }
+    END { flush() }'
+}
+
 # create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
 # The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
 create_objects() {
@@ -285,7 +295,7 @@ read_storage() {
 lone_pod() {
   local phase tries=${1:-$start_timeout_s} own=''
   k delete pod "$own_object-shell" --ignore-not-found >/dev/null
-  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$own_object; fi
+  if objects '' shell '' '' | documents is ConfigMap | k create --filename=- >/dev/null 2>&1; then own=$own_object; fi
   # shellcheck disable=SC2064 # as it is now
   trap "k delete pod '$own_object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
   k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
