@@ -144,6 +144,22 @@ def test_dashes_at_the_end_of_a_line_do_not_cut_what_a_pod_beside_the_job_gets(m
     assert not list(job.runner.store.all("configmaps"))
 
 
+def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job]) -> None:
+    """And the runtime comes first also for who creates them by hand."""
+    job = make("backend.flavor=trainjob", program="0 0")
+    printed = subprocess.run([KUBECTL, "kustomize", job.artifact], capture_output=True, text=True, check=True).stdout
+    assert re.findall("^kind: (.*)", printed, re.MULTILINE) == ["TrainingRuntime", "TrainJob", "ConfigMap"]
+    code, said = job("preflight.sh", "--queue-only")
+    assert code == 0 and said.startswith("ok    the cluster takes the job"), said
+    text = (job.artifact / "job.yaml").read_text()
+    (job.artifact / "job.yaml").write_text(text.replace("  trainer:\n", "  trainner: {}\n  trainer:\n", 1))
+    code, said = job("submit.sh")
+    assert code == 1 and "the cluster refuses the job" in said and "TrainJob" in said, said
+    assert job("preflight.sh", "--queue-only")[0] == 1
+    kinds = ("trainjobs", "trainingruntimes", "configmaps")
+    assert not [item for kind in kinds for item in job.runner.store.all(kind)] and job("status.sh")[0] == 1
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

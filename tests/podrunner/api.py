@@ -135,11 +135,26 @@ class _Handler(BaseHTTPRequestHandler):
         if self.runner.store.get(plural, name):
             raise Refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
         item["metadata"]["namespace"] = namespace
+        self._webhook(plural, item)
         if plural == "pods":
             item["status"] = {"phase": "Pending"}
         if not dry_run:
             self.runner.store.add(plural, item)
         return item
+
+    def _webhook(self, plural: str, item: Object) -> None:
+        """validator.trainjob.trainer.kubeflow.org, also in a dry run. It asks a cache, which is some moments late.
+
+        Source Kubeflow Trainer 2.1: pkg/runtime/core/trainingruntime.go (ValidateObjects), manifests/base/webhook
+        """
+        if plural == "trainjobs":
+            name = item["spec"]["runtimeRef"]["name"]
+            runtime = self.runner.store.get("trainingruntimes", name)
+            if runtime is None or runtime["metadata"]["creationTimestamp"] == now():
+                why = f'TrainingRuntime.trainer.kubeflow.org "{name}" not found'
+                said = f"{why}: specified trainingRuntime must be created before the TrainJob is created"
+                whose = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request'
+                raise Refusal(403, "Forbidden", f"{whose}: spec.runtimeRef: Invalid value: {said}")
 
     def _item(self, plural: str, name: str) -> Object:
         item = self.runner.store.get(plural, name)

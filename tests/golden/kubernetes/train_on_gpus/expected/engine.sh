@@ -78,12 +78,20 @@ documents() {
     END { flush() }'
 }
 
+# ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
+# what is there under the others would be in the way.
+ask_server() {
+  local manifests
+  manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
+  k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null
+}
+
 # create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
 # The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  said=$(k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null) ||
+  said=$(ask_server "${@:2}") ||
     die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
   if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
     delete_objects "$1"
@@ -99,6 +107,10 @@ create_objects() {
 # delete_objects SUFFIX: and waits until the pods are gone, for a name of theirs must not lead to an old one.
 delete_objects() {
   k delete "$kind" "$object$1" --ignore-not-found --cascade=foreground >/dev/null
+  delete_companions "$1"
+}
+
+delete_companions() {
   k delete "$companions" --selector="jobc/job=$object$1" --ignore-not-found >/dev/null
 }
 

@@ -78,14 +78,42 @@ documents() {
     END { flush() }'
 }
 
+# ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
+# what is there under the others would be in the way.
+ask_server() {
+  local manifests code=0
+  manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
+  delete_companions -dry
+  documents isnt TrainJob <<<"$manifests" | k create --dry-run=server --filename=- 2>&1 >/dev/null || return 1
+  # no dry run: the TrainJob would be refused without it
+  documents is TrainingRuntime <<<"$manifests" | k create --filename=- 2>&1 >/dev/null || return 1
+  create_train_job --dry-run=server <<<"$manifests" || code=1
+  delete_companions -dry
+  return "$code"
+}
+
+# create_train_job [WORD]: that of the manifests on stdin; prints why not. A webhook refuses it, also in a dry run, until it has seen
+# its runtime, some moments after that was created (Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects).
+create_train_job() {
+  local train_job said tries=10
+  train_job=$(documents is TrainJob)
+  until said=$(k create "$@" --filename=- <<<"$train_job" 2>&1 >/dev/null); do
+    if ((--tries == 0)) || [[ $said != *'must be created before'* ]]; then
+      printf '%s\n' "$said"
+      return 1
+    fi
+    sleep 1
+  done
+}
+
 # create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
 # The ConfigMap and the Service belong to the trainjob.trainer.kubeflow.org, and go when it is deleted.
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  said=$(k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null) ||
+  said=$(ask_server "${@:2}") ||
     die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
-  if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
+  if ! said=$(documents isnt TrainJob <<<"$manifests" | k create --filename=- 2>&1 >/dev/null && create_train_job <<<"$manifests"); then
     delete_objects "$1"
     die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
   fi
@@ -99,6 +127,10 @@ create_objects() {
 # delete_objects SUFFIX: and waits until the pods are gone, for a name of theirs must not lead to an old one.
 delete_objects() {
   k delete "$kind" "$object$1" --ignore-not-found --cascade=foreground >/dev/null
+  delete_companions "$1"
+}
+
+delete_companions() {
   k delete "$companions" --selector="jobc/job=$object$1" --ignore-not-found >/dev/null
 }
 
