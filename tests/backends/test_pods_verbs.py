@@ -160,6 +160,18 @@ def test_a_refused_trainjob_leaves_no_runtime_and_no_run(make: Callable[..., Job
     assert not [item for kind in kinds for item in job.runner.store.all(kind)] and job("status.sh")[0] == 1
 
 
+@pytest.mark.parametrize("flavor", ["job", "jobset"])
+def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor: str) -> None:
+    job = make(f"backend.flavor={flavor}", "queue.priority=urgent", program="0 0")
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    wait_for(lambda: "FailedCreate" in job("status.sh")[1], "the event")
+    code, said = job("status.sh")
+    assert code == 0 and "live, 0 of 2 pods are there, in namespace testbed" in said, said
+    assert "\n  FailedCreate: Error creating: pods" in said and "no PriorityClass with name urgent was found\n" in said
+    assert "0 of 2 pods are there" in job("status.sh", "--all")[1]
+    assert "stopped by stop.sh before" in job("stop.sh")[1]
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from . import schema
 from .controller import delete_pod
+from .environment import field
 from .exec import serve_exec
 from .store import Object, now
 
@@ -28,6 +29,7 @@ KINDS = {  # plural: group and version, kind
     "services": ("v1", "Service"),
     "configmaps": ("v1", "ConfigMap"),
     "secrets": ("v1", "Secret"),
+    "events": ("v1", "Event"),
     "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
     "trainjobs": ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
     "trainingruntimes": ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"),
@@ -164,8 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, plural: str, query: Query) -> list[Object]:
         found = self.runner.store.all(plural, query.get("labelSelector", [""])[0])
-        wanted = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
-        return [item for item in found if wanted in ("", item["metadata"]["name"])]
+        wanted = [part.split("=", 1) for part in query.get("fieldSelector", [""])[0].split(",") if part]
+        return [item for item in found if all(field(item, path) == value for path, value in wanted)]
 
     def _delete(self, plural: str, name: str, options: Object) -> Object:
         item = self._item(plural, name)

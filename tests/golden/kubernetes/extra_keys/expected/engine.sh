@@ -210,15 +210,29 @@ keep_evidence() {
 }
 
 describe_live() {
-  local pending
+  local found pending
   if [[ -e $1/control/STOP ]]; then
     echo "stopping, $kind $object in $(where_it_is)"
   elif grep -q $'^Suspended\t' <<<"$conditions"; then
     echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
   else
-    pending=$(pods '' | awk -F '|' '$3 != "Running" && $3 != "Succeeded" && $3 != "Failed" { n++ } END { print n + 0 }')
-    if ((pending)); then echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"; else echo "live, in $(where_it_is)"; fi
+    read -r found pending < <(pods '' | awk -F '|' '$3 != "Failed" { found++; if ($3 != "Running" && $3 != "Succeeded") pending++ } END { print found + 0, pending + 0 }')
+    if ((found < nodes)); then
+      echo "live, $found of $nodes pods are there, in $(where_it_is)"
+    elif ((pending)); then
+      echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"
+    else
+      echo "live, in $(where_it_is)"
+    fi
   fi
+}
+
+# describe_warning: the newest one of the object, or of the Job that was made for it: why there are no pods. Kubernetes keeps it for an
+# hour, and not everybody may read it.
+describe_warning() {
+  k get events --field-selector=type=Warning --sort-by=.metadata.creationTimestamp \
+    --output=jsonpath='{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\n"}{end}' 2>/dev/null |
+    awk -F '|' -v name="$object" '$1 != "Pod" && ($2 == name || $2 == name "-node-0") { said = substr($0, length($1 $2) + 3) } END { if (said) print "  " said }' || true
 }
 
 describe_gone() {
@@ -252,6 +266,7 @@ describe_nodes() {
   observe "$1" || [[ -n $file ]] || return 0
   use_object "$1"
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
+  if [[ $state == live && $(describe_live "$1") == *' pods are there, in '* ]]; then describe_warning; fi
   pod=$(running_pods '' 0 | tail -n 1)
   if [[ -n $pod ]]; then
     k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
