@@ -172,6 +172,42 @@ def test_a_job_whose_pods_are_refused_says_why(make: Callable[..., Job], flavor:
     assert "stopped by stop.sh before" in job("stop.sh")[1]
 
 
+def test_every_call_is_for_the_context_and_namespace_of_the_run(
+    make: Callable[..., Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make(program="0 200")
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    job.wait_until_up(4, attempt=0)
+    other = tmp_path / "kubeconfig"
+    text = job.runner.kubeconfig.read_text().replace("current-context: testbed", "current-context: other")
+    other.write_text(text.replace("namespace: testbed", "namespace: elsewhere"))
+    monkeypatch.setattr(job.runner, "kubeconfig", other)
+    assert "cannot ask the cluster in namespace elsewhere of context other" in job("submit.sh", "--fork", "a")[1]
+    assert " live, in namespace testbed of context testbed\n" in job("status.sh", "--all")[1]
+    assert job("status.sh")[1].count(" running on node") == 2
+    assert job("logs.sh", "--rank", "3") == (0, (job.run / "logs/rank_03.log").read_text())
+    assert job("shell.sh", "--", "bash", "-c", "echo $JOBC_RUN_ID") == (0, "a\n")
+    code, said = job("stop.sh")
+    assert code == 0 and "stopped by stop.sh" in said, said
+    assert job("logs.sh", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text()), "through a pod of its own"
+    code, said = job("clean.sh", "--keep", "0", "--yes")
+    assert code == 0 and said.endswith("removed a\n") and not list(job.storage.glob("runs/job/*")), said
+
+
+def test_what_the_server_refuses_is_not_there_afterwards(make: Callable[..., Job]) -> None:
+    job = make(program="0 0")
+    text = (job.artifact / "job.yaml").read_text()
+    (job.artifact / "job.yaml").write_text(text.replace("completionMode:", "completionsMode:"))
+    code, said = job("submit.sh", "--run-id", "a")
+    assert code == 1 and "error: the cluster refuses the job in namespace testbed" in said and "completionsMode" in said
+    assert "hint: preflight.sh --queue-only" in said
+    assert not [item for kind in ("jobs", "services", "configmaps") for item in job.runner.store.all(kind)]
+    assert not list(job.artifact.parents[2].glob("runs/job/*")) and "has no run" in job("status.sh")[1]
+    (job.artifact / "job.yaml").write_text(text)
+    code, said = job("submit.sh", "--wait", "--run-id", "a")
+    assert code == 0, said
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

@@ -91,6 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if "namespaces" in parts and len(parts) > parts.index("namespaces") + 2:
                 at = parts.index("namespaces")
+                if parts[at + 1] != self.runner.namespace:  # Kubernetes lists nothing there; here it is a mistake
+                    raise Refusal(404, "NotFound", f'namespaces "{parts[at + 1]}" not found')
                 self._objects(method, parts[at + 1], parts[at + 2 :], query, body)
             else:
                 found = discovery("/".join(parts))
