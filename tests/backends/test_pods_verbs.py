@@ -208,6 +208,22 @@ def test_what_the_server_refuses_is_not_there_afterwards(make: Callable[..., Job
     assert code == 0, said
 
 
+@pytest.mark.parametrize("words", [("--replace",), ("--resume", "a")], ids=lambda words: words[0])
+def test_a_refusal_takes_nothing_of_an_ended_run_away(make: Callable[..., Job], words: tuple[str, ...]) -> None:
+    job = make("nodes=1", program="0 0")
+    assert job("submit.sh", "--wait", "--run-id", "a")[0] == 0
+    pods, logs = job.pods("Succeeded"), job("logs.sh", "--follow", "--node", "0")
+    text = (job.artifact / "job.yaml").read_text()
+    (job.artifact / "job.yaml").write_text(text.replace("completionMode:", "completionsMode:"))
+    code, said = job("submit.sh", *words)
+    assert code == 1 and "the cluster refuses the job" in said, said
+    assert pods and job.pods() == pods and job("logs.sh", "--follow", "--node", "0") == logs
+    assert job.runner.store.get("jobs", job.name) and "done (exit 0)" in job("status.sh")[1]
+    (job.artifact / "job.yaml").write_text(text)
+    code, said = job("submit.sh", "--wait", *words)
+    assert code == 0 and job.pods() != pods, said
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

@@ -86,13 +86,18 @@ ask_server() {
   k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null
 }
 
-# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
+# refuse_unwelcome PAYLOAD RUN_ID FORK_OF: before anything is deleted for them or made.
+refuse_unwelcome() {
+  local said
+  said=$(ask_server "$@") ||
+    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
+}
+
+# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: sets `uid`.
 # The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  said=$(ask_server "${@:2}") ||
-    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
   if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
     delete_objects "$1"
     die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
@@ -369,6 +374,7 @@ signal_nodes() {
 trial() {
   local said until=$((SECONDS + start_timeout_s + 300)) id
   id=$(trial_id "$1")
+  refuse_unwelcome "$1" "$id" ''
   delete_objects "-$1"
   trap 'delete_objects "-'"$1"'"' EXIT
   create_objects "-$1" "$1" "$id" ''
