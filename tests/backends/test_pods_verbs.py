@@ -224,6 +224,27 @@ def test_a_refusal_takes_nothing_of_an_ended_run_away(make: Callable[..., Job], 
     assert code == 0 and job.pods() != pods, said
 
 
+def test_clean_looks_into_each_cluster_that_has_had_a_run(
+    make: Callable[..., Job], cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make("nodes=1", program="0 0")
+    first = job.runner
+    assert job("submit.sh", "--wait", "--run-id", "a")[0] == 0
+    with PodRunner(cluster, claims=first.claims) as second:
+        both = tmp_path / "kubeconfig"
+        text = first.kubeconfig.read_text().replace("127.0.0.1:1\"", f"127.0.0.1:{second.server.port}\"")
+        text = text.replace("namespace: elsewhere", "namespace: testbed")
+        both.write_text(text.replace("current-context: testbed", "current-context: other"))
+        monkeypatch.setattr(first, "kubeconfig", both)
+        code, said = job("submit.sh", "--wait", "--run-id", "b")
+        assert code == 0 and "in namespace testbed of context other" in said, said
+        code, said = job("clean.sh", "--keep", "0", "--yes")
+        assert code == 0 and said.endswith("removed b\nremoved a\n") and not list(job.storage.glob("runs/job/*")), said
+        for runner in (first, second):
+            wait_for(lambda runner=runner: all("-shell" not in pod["metadata"]["name"] for pod in runner.pods()), "none")
+    both.write_text(text)
+
+
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:
     job = make("nodes=1", "keep_runs=1", program="0 0")
     for name in ("a", "b"):

@@ -297,7 +297,7 @@ erase() {
   id=$(basename -- "$1")
   if [[ -n $(job_file "$1") ]]; then
     use_object "$1"
-    if [[ -z ${has_pod:-} ]]; then lone_pod && has_pod=yes; fi
+    keep_lone_pod
     k exec "$own_object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
   fi
   chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
@@ -321,15 +321,23 @@ read_storage() {
   k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
 }
 
+# keep_lone_pod: a lone_pod in each of the clusters that the runs were sent to, made once.
+declare -gA has_pod=() # -g: a function sources this file
+keep_lone_pod() {
+  if [[ -z ${has_pod[$context/$namespace]:-} ]]; then lone_pod && has_pod[$context/$namespace]=yes; fi
+}
+
 # lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
-# else within those of backend.start_timeout. It wants the job's ConfigMap, which
-# may have gone with it.
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which may have gone with it.
+at_exit='' # what removes those of all clusters
 lone_pod() {
-  local phase tries=${1:-$start_timeout_s} own=''
+  local phase own='' tries=${1:-$start_timeout_s}
   k delete pod "$own_object-shell" --ignore-not-found >/dev/null
-  if objects '' shell '' '' | documents is ConfigMap | k create --filename=- >/dev/null 2>&1; then own=$own_object; fi
+  if objects '' shell '' '' | documents is ConfigMap | k create --filename=- >/dev/null 2>&1; then own=yes; fi
+  at_exit+=$(printf 'context=%q namespace=%q; k delete pod "$own_object-shell" --ignore-not-found --wait=false >/dev/null || true; ' "$context" "$namespace")
+  if [[ -n $own ]]; then at_exit+='k delete configmap "$own_object" >/dev/null || true; '; fi
   # shellcheck disable=SC2064 # as it is now
-  trap "k delete pod '$own_object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
+  trap "$at_exit" EXIT
   k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
   until phase=$(k get pod "$own_object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
     ((tries--)) || die 1 "pod $own_object-shell has not started" "kubectl --namespace=$namespace describe pod $own_object-shell"
