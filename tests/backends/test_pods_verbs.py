@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -232,7 +233,7 @@ def test_clean_looks_into_each_cluster_that_has_had_a_run(
     assert job("submit.sh", "--wait", "--run-id", "a")[0] == 0
     with PodRunner(cluster, claims=first.claims) as second:
         both = tmp_path / "kubeconfig"
-        text = first.kubeconfig.read_text().replace("127.0.0.1:1\"", f"127.0.0.1:{second.server.port}\"")
+        text = first.kubeconfig.read_text().replace('127.0.0.1:1"', f'127.0.0.1:{second.server.port}"')
         text = text.replace("namespace: elsewhere", "namespace: testbed")
         both.write_text(text.replace("current-context: testbed", "current-context: other"))
         monkeypatch.setattr(first, "kubeconfig", both)
@@ -241,8 +242,28 @@ def test_clean_looks_into_each_cluster_that_has_had_a_run(
         code, said = job("clean.sh", "--keep", "0", "--yes")
         assert code == 0 and said.endswith("removed b\nremoved a\n") and not list(job.storage.glob("runs/job/*")), said
         for runner in (first, second):
-            wait_for(lambda runner=runner: all("-shell" not in pod["metadata"]["name"] for pod in runner.pods()), "none")
+            wait_for(
+                lambda runner=runner: all("-shell" not in pod["metadata"]["name"] for pod in runner.pods()), "none"
+            )
     both.write_text(text)
+
+
+def test_a_pod_that_cannot_end_is_told_with_what_lets_another_take_its_place(make: Callable[..., Job]) -> None:
+    """A frozen one, as on a node that has no power."""
+    job = make("nodes=1", program="0 200")
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    job.wait_until_up(2, attempt=0)
+    assert "no power" not in job("status.sh")[1]
+    (pod,) = job.runner.pods("Running")
+    process = job.runner.process(pod)
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "grace": 600}
+    said = job("status.sh")[1]
+    os.kill(process.pid, signal.SIGCONT)
+    host = pod["spec"]["nodeName"]
+    assert f"had to be gone at 2026-01-01T00:00:00Z, and node {host} does not say" in said, said
+    assert f"kubectl taint node {host} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n" in said
 
 
 def test_clean_keeps_as_many_runs_as_the_spec_says(make: Callable[..., Job]) -> None:

@@ -144,12 +144,12 @@ has_ended() {
   grep -qE $'^(Complete|Completed|Failed)\t' <<<"$conditions"
 }
 
-# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT of each, bars between, newest last. EXIT, WAITS_FOR: of the container
-# of the ranks; INIT: the init containers that failed.
+# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT GONE_AT of each, bars between, newest last. EXIT, WAITS_FOR: of the
+# container of the ranks; INIT: the init containers that failed; GONE_AT: when one that was deleted has to be gone.
 pods() {
   local own='.status.containerStatuses[?(@.name=="node")].state' init='.status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]'
   k get pods --selector="jobc/job=$object$1" --sort-by=.metadata.creationTimestamp \
-    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}{"\n"}{end}'
+    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}|{.metadata.deletionTimestamp}{"\n"}{end}'
 }
 
 # running_pods SUFFIX [INDEX]: their names.
@@ -280,10 +280,15 @@ describe_nodes() {
 
 # describe_pod LINE: one of pods().
 describe_pod() {
-  local index name phase host code waits init
-  IFS='|' read -r index name phase host code waits init <<<"$1"
+  local index name phase host code waits init gone_at
+  IFS='|' read -r index name phase host code waits init gone_at <<<"$1"
   if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
   printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
+  # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+  if [[ -n $gone_at && $phase == @(Running|Pending) && $gone_at < $(date -u -d '60 seconds ago' +%FT%TZ) ]]; then
+    printf '    had to be gone at %s, and node %s does not say that it is; no other takes its place before. When that node has no power:\n' "$gone_at" "$host"
+    printf '    kubectl delete node %s, or kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n' "$host" "$host"
+  fi
 }
 
 # may_still_run RUN: why clean.sh may not remove it yet, in words.
