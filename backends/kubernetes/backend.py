@@ -78,7 +78,7 @@ class KubernetesBackend:
         name = object_name(plan, options)
         documents = objects.documents(plan, options, name)
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
-        yield render.yaml([objects.kustomization(name, config_keys(plan))], "kustomization.yaml")
+        yield render.yaml([objects.kustomization(name, options.flavor, config_keys(plan))], "kustomization.yaml")
         alone = (
             f"pod.yaml: one pod beside job {plan.name}, without GPUs, for shell.sh and what reads the runs through it."
         )

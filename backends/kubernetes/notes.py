@@ -26,6 +26,7 @@ NODES = (
 NOTES = {
     "completions": NODES,
     "podFailurePolicy": "69: a peer was lost, 75: saved and ended early; then pods start again. Others end the job",
+    "podReplacementPolicy": "after a pod has ended; of a node without power only when the node's object is deleted",
     "terminationGracePeriodSeconds": "for the ranks to save (lifecycle.grace), and some seconds to end",
     "env": "submit.sh writes the first three; the job's own variables are in node.sh",
 }

@@ -162,12 +162,17 @@ def train_job(plan: LaunchPlan, name: str) -> dict[str, Any]:
     }
 
 
-def kustomization(name: str, files: dict[str, str]) -> dict[str, Any]:
-    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path"""
+def kustomization(name: str, flavor: str, files: dict[str, str]) -> dict[str, Any]:
+    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path
+
+    It sorts by kind, TrainJob before TrainingRuntime, which the webhook of Kubeflow Trainer refuses (sortOptions:
+    kustomize 5, in kubectl 1.27).
+    """
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": ["job.yaml"],
+        **({"sortOptions": {"order": "fifo"}} if flavor == "trainjob" else {}),
         "configMapGenerator": [{"name": name, "files": [f"{key}={path}" for key, path in files.items()]}],
         "generatorOptions": {
             "disableNameSuffixHash": True,  # the name has the digest of the plan, and each run its own object

@@ -59,7 +59,7 @@ class Job:
     @property
     def name(self) -> str:
         """Of its object."""
-        found = re.search(r"^object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
+        found = re.search(r"^own_object=(\S+)", (self.artifact / "engine.sh").read_text(), re.MULTILINE)
         assert found is not None
         return found[1]
 

@@ -10,6 +10,8 @@ test_*.py here: identity and names of an Indexed Job, headless Services with and
 backoffLimit, replacement of pods, deadlines, deletion, eviction, Pending pods, init containers; strict decoding of what
 is sent. Sidecars and second containers are as the manual says.
 
+Priority classes there are none, so a pod that names one is refused, and its Job has a Warning event that says so.
+
 Not modelled: images and pulling them (a pod sees its host's files), probes, a Memory volume that two containers share,
 CPU and memory limits and the OOM killer, users and capabilities, network policies, real DNS with its caches, several
 pods on a node, priorities and preemption, taints, affinities and topology spread (any free node will do), Kueue,

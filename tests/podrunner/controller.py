@@ -40,6 +40,7 @@ class JobController:
         self.failed = 0
         self.failures_in_row = 0
         self.not_before: dict[int, float] = {}
+        self.is_refused = False  # its pods are, by admission
 
     def pods(self) -> list[Object]:
         name = self.job["metadata"]["name"]
@@ -80,7 +81,23 @@ class JobController:
         for index in range(self.job["spec"]["completions"]):
             free = index not in active and index not in self.succeeded
             if free and time.monotonic() >= self.not_before.get(index, 0):
-                self.store.add("pods", new_pod(self.job, index))
+                pod = new_pod(self.job, index)
+                priority = pod["spec"].get("priorityClassName")
+                if priority is None:
+                    self.store.add("pods", pod)
+                elif not self.is_refused:  # there are no priority classes here
+                    self.is_refused = True
+                    name = f"{self.job['metadata']['name']}-{index}-"
+                    self._warn(f'pods "{name}" is forbidden: no PriorityClass with name {priority} was found')
+
+    def _warn(self, message: str) -> None:
+        """As of a pod that could not be created."""
+        name, space = self.job["metadata"]["name"], self.job["metadata"]["namespace"]
+        about = {"kind": "Job", "name": name, "namespace": space, "uid": self.job["metadata"]["uid"]}
+        said = {"type": "Warning", "reason": "FailedCreate", "message": f"Error creating: {message}"}
+        metadata = {"name": f"{name}.{time.monotonic_ns():x}", "namespace": space}
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": about, **said}
+        self.store.add("events", event)
 
     def _count(self, pod: Object) -> None:
         """A pod has ended: what the policy says of it."""

@@ -43,7 +43,7 @@ def look_at_train_job(store: Store, train_job: Object) -> None:
                 store.touch(train_job)
     else:
         runtime = store.get("trainingruntimes", train_job["spec"]["runtimeRef"]["name"])
-        if runtime is not None:  # else the webhook would have refused the TrainJob
+        if runtime is not None:  # the webhook has seen it (api.py); it may have been deleted since
             store.add("jobsets", job_set_of(train_job, runtime))
 
 

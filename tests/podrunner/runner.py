@@ -28,6 +28,8 @@ NAMESPACE = "testbed"
 class PodRunner:
     """Up when made. claims: folder behind a PersistentVolumeClaim; exports: behind SERVER:/PATH of NFS."""
 
+    namespace = NAMESPACE
+
     def __init__(
         self, cluster: Cluster, claims: Mapping[str, Path] | None = None, exports: Mapping[str, Path] | None = None
     ) -> None:
@@ -228,8 +230,12 @@ def _remove(folder: Path) -> None:
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
-clusters: [{{name: testbed, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+clusters:
+- {{name: testbed, cluster: {{server: "http://127.0.0.1:{port}"}}}}
+- {{name: nowhere, cluster: {{server: "http://127.0.0.1:1"}}}}
 users: [{{name: nobody, user: {{}}}}]
-contexts: [{{name: testbed, context: {{cluster: testbed, user: nobody, namespace: {namespace}}}}}]
+contexts:
+- {{name: testbed, context: {{cluster: testbed, user: nobody, namespace: {namespace}}}}}
+- {{name: other, context: {{cluster: nowhere, user: nobody, namespace: elsewhere}}}}
 current-context: testbed
-"""
+"""  # nobody listens at the other one

@@ -11,7 +11,8 @@
 # In: JOBC_RUN_DIR, which node 0 makes, and `artifact`, which it copies there; JOBC_FORK_OF, the run folder to begin with;
 #   code_repository and code_commit, when node 0 brings the code from there
 # SUBMISSION: the engine's id of what was submitted, which stays when it starts nodes again
-# Ends the script with 0 when stop.sh was called, 69 when another node was started again, 71 when some did not come.
+# Ends the script with 0 when stop.sh was called, 69 when another node was started again, 71 when some did not come, 1 when
+# another submission of the run is at work.
 join_run() {
   local node=$1 nodes=$2 submission=$3 most=$4 timeout_s=$5 starts
   run=$JOBC_RUN_DIR
@@ -38,9 +39,35 @@ newest_attempt() {
   if [[ -z $last ]]; then
     attempt=0
   elif [[ ${last#*.} != "$2" ]]; then
+    refuse_beating "$attempt"
     attempt=$((attempt + 1))
     rm -f -- "$run/control/STOP"
   fi
+}
+
+# refuse_beating ATTEMPT: of another submission: waits until nothing of it can be alive, and ends the script when something is.
+# A supervisor touches its file every few seconds (peers.py); the only one of a run on one node does not.
+refuse_beating() {
+  local file beat heard said=''
+  local -A first=()
+  while :; do
+    heard=''
+    while IFS= read -r file; do
+      beat=$(stat -c %Y -- "$file") # before it is read: the last time that it is written, it tells of its end
+      if [[ $(key "$file" attempt) != "$1" || -n $(key "$file" ended) ]] || is_silent "$file"; then continue; fi
+      heard=${file##*_}
+      first[$heard]=${first[$heard]:-$beat}
+      if [[ $beat != "${first[$heard]}" ]]; then
+        leave 1 "run ${run##*/} is live: node $heard of another job writes to it; stop that job first, or submit.sh without --resume makes a run of its own"
+      fi
+    done < <(node_files "$run")
+    if [[ -z $heard ]]; then return; fi
+    if [[ -z $said ]]; then
+      said=yes
+      echo "jobc: node $heard of another job has left no word that it ended: waiting until it has been silent for 90 s"
+    fi
+    sleep 1
+  done
 }
 
 # prepare_attempt: node 0 makes the folders of the run, and the copy of the artifact from which all nodes start.

@@ -18,7 +18,7 @@ case ${1:-} in
 esac
 
 choose_cluster
-if said=$(objects -preflight preflight '' '' | k create --dry-run=server --filename=- 2>&1); then
+if said=$(ask_server preflight '' ''); then
   echo "ok    the cluster takes the job in $(where_it_is)"
 else
   printf 'FAIL  the cluster refuses the job in %s: %s\n' "$(where_it_is)" "$(tail -c 600 <<<"${said//$'\n'/; }")"

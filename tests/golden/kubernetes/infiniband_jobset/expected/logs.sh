@@ -27,7 +27,7 @@ if [[ ! $node$rank =~ ^[0-9]*$ ]]; then die 2 '--node and --rank take a number';
 
 choose_run "$run_id"
 [[ -n $(job_file "$run") ]] || die 1 "run $(basename -- "$run") was not sent to a cluster" 'submit.sh sends one'
-use_cluster "$run"
+use_object "$run"
 
 # The pods of a Job that starts again are others, so this looks again as long as the run is live.
 if [[ -n $follow && -z $rank ]]; then

@@ -1,21 +1,24 @@
 # shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
 # engine.sh: what is Kubernetes' own in job mounted: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
-# the pods. state/job_ATTEMPT has the object that was made: uid, object, context, namespace.
+# the pods. state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may be
+# of another compile of this job, so whoever asks about a run asks for what is written there.
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-object=mounted-97c01450 # of the job.batch, its ConfigMap and its Service
-kind=job.batch
-companions=configmap,service # what is made beside it
-nodes=1
+own_object=mounted-97c01450 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root='/shared/$(runs)'
 start_timeout_s=1800
 
 # ---- the cluster
 
-# choose_cluster: sets context and namespace: as the spec says, else as kubectl has them now.
+# choose_cluster: sets object, kind, companions and nodes to those of this artifact; context and namespace as the spec says, else
+# as kubectl has them now.
 choose_cluster() {
+  object=$own_object
+  kind=job.batch
+  companions=configmap,service # what is made beside it
+  nodes=1
   type -P kubectl >/dev/null || die 1 'kubectl is not found' 'put it on PATH; https://kubernetes.io/docs/tasks/tools'
   context=''
   namespace=''
@@ -26,12 +29,21 @@ choose_cluster() {
   fi
 }
 
-# use_cluster RUN: the one that the run was sent to, whatever kubectl's current one is.
-use_cluster() {
+# use_object RUN: sets them to those of the run's newest attempt, whatever this artifact makes and kubectl's current context is.
+use_object() {
   local file
   file=$(job_file "$1")
+  object=$(key "$file" object)
+  kind=$(key "$file" kind)
+  companions=$(key "$file" companions)
+  nodes=$(key "$file" nodes)
   context=$(key "$file" context)
   namespace=$(key "$file" namespace)
+}
+
+# record_object: of `run`, what choose_cluster and create_objects have set.
+record_object() {
+  record_job "$attempt" "uid=$uid" "object=$object" "kind=$kind" "companions=$companions" "nodes=$nodes" "context=$context" "namespace=$namespace"
 }
 
 # k WORD…: kubectl, there.
@@ -49,20 +61,43 @@ objects() {
   local owner
   owner=$(printf '%s@%s' "${USER:-$UID}" "$(uname -n)" | tr -cd '[:alnum:]@._-')
   kubectl kustomize "$artifact" | sed -E \
-    -e "s/\b$object\b/$object$1/g" \
+    -e "s/\b$own_object\b/$own_object$1/g" \
     -e "/name: JOBC_PAYLOAD$/ { n; s/value: .*/value: $2/ }" \
     -e "/name: JOBC_RUN_ID$/ { n; s/value: .*/value: \"$3\"/ }" \
     -e "/name: JOBC_FORK_OF$/ { n; s/value: .*/value: \"$4\"/ }" \
     -e "s/jobc\/owner: .*/jobc\/owner: $owner/"
 }
 
-# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: asks the server whether it would take them, then creates them; sets `uid`.
+# documents is|isnt KIND: of the manifests on stdin. A line of the ConfigMap's text may end in ---, but never is that.
+documents() {
+  awk -v wanted="$1" -v kind="$2" '
+    function flush(  i) { if ((own == kind) == (wanted == "is")) for (i = 1; i <= n; i++) print line[i]; n = 0; own = "" }
+    $0 == "---" { flush() }
+    /^kind: / { own = $2 }
+    { line[++n] = $0 }
+    END { flush() }'
+}
+
+# ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
+# what is there under the others would be in the way.
+ask_server() {
+  local manifests
+  manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
+  k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null
+}
+
+# refuse_unwelcome PAYLOAD RUN_ID FORK_OF: before anything is deleted for them or made.
+refuse_unwelcome() {
+  local said
+  said=$(ask_server "$@") ||
+    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
+}
+
+# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: sets `uid`.
 # The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  said=$(k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null) ||
-    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
   if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
     delete_objects "$1"
     die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
@@ -77,6 +112,10 @@ create_objects() {
 # delete_objects SUFFIX: and waits until the pods are gone, for a name of theirs must not lead to an old one.
 delete_objects() {
   k delete "$kind" "$object$1" --ignore-not-found --cascade=foreground >/dev/null
+  delete_companions "$1"
+}
+
+delete_companions() {
   k delete "$companions" --selector="jobc/job=$object$1" --ignore-not-found >/dev/null
 }
 
@@ -91,6 +130,13 @@ look() {
     IFS=$'\t' read -r uid owner <<<"$said"
     conditions=$(tail -n +2 <<<"$said")
   fi
+  if [[ $kind == jobset.* ]] && has_ended; then conditions=$(job_deadline "$1")$'\n'$conditions; fi
+}
+
+# job_deadline SUFFIX: the conditions of the Job of the JobSet, which does not say itself that it was the deadline.
+job_deadline() {
+  k get jobs --selector="jobset.sigs.k8s.io/jobset-name=$object$1" \
+    --output=jsonpath='{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}'
 }
 
 # has_ended: the object that look() saw.
@@ -98,12 +144,12 @@ has_ended() {
   grep -qE $'^(Complete|Completed|Failed)\t' <<<"$conditions"
 }
 
-# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT of each, bars between, newest last. EXIT, WAITS_FOR: of the container
-# of the ranks; INIT: the init containers that failed.
+# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT GONE_AT of each, bars between, newest last. EXIT, WAITS_FOR: of the
+# container of the ranks; INIT: the init containers that failed; GONE_AT: when one that was deleted has to be gone.
 pods() {
   local own='.status.containerStatuses[?(@.name=="node")].state' init='.status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]'
   k get pods --selector="jobc/job=$object$1" --sort-by=.metadata.creationTimestamp \
-    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}{"\n"}{end}'
+    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}|{.metadata.deletionTimestamp}{"\n"}{end}'
 }
 
 # running_pods SUFFIX [INDEX]: their names.
@@ -116,7 +162,7 @@ running_pods() {
 # ask_engine RUN: also sets conditions, of the object of that very attempt.
 ask_engine() {
   local wanted
-  use_cluster "$1"
+  use_object "$1"
   wanted=$(key "$file" uid)
   look ''
   if [[ $uid != "$wanted" ]]; then
@@ -169,15 +215,29 @@ keep_evidence() {
 }
 
 describe_live() {
-  local pending
+  local found pending
   if [[ -e $1/control/STOP ]]; then
     echo "stopping, $kind $object in $(where_it_is)"
   elif grep -q $'^Suspended\t' <<<"$conditions"; then
     echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
   else
-    pending=$(pods '' | awk -F '|' '$3 != "Running" && $3 != "Succeeded" && $3 != "Failed" { n++ } END { print n + 0 }')
-    if ((pending)); then echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"; else echo "live, in $(where_it_is)"; fi
+    read -r found pending < <(pods '' | awk -F '|' '$3 != "Failed" { found++; if ($3 != "Running" && $3 != "Succeeded") pending++ } END { print found + 0, pending + 0 }')
+    if ((found < nodes)); then
+      echo "live, $found of $nodes pods are there, in $(where_it_is)"
+    elif ((pending)); then
+      echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"
+    else
+      echo "live, in $(where_it_is)"
+    fi
   fi
+}
+
+# describe_warning: the newest one of the object, or of the Job that was made for it: why there are no pods. Kubernetes keeps it for an
+# hour, and not everybody may read it.
+describe_warning() {
+  k get events --field-selector=type=Warning --sort-by=.metadata.creationTimestamp \
+    --output=jsonpath='{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\n"}{end}' 2>/dev/null |
+    awk -F '|' -v name="$object" '$1 != "Pod" && ($2 == name || $2 == name "-node-0") { said = substr($0, length($1 $2) + 3) } END { if (said) print "  " said }' || true
 }
 
 describe_gone() {
@@ -200,7 +260,7 @@ fetch_news() {
   said=$(
     exec 2>/dev/null
     lone_pod 60
-    k exec "$object-shell" -- bash -c "$look" - "$(storage_of "$1")"
+    k exec "$own_object-shell" -- bash -c "$look" - "$(storage_of "$1")"
   ) || return 0
   if (($(grep -c . <<<"$said") == nodes)); then record_end "$file" "$(worst_code <<<"$said")" "$(why_gone)"; fi
 }
@@ -209,8 +269,9 @@ fetch_news() {
 describe_nodes() {
   local file state code line pod
   observe "$1" || [[ -n $file ]] || return 0
-  use_cluster "$1"
+  use_object "$1"
   while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
+  if [[ $state == live && $(describe_live "$1") == *' pods are there, in '* ]]; then describe_warning; fi
   pod=$(running_pods '' 0 | tail -n 1)
   if [[ -n $pod ]]; then
     k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
@@ -219,10 +280,15 @@ describe_nodes() {
 
 # describe_pod LINE: one of pods().
 describe_pod() {
-  local index name phase host code waits init
-  IFS='|' read -r index name phase host code waits init <<<"$1"
+  local index name phase host code waits init gone_at
+  IFS='|' read -r index name phase host code waits init gone_at <<<"$1"
   if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
   printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
+  # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+  if [[ -n $gone_at && $phase == @(Running|Pending) && $gone_at < $(date -u -d '60 seconds ago' +%FT%TZ) ]]; then
+    printf '    had to be gone at %s, and node %s does not say that it is; no other takes its place before. When that node has no power:\n' "$gone_at" "$host"
+    printf '    kubectl delete node %s, or kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n' "$host" "$host"
+  fi
 }
 
 # may_still_run RUN: why clean.sh may not remove it yet, in words.
@@ -235,9 +301,9 @@ erase() {
   local id
   id=$(basename -- "$1")
   if [[ -n $(job_file "$1") ]]; then
-    use_cluster "$1"
-    if [[ -z ${has_pod:-} ]]; then lone_pod && has_pod=yes; fi
-    k exec "$object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
+    use_object "$1"
+    keep_lone_pod
+    k exec "$own_object-shell" -- rm -rf -- "$run_root/$job_name/$id" || return 1
   fi
   chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
@@ -255,23 +321,31 @@ read_storage() {
   if [[ $1 == follow && -n $pod ]]; then command=(tail -n +1 -F --pid=1); fi
   if [[ -z $pod ]]; then
     lone_pod
-    pod=$object-shell
+    pod=$own_object-shell
   fi
   k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
 }
 
+# keep_lone_pod: a lone_pod in each of the clusters that the runs were sent to, made once.
+declare -gA has_pod=() # -g: a function sources this file
+keep_lone_pod() {
+  if [[ -z ${has_pod[$context/$namespace]:-} ]]; then lone_pod && has_pod[$context/$namespace]=yes; fi
+}
+
 # lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
-# else within those of backend.start_timeout. It wants the job's ConfigMap, which
-# may have gone with it.
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which may have gone with it.
+at_exit='' # what removes those of all clusters
 lone_pod() {
-  local phase tries=${1:-$start_timeout_s} own=''
-  k delete pod "$object-shell" --ignore-not-found >/dev/null
-  if objects '' shell '' '' | awk -v RS='---\n' '/(^|\n)kind: ConfigMap\n/' | k create --filename=- >/dev/null 2>&1; then own=$object; fi
+  local phase own='' tries=${1:-$start_timeout_s}
+  k delete pod "$own_object-shell" --ignore-not-found >/dev/null
+  if objects '' shell '' '' | documents is ConfigMap | k create --filename=- >/dev/null 2>&1; then own=yes; fi
+  at_exit+=$(printf 'context=%q namespace=%q; k delete pod "$own_object-shell" --ignore-not-found --wait=false >/dev/null || true; ' "$context" "$namespace")
+  if [[ -n $own ]]; then at_exit+='k delete configmap "$own_object" >/dev/null || true; '; fi
   # shellcheck disable=SC2064 # as it is now
-  trap "k delete pod '$object-shell' --ignore-not-found --wait=false >/dev/null${own:+; k delete configmap '$own' >/dev/null}" EXIT
+  trap "$at_exit" EXIT
   k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
-  until phase=$(k get pod "$object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
-    ((tries--)) || die 1 "pod $object-shell has not started" "kubectl --namespace=$namespace describe pod $object-shell"
+  until phase=$(k get pod "$own_object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
+    ((tries--)) || die 1 "pod $own_object-shell has not started" "kubectl --namespace=$namespace describe pod $own_object-shell"
     sleep 1
   done
 }
@@ -282,7 +356,7 @@ lone_pod() {
 mark_stopped() {
   local index pod phase _ said=''
   try "write the stop mark in $1/control" mkdir -p -- "$1/control"
-  use_cluster "$1"
+  use_object "$1"
   while IFS='|' read -r index pod phase _; do
     if [[ $phase != Running ]]; then continue; fi
     said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
@@ -295,7 +369,7 @@ mark_stopped() {
 # signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
 signal_nodes() {
   local pod found
-  use_cluster "$2"
+  use_object "$2"
   found=$(running_pods '')
   while read -r pod; do
     if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
@@ -313,6 +387,7 @@ signal_nodes() {
 trial() {
   local said until=$((SECONDS + start_timeout_s + 300)) id
   id=$(trial_id "$1")
+  refuse_unwelcome "$1" "$id" ''
   delete_objects "-$1"
   trap 'delete_objects "-'"$1"'"' EXIT
   create_objects "-$1" "$1" "$id" ''

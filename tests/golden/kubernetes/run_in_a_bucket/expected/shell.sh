@@ -20,12 +20,12 @@ while (($#)); do
   esac
   shift
 done
-check_node "$node" "$nodes"
 
 terminal=(--stdin)
 if [[ -t 0 && -t 1 ]]; then terminal=(--stdin --tty); fi
 if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
 if [[ -n $run ]] && is_live "$run"; then
+  check_node "$node" "$nodes"
   pod=$(running_pods '' "$node" | tail -n 1)
   [[ -n $pod ]] || die 1 "node $node of run $(basename -- "$run") has no pod that runs" 'status.sh tells what it waits for'
   exec kubectl ${context:+--context="$context"} --namespace="$namespace" \
@@ -34,7 +34,8 @@ fi
 
 # No run is live.
 choose_cluster
+check_node "$node" "$nodes"
 lone_pod
 code=0
-k exec "${terminal[@]}" "$object-shell" -- bash /jobc/files/task.sh shell "$@" || code=$?
+k exec "${terminal[@]}" "$own_object-shell" -- bash /jobc/files/task.sh shell "$@" || code=$?
 exit "$code"

@@ -54,9 +54,10 @@ if [[ -n $uid ]]; then
   [[ -n $replace || (-n $before && $(key "$before" uid) == "$uid") ]] ||
     die 1 "$kind $object has ended in $(where_it_is), started by ${owner:-somebody}" 'submit.sh --replace removes it, with the logs of its pods; those on the storage stay'
 fi
+refuse_unwelcome train "$(basename -- "$run")" "${init_from:-}"
 delete_objects '' # as well what a trainjob.trainer.kubeflow.org that was deleted by hand has left
 create_objects '' train "$(basename -- "$run")" "${init_from:-}"
-record_job "$attempt" "uid=$uid" "object=$object" "context=$context" "namespace=$namespace"
+record_object
 keep_run
 
 copy=$run/artifact/$attempt
