@@ -49,15 +49,15 @@ newest_attempt() {
 # A supervisor touches its file every few seconds (peers.py); the only one of a run on one node does not.
 refuse_beating() {
   local file beat heard said=''
-  local -A first=()
+  local -A seen_beat=()
   while :; do
     heard=''
     while IFS= read -r file; do
       beat=$(stat -c %Y -- "$file") # before it is read: the last time that it is written, it tells of its end
       if [[ $(key "$file" attempt) != "$1" || -n $(key "$file" ended) ]] || is_silent "$file"; then continue; fi
       heard=${file##*_}
-      first[$heard]=${first[$heard]:-$beat}
-      if [[ $beat != "${first[$heard]}" ]]; then
+      seen_beat[$heard]=${seen_beat[$heard]:-$beat}
+      if [[ $beat != "${seen_beat[$heard]}" ]]; then
         leave 1 "run ${run##*/} is live: node $heard of another job writes to it; stop that job first, or submit.sh without --resume makes a run of its own"
       fi
     done < <(node_files "$run")
