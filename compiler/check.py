@@ -69,7 +69,7 @@ def batch_divides(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def shared_memory_is_memory(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2017; a pod is refused, by JC4508."""
-    if spec.shm and spec.mem and spec.shm >= spec.mem:
+    if spec.shm and spec.mem and spec.shm >= spec.mem and spec.container.kind != "pod":
         because = "/dev/shm counts into the memory of the job, which is killed when it is full"
         hint = f"mem={show_bytes(2 * spec.shm)}"
         title, level = f"shm={show_bytes(spec.shm)} is not less than mem={show_bytes(spec.mem)}", Severity.WARNING
