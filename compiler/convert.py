@@ -223,9 +223,7 @@ class _Conversion:
         for name, inner in raw.items():
             at = join(key, str(name))
             self.read(str(name), key_type, at, leaf=False)
-            if dataclasses.is_dataclass(value_type) and isinstance(inner, Mapping):  # no file gives it defaults
-                inner = {**_nulls(value_type), **inner}
-            out[str(name)] = self.value(inner, value_type, at)
+            out[str(name)] = self.value(_filled(inner, value_type), value_type, at)
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
@@ -252,7 +250,7 @@ class _Conversion:
             return None
         inner = _Conversion(self.origin_of)
         values = tuple(
-            inner.value(item, hint, f"{key}.{i}")
+            inner.value(_filled(item, hint), hint, f"{key}.{i}")
             for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
         )
         self.diagnostics += inner.diagnostics
@@ -338,6 +336,11 @@ def _plain(value: Any) -> Shown:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _filled(raw: Any, hint: Any) -> Any:
+    """An item of a mapping or list: no file gives it defaults."""
+    return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 
 def _nulls(into: Any) -> dict[str, None]:

@@ -33,7 +33,7 @@ time.sleep(60)
 
 def any_of(*infras: str) -> str:
     """Machines that would do, as a word of the command line."""
-    return f"backend.any_of=[{', '.join(f'{{infra: {i}, gpu_type: null, use_spot: null}}' for i in infras)}]"
+    return f"backend.any_of=[{', '.join(f'{{infra: {i}}}' for i in infras)}]"
 
 
 class Job:
