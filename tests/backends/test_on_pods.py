@@ -332,7 +332,14 @@ def test_a_pod_that_comes_late_is_waited_for(make: Make, cluster: Cluster) -> No
     assert not list(job.run.glob("logs/rank_*")), "no rank has started"
     assert "1 of 4 pods are pending" in job("status.sh")[1]
     late.power_on()
-    wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "the end")
+    said: list[str] = []
+
+    def has_ended() -> bool:
+        said.append(job("status.sh")[1])
+        return "(exit " in said[-1]
+
+    wait_for(has_ended, "the end")
+    assert "done (exit 0)" in said[-1], said[-1]
 
 
 def test_preflight_and_smoke_run_on_every_node_and_leave_nothing(make: Make) -> None:
