@@ -80,7 +80,6 @@ documents() {
 
 # ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
 # what is there under the others would be in the way.
-# shellcheck disable=SC2069 # what kubectl says against them is the answer, the rest is not
 ask_server() {
   local manifests
   manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
