@@ -78,12 +78,17 @@ documents() {
     END { flush() }'
 }
 
+# try_create [WORD]: the objects of the manifests on stdin; prints only what kubectl says against them.
+try_create() {
+  { k create "$@" --filename=- >/dev/null; } 2>&1
+}
+
 # ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
 # what is there under the others would be in the way.
 ask_server() {
   local manifests
   manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
-  k create --dry-run=server --filename=- <<<"$manifests" 2>&1 >/dev/null
+  try_create --dry-run=server <<<"$manifests"
 }
 
 # refuse_unwelcome PAYLOAD RUN_ID FORK_OF: before anything is deleted for them or made.
@@ -98,7 +103,7 @@ refuse_unwelcome() {
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  if ! said=$(k create --filename=- <<<"$manifests" 2>&1 >/dev/null); then
+  if ! said=$(try_create <<<"$manifests"); then
     delete_objects "$1"
     die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
   fi

@@ -78,16 +78,20 @@ documents() {
     END { flush() }'
 }
 
+# try_create [WORD]: the objects of the manifests on stdin; prints only what kubectl says against them.
+try_create() {
+  { k create "$@" --filename=- >/dev/null; } 2>&1
+}
+
 # ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
 # what is there under the others would be in the way.
-# shellcheck disable=SC2069 # what kubectl says against them is the answer, the rest is not
 ask_server() {
   local manifests code=0
   manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
   delete_companions -dry
-  documents isnt TrainJob <<<"$manifests" | k create --dry-run=server --filename=- 2>&1 >/dev/null || return 1
+  documents isnt TrainJob <<<"$manifests" | try_create --dry-run=server || return 1
   # no dry run: the TrainJob would be refused without it
-  documents is TrainingRuntime <<<"$manifests" | k create --filename=- 2>&1 >/dev/null || return 1
+  documents is TrainingRuntime <<<"$manifests" | try_create || return 1
   create_train_job --dry-run=server <<<"$manifests" || code=1
   delete_companions -dry
   return "$code"
@@ -98,7 +102,7 @@ ask_server() {
 create_train_job() {
   local train_job said tries=10
   train_job=$(documents is TrainJob)
-  until said=$(k create "$@" --filename=- <<<"$train_job" 2>&1 >/dev/null); do
+  until said=$(try_create "$@" <<<"$train_job"); do
     if ((--tries == 0)) || [[ $said != *'must be created before'* ]]; then
       printf '%s\n' "$said"
       return 1
@@ -119,7 +123,7 @@ refuse_unwelcome() {
 create_objects() {
   local manifests said version own_kind owner target
   manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
-  if ! said=$(documents isnt TrainJob <<<"$manifests" | k create --filename=- 2>&1 >/dev/null && create_train_job <<<"$manifests"); then
+  if ! said=$(documents isnt TrainJob <<<"$manifests" | try_create && create_train_job <<<"$manifests"); then
     delete_objects "$1"
     die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
   fi
