@@ -12,6 +12,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -170,8 +171,16 @@ def anonymous(said: Any, folder: Path) -> Any:
 
 
 def versions() -> Mapping[str, str]:
-    found = {"jobc": importlib.metadata.version("jobc"), "torch": importlib.metadata.version("torch")}
-    return {**found, "python": platform.python_version()}
+    found = {name: importlib.metadata.version(name) for name in ("jobc", "torch")}
+    return {**found, "python": platform.python_version(), "commit": commit()}
+
+
+def commit() -> str:
+    """Of the code that is tried; `+` when something beside the results was changed since."""
+    asked = ["git", "-C", str(DOCS), "describe", "--always", "--abbrev=7", "--exclude=*"]
+    changed = ["git", "-C", str(DOCS), "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude)."]
+    found, rest = (subprocess.run(words, capture_output=True, text=True, check=False) for words in (asked, changed))
+    return f"{found.stdout.strip() or 'unknown'}{'+' if rest.stdout else ''}"
 
 
 def remove(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -66,5 +67,6 @@ def test_a_failed_trial_is_counted_and_told_without_naming_folders(even: Campaig
     assert main(["--into", str(into), "--count", "2"], [even]) == 1
     failed = json.loads((into / "even.jsonl").read_text().splitlines()[1])
     assert (failed["ok"], failed["why"], failed["half"]) == (False, "1 is odd, seen in TRIAL", 0.5)
+    assert re.fullmatch(r"[0-9a-f]{7,}\+?", failed["versions"]["commit"]), "of the code that was tried"
     assert "1 of 2" in (into / "README.md").read_text()
     assert "trial 1: 1 is odd" in (into / "README.md").read_text()
