@@ -76,6 +76,9 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
 
 def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
     """Join, build, run, leave."""
+    if config.loop.deterministic:
+        # before CUDA is there; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # imported here, so that mistakes above are told before torch has been loaded
     from .distributed import join
     from .loop import run, watch_over

@@ -173,6 +173,7 @@ class LoopConfig:
     precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
     drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
     compile    torch.compile: the model with its loss, each of its blocks, or none
+    deterministic  the same bits at each start on a GPU too, by slower kernels; an operation that has none is an error
     activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
     on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
     max_skips  steps skipped in a row, before training stops after all
@@ -184,6 +185,7 @@ class LoopConfig:
     precision: Literal["fp32", "bf16", "fp16"]
     drop_last: bool
     compile: Literal["none", "model", "blocks"]
+    deterministic: bool
     activation_checkpointing: int
     on_nan: Literal["stop", "skip"]
     max_skips: int

@@ -138,13 +138,13 @@ def refuse_too_few(order: Order, group: Group) -> None:
 
 
 def use_one_way_of_computing(config: TrainConfig, device: torch.device) -> None:
-    """Make equal inputs give equal bits: fixed threads, and deterministic kernels where they cost nothing."""
+    """Equal inputs give equal bits: fixed threads; deterministic kernels where they cost nothing or are asked for."""
     torch.set_num_threads(config.threads_per_rank)
-    if device.type == "cpu":
+    if device.type == "cpu" or config.loop.deterministic:
         torch.use_deterministic_algorithms(True)
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    else:
+    if device.type != "cpu":
         torch.set_float32_matmul_precision("high")  # TF32; on a CPU the same word means slow bfloat16 emulation
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goals import figure
+from goals import Goal, at_least, figure, not_below
 
 from jobc.trainer.speed import peak_flops
 
@@ -50,6 +50,20 @@ def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: f
             *compared, f"{one.first_step_s:.1f} s", f"{one.peak_bytes / 2**30:.1f} GiB" if one.peak_bytes else "–",
         ])  # fmt: skip
     return table
+
+
+def goals(found: Mapping[str, Measured], tokens_per_step: int) -> list[Goal]:
+    """G1 to G4 of those loops that were measured. They are goals of one H200 and of GPT-2 124M."""
+    ours = found["jobc"].step_s
+    per_s = [tokens_per_step / step_s for step_s in ours]
+    others = {name: [other / mine for mine, other in zip(ours, one.step_s, strict=True)] for name, one in found.items()}
+    made = [at_least("G1", "tokens/s", per_s, 400_000)]
+    for goal, name in (("G2", REFERENCE), ("G3", "accelerate")):
+        if name in others:
+            made.append(not_below(goal, f"speed × {name}", others[name], 1.0))
+    if "jobc, eager" in others:
+        made.append(at_least("G4", "speed × without torch.compile", others["jobc, eager"], 1.5))
+    return made
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:

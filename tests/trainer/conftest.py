@@ -45,6 +45,7 @@ DIGITS: dict[str, Any] = {
         "precision": "fp32",
         "drop_last": False,
         "compile": "none",
+        "deterministic": False,
         "activation_checkpointing": 0,
         "on_nan": "stop",
         "max_skips": 10,

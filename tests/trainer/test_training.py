@@ -24,7 +24,7 @@ from jobc.trainer.loss_scale import LossScale
 from jobc.trainer.metrics import MetricsFile, read, training_steps
 from jobc.trainer.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
-from jobc.trainer.training import build
+from jobc.trainer.training import build, use_one_way_of_computing
 
 pytestmark = pytest.mark.xdist_group("training")
 
@@ -161,6 +161,19 @@ def test_a_checkpoint_of_a_script_is_refused_in_words(digits: Tree, tmp_path: Pa
     with pytest.raises(BrokenInput, match=words):
         train(tmp_path / "fork", digits(), JOBC_INIT_FROM=str(tmp_path))
     assert saved.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "exact"), [("cpu", False, True), ("cuda", False, False), ("cuda", True, True)]
+)
+def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
+    digits: Tree, device: str, asked: bool, exact: bool
+) -> None:
+    torch.use_deterministic_algorithms(False)
+    use_one_way_of_computing(train_json.parse(digits({"loop.deterministic": asked})), torch.device(device))
+    assert torch.are_deterministic_algorithms_enabled() is exact
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("highest")
 
 
 def test_a_checkpoint_of_a_later_format_is_refused_and_stays(

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-own_object=train-320a6895 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=train-7e4d992c # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -6,7 +6,7 @@
 
 source "$artifact/lib/jobc_trainer/rt/records.sh"
 
-own_object=tj-a8e79cc3 # what this artifact makes: of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
+own_object=tj-f4c13a85 # what this artifact makes: of the trainjob.trainer.kubeflow.org, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

@@ -11,7 +11,7 @@ payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 source "$artifact/lib/jobc_trainer/rt/run.sh"
 
-plan=77fdcda7
+plan=5483aa91
 job_name=managed
 nodes=2
 gpus=8
