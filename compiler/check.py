@@ -11,7 +11,7 @@ from ..trainer import train_json
 from ..trainer.env import TABLE
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic, Severity
-from .lower import brings_code, inventory, procs, thaw, world_size
+from .lower import brings_code, inventory, thaw, world_size
 from .parallel_rules import PARALLEL_RULES
 from .plan import LaunchPlan
 from .private import PRIVATE_RULES
@@ -27,18 +27,6 @@ _RESERVED = {row.name for row in TABLE} | {"OMP_NUM_THREADS", "PYTHONPATH", "PYT
 def check(spec: JobSpec) -> list[Diagnostic]:
     """Every finding of every rule."""
     return [finding for rule in RULES for finding in rule(spec)]
-
-
-def more_processes_than_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2001"""
-    if spec.gpus and procs(spec) > spec.gpus:
-        yield Diagnostic(
-            "JC2001",
-            f"{procs(spec)} processes on {spec.gpus} GPU{'s' * (spec.gpus > 1)} per node",
-            "two ranks on one GPU hang in NCCL (Duplicate GPU detected)",
-            f"procs={spec.gpus}, or gpus={procs(spec)}, or gpus=0 for the CPU",
-            key="procs",
-        )
 
 
 def batch_divides(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -340,7 +328,6 @@ def _mended(train: Any, key: str) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    more_processes_than_gpus,
     batch_divides,
     shared_memory_is_memory,
     steps_or_epochs,

@@ -206,12 +206,13 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
     read = typed(composed, request.command, dict(request.config_dirs))
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
-    checked = [*own_container, *check.check(spec), *too_few_slots(read.host_files, spec.nodes, procs(spec))]
+    checked = [*own_container, *rules.check_spec(spec), *check.check(spec)]
+    checked += too_few_slots(read.host_files, spec.nodes, procs(spec))
     levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of), last=False)
     plan, table, made_by = lower(spec)
     found = [*check.check_training(plan, partial(blamed, composed, read.values))]
-    found += [*private.texts_hold_no_secret(read.values), *rules.check(spec, plan), *policy.check(spec, plan)]
+    found += [*private.texts_hold_no_secret(read.values), *rules.check_plan(spec, plan), *policy.check(spec, plan)]
     notes = levels.settle(_placed(found, origin_of), notes, last)
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 

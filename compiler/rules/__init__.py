@@ -1,8 +1,14 @@
-"""One rule a file: jobs that compile and would fail, or waste their GPUs, where they run. Found by looking.
+"""One rule a file: what is wrong with a job that can be read, said before a GPU is spent. Found by looking.
 
-A file has one code and one function, `check(spec, plan)`, which yields Diagnostics, never raises, and reads its
-arguments alone. Its page is ../codes/CODE.md: what one sees, why, wrong and right, a near miss, sources.
-Rules that need no plan, and came before, are in check.py and the files beside it.
+A file has one code and one function, `check`, which yields Diagnostics, never raises, and reads its arguments alone.
+The folder says what these are:
+
+    spec/                    check(spec)            before anything is derived from it
+    plan/                    check(spec, plan)
+    backends/NAME/rules/     check(plan, options)
+
+The page of a rule is CODE.md in `codes/`: what one sees, why, wrong and right, a near miss, sources. All rules run, all
+report; files whose names begin with _ are what several of them need.
 """
 
 from __future__ import annotations
@@ -16,17 +22,25 @@ from ..diagnostics import Diagnostic
 from ..plan import LaunchPlan
 from ..spec import JobSpec
 
-Rule = Callable[[JobSpec, LaunchPlan], Iterable[Diagnostic]]
+
+def check_spec(spec: JobSpec) -> Iterator[Diagnostic]:
+    return findings(f"{__name__}.spec", spec)
+
+
+def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    return findings(f"{__name__}.plan", spec, plan)
+
+
+def findings(folder: str, *arguments: object) -> Iterator[Diagnostic]:
+    """What the rules of a folder find. folder: as a package, `my_plugin.rules`; arguments: of each of its rules"""
+    for rule in _rules(folder):
+        yield from rule(*arguments)
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    """Every rule of this folder."""
-    names = sorted(file.stem for file in Path(__file__).parent.glob("[a-z]*.py"))
-    return tuple(import_module(f"{__name__}.{name}").check for name in names)
-
-
-def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """What all of them find."""
-    for rule in rules():
-        yield from rule(spec, plan)
+def _rules(folder: str) -> tuple[Callable[..., Iterable[Diagnostic]], ...]:
+    """Those of a folder, by their names."""
+    place = import_module(folder).__file__
+    assert place is not None, f"{folder} has no __init__.py"
+    names = sorted(file.stem for file in Path(place).parent.glob("[a-z]*.py"))
+    return tuple(import_module(f"{folder}.{name}").check for name in names)

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 from ._shell import program, shell_text, unquoted
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "colossalai")

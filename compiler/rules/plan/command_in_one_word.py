@@ -6,9 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:

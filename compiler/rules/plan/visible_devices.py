@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 
 _MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 

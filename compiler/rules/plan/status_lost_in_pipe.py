@@ -6,9 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, Severity
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 from ._shell import RUNS, shell_text, unquoted
 
 

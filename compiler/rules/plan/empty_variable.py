@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, Severity
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 
 _PARSED = ("NCCL_", "RCCL_", "TORCH_", "UCX_", "FI_", "GLOO_", "CUDA_", "OMP_")
 

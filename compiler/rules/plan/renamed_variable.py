@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic, Severity
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 
 _RENAMED = {  # old name -> new name, since when
     **{

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 
 _GLOO, _ALL = (
     ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"),

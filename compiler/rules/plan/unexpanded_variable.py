@@ -6,9 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..diagnostics import Diagnostic, Severity
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
 from ._shell import shell_text
 
 # A path that begins with a variable, or one that only a running job has; other text with a dollar may be meant.

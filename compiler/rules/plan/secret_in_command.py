@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..private import looks_like_token
-from ..spec import JobSpec
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...private import looks_like_token
+from ...spec import JobSpec
 
 _FLAG = re.compile(
     r"--?[\w-]*?(password|passwd|api[-_]?key|secret[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token)(=(.+))?", re.I

@@ -1,0 +1,1 @@
+"""Rules on a spec and its plan, on every backend: check(spec, plan)."""

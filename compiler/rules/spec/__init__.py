@@ -1,0 +1,1 @@
+"""Rules on a spec, which hold for every backend: check(spec)."""
