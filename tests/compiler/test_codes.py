@@ -21,7 +21,7 @@ from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
 
 PAGES = list(code_pages().values())
-OF_RULES = [page for page in PAGES if "JC3001" <= page.stem < "JC3080"]  # of compiler/rules/
+OF_RULES = [page for page in PAGES if "JC3001" <= page.stem < "JC3080"]  # of compiler/rules/plan/
 # What the job means, by which a job is judged that is written well. The others are about files, words, types, plugins,
 # artifact directories and bugs: there is no near miss to what cannot be read.
 OF_MEANING = [
@@ -131,10 +131,15 @@ def test_sources_are_links_that_are_called_what_they_are(page: Path) -> None:
 
 
 def test_a_rule_is_a_file_with_one_code() -> None:
-    files = sorted((PACKAGE / "compiler" / "rules").glob("[a-z]*.py"))
-    codes = [set(re.findall(r"JC\d{4}", file.read_text(encoding="utf-8"))) for file in files]
-    assert all(len(found) == 1 for found in codes)
-    assert sorted(set().union(*codes)) == [page.stem for page in OF_RULES]
+    files = [file for part in ("compiler", "backends") for file in (PACKAGE / part).glob("**/rules/**/[a-z]*.py")]
+    codes = set()
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        said = re.match(r'"""(JC\d{4}): ', text)
+        assert said, f"{file} begins with its code"
+        assert set(re.findall(r'"(JC\d{4})"', text)) == {said[1]}, f"{file} has another code"
+        codes.add(said[1])
+    assert codes >= {page.stem for page in OF_RULES}
 
 
 @pytest.mark.parametrize("spelling", ["JC2001", "jc2001"])
