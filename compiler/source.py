@@ -7,6 +7,7 @@ In:  a YAML file of a known root.   Out: nested dicts and lists whose scalars ar
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -80,13 +81,30 @@ class JobcSource(ConfigSource):
             config=OmegaConf.create(tree, flags={"allow_objects": True}),
             path=f"{self.scheme()}://{self.path}",
             provider=self.provider,
-            header=self._get_header_dict(text[:512]),
+            header=self._header(text[:512], Origin(root, path)),
         )
+
+    def _header(self, text: str, origin: Origin) -> dict[str, str | None]:
+        """What `# @package NAME` says at the top of a file. Raises CompileError JC1002 when it is not two words."""
+        try:
+            return self._get_header_dict(text)
+        except ValueError:
+            lines = list(enumerate(text.splitlines(), 1))
+            number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
+        because = f"Hydra reads it as a word and its value, and finds {len(_words(line)) - 1} values"
+        hint = "# @package _global_"
+        place = Origin(origin.root, origin.path, number, line.index("@") + 1)
+        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, place)])
 
 
 def _text(path: str) -> str:
     with open(path, encoding="utf-8-sig") as stream:
         return stream.read()
+
+
+def _words(line: str) -> list[str]:
+    """As Hydra divides a line of a header, at spaces alone."""
+    return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 
 _QUESTIONS: dict[str, Callable[[str], Any]] = {

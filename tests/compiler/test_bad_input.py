@@ -297,6 +297,15 @@ def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: st
     assert_complete(printed)
 
 
+@pytest.mark.parametrize("line", ["# @package _global_ ${a.b.c}", "# @package", "# @package\t_global_", "#@x"])
+def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
+    status, printed = jobc("cluster=mine")
+    assert status == 1
+    assert codes(printed) == ["JC1002"] and f"mine.yaml:2:{line.index('@') + 1}" in printed, printed
+    assert_complete(printed)
+
+
 def test_a_file_that_is_no_utf8_is_answered(jobc: Jobc) -> None:
     write("jobc/cluster/mine.yaml", b"# @package _global_\nname: Z\xfcrich\n")
     status, printed = jobc("cluster=mine")
