@@ -54,7 +54,7 @@ USAGE = {
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
     "why": "FILE:LINE …, or [DIR | KEY=VALUE …] NAME … [--rank N]",
-    "verify": "[--equivalence | --config-dir FOLDER] DIR …",
+    "verify": "[--equivalence | --config-dir FOLDER] [--format json] DIR …",
     "explain": "[CODE …]",
     "completion": "bash",
     "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic
@@ -13,28 +15,55 @@ from . import DIAGNOSTICS, OK, report
 from .inspect import no_artifact, no_option, usage
 
 
-def equivalence_command(words: Sequence[str]) -> int:
+def equivalence_command(words: Sequence[str], for_machines: bool) -> int:
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify --equivalence", option, "it recompiles nothing, and prints for people")
+        raise no_option("verify --equivalence", option, "it recompiles nothing, and has --format json")
     if not words:
         raise usage("verify", "DIR", "jobc verify --equivalence artifacts/hello/local artifacts/hello/slurm")
     checked = [(word, check(_files(Path(word)), thorough=True)) for word in words]
+    first, *others = checked
+    between = [(word, beside(first[1], other)) for word, other in others]
+    if for_machines:
+        print(json.dumps(_document(checked, between), indent=2, ensure_ascii=False))
+    else:
+        _tell(checked, between)
+    differs = any(one.differences for _, one in checked) or any(differences for _, differences in between)
+    return DIAGNOSTICS if differs else OK
+
+
+def _tell(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]]) -> None:
     found = [
         Diagnostic("JC5033", f"{word}: {difference}", "the emitted files were read back", _hint(word))
         for word, one in checked
         for difference in one.differences
     ]
-    first, *others = checked
-    for word, other in others:
-        because = f"the ranks of {first[0]} and {word} were put side by side"
-        hint = f"jobc diff {first[0]} {word} shows whether they were compiled as one job"
-        found += [Diagnostic("JC5034", text, because, hint) for text in beside(first[1], other)]
+    first = checked[0][0]
+    for word, differences in between:
+        because = f"the ranks of {first} and {word} were put side by side"
+        hint = f"jobc diff {first} {word} shows whether they were compiled as one job"
+        found += [Diagnostic("JC5034", text, because, hint) for text in differences]
     report(found)
     for word, one in checked:
         print("\n".join(_text(word, one)))
-    if others:
+    if between:
         print(f"between them\n{_waivers(ENGINE_SAYS)}")
-    return DIAGNOSTICS if found else OK
+
+
+def _document(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
+    """The same for machines; `between` has the first directory beside each of the others."""
+    directories = [
+        {
+            "directory": word,
+            "backend": one.name,
+            "ranks": len(one.ranks),
+            "compared": one.compared,
+            "differences": one.differences,
+            "waived": dict(one.waived),
+        }
+        for word, one in checked
+    ]
+    others = [{"directory": word, "differences": list(differences)} for word, differences in between]
+    return {"directories": directories, "between": others, "waived_between": dict(ENGINE_SAYS) if others else {}}
 
 
 def _hint(word: str) -> str:

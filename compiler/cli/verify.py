@@ -4,13 +4,16 @@ jobc verify DIR …    files edited by hand, with their lines; inputs that have 
 `--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ.
 jobc verify --equivalence DIR …    what each rank gets, read back from the emitted files: against the plan, and with
                                    several directories against each other (equivalence.py beside this file)
+`--format json` prints one document on stdout, of either.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic, Severity
 from ..directory import MANIFEST, describe, read_manifest, verify
@@ -18,65 +21,124 @@ from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
 from .inspect import no_artifact, no_option, usage
 
+if TYPE_CHECKING:
+    from ..drift import Drift
+
 EXAMPLE = "jobc verify artifacts/hello/local"
 
 
 def verify_command(arguments: Arguments) -> int:
     words = list(arguments.words)
+    form, folder = _taken(words, "--format"), _taken(words, "--config-dir")
+    if form not in (None, "json"):
+        raise usage("verify", "json after --format", EXAMPLE)
+    if folder == "":
+        raise usage("verify", "a folder after --config-dir", EXAMPLE)
+    for_machines = form is not None
     if "--equivalence" in words:
         from .equivalence import equivalence_command
 
-        return equivalence_command([word for word in words if word != "--equivalence"])
-    if "--config-dir" in words:
-        at = words.index("--config-dir")
-        if at + 1 == len(words):
-            raise usage("verify", "a folder after --config-dir", EXAMPLE)
-        arguments = replace(arguments, config_dir=Path(words[at + 1]))
-        del words[at : at + 2]
+        return equivalence_command([word for word in words if word != "--equivalence"], for_machines)
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify", option, "it has --equivalence and --config-dir FOLDER")
+        raise no_option("verify", option, "it has --equivalence, --config-dir FOLDER and --format json")
     if not words:
         raise usage("verify", "DIR", EXAMPLE)
     for word in words:
         if not (Path(word) / MANIFEST).is_file():
             raise no_artifact(Path(word), "jobc verify")
-    return max(_verify(word, arguments) for word in words)
-
-
-def _verify(word: str, arguments: Arguments) -> int:
-    edited = [
-        Diagnostic(
-            "JC5007",
-            f"{word}/{describe(edit)}",
-            "it is not as jobc wrote it",
-            "jobc --force …, with the words you compiled it with, undoes this; without --force it is kept",
-        )
-        for edit in verify(Path(word))
-    ]
-    report(edited)
-    manifest = read_manifest(Path(word))
-    if edited:
-        print(f"{word}: {len(edited)} edit{'s' * (len(edited) > 1)}")
-        print(f"  digest   {manifest['digest']}, of the files as jobc wrote them")
+    if folder:
+        arguments = replace(arguments, config_dir=Path(folder))
+    found = [_verified(word, arguments) for word in words]
+    if for_machines:
+        print(json.dumps([one.document() for one in found], indent=2, ensure_ascii=False))
     else:
-        print(f"{word}: {len(manifest['files'])} files as jobc wrote them\n  digest   {manifest['digest']}")
-    drifted = _drifted(word, arguments)
-    return DIAGNOSTICS if edited or drifted else OK
+        for one in found:
+            _tell(one)
+    return DIAGNOSTICS if any(one.differs for one in found) else OK
 
 
-def _drifted(word: str, arguments: Arguments) -> bool:
-    """Says whether the inputs still give this directory, and if not, what they would change."""
+def _taken(words: list[str], option: str) -> str | None:
+    """The value of an option, which both are taken out of `words`; "" where it has none, None without the option."""
+    for at, word in enumerate(words):
+        name, sign, value = word.partition("=")
+        if name == option:
+            value = value if sign else "".join(words[at + 1 : at + 2])
+            del words[at : at + (1 if sign else 2)]
+            return value
+    return None
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One directory. digest: of `files` files as jobc wrote them; drift: None when its inputs give the same.
+
+    unknown: why the inputs were not compared; "" when they were
+    """
+
+    folder: str
+    files: int
+    digest: str
+    edits: tuple[str, ...]
+    drift: Drift | None
+    unknown: str
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.edits) or self.drift is not None
+
+    def document(self) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"state": "the same" if self.drift is None else "changed"}
+        if self.unknown:
+            inputs = {"state": "not compared", "because": self.unknown}
+        elif self.drift is not None:
+            inputs |= {
+                "causes": self.drift.causes,
+                "files": self.drift.files,
+                "library": self.drift.library,
+                "refused": [{"code": one.code, "title": one.title} for one in self.drift.refused],
+                "not_here": self.drift.elsewhere,
+            }
+        return {
+            "directory": self.folder,
+            "files": self.files,
+            "digest": self.digest,
+            "edits": self.edits,
+            "inputs": inputs,
+        }
+
+
+def _verified(word: str, arguments: Arguments) -> Verified:
     from ..drift import NotHere, drift
-    from .diff import describe as difference
 
+    manifest, found, unknown = read_manifest(Path(word)), None, ""
     try:
         found = drift(Path(word), arguments.config_dirs)
     except NotHere as error:
-        print(f"  inputs   not compared: {error}")
-        return False
-    if found is None:
+        unknown = str(error)
+    edits = tuple(describe(edit) for edit in verify(Path(word)))
+    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown)
+
+
+def _tell(one: Verified) -> None:
+    because = "it is not as jobc wrote it"
+    hint = "jobc --force …, with the words you compiled it with, undoes this; without --force it is kept"
+    report([Diagnostic("JC5007", f"{one.folder}/{edit}", because, hint) for edit in one.edits])
+    if one.edits:
+        print(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
+        print(f"  digest   {one.digest}, of the files as jobc wrote them")
+    else:
+        print(f"{one.folder}: {one.files} files as jobc wrote them\n  digest   {one.digest}")
+    if one.unknown:
+        print(f"  inputs   not compared: {one.unknown}")
+    elif one.drift is None:
         print("  inputs   give the same files now")
-        return False
+    else:
+        _tell_drift(one.folder, one.drift)
+
+
+def _tell_drift(word: str, found: Drift) -> None:
+    from .diff import describe as difference
+
     because = "; ".join(found.causes) or "nothing that is recorded explains it: the checkout of jobc was changed"
     hint = (
         "jobc --force …, with the words you compiled it with, takes the change; a run goes on with what it began with"
@@ -94,7 +156,6 @@ def _drifted(word: str, arguments: Arguments) -> bool:
         print("\n".join(["", "files", *(f"  {path}" for path in found.files)]))
     if found.library:
         print("\n  lib/ would hold another trainer")
-    return True
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

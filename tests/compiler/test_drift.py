@@ -46,6 +46,30 @@ def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
     assert "train.loop.steps  100 → 900" in printed and "one can resume the other" in printed
 
 
+def test_for_machines_it_is_one_document(call: Call) -> None:
+    call("+experiment=long")
+    status, printed, said = call("verify", JOB, "--format=json")
+    assert (status, said) == (0, "")
+    (told,) = json.loads(printed)
+    assert (told["directory"], told["digest"], told["edits"]) == (JOB, digest(JOB), [])
+    assert told["inputs"] == {"state": "the same"}
+    Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100", "900"))
+    with open(f"{JOB}/submit.sh", "a") as file:
+        file.write("# mine\n")
+    status, printed, said = call("verify", "--format", "json", JOB)
+    assert (status, said) == (1, "")
+    (told,) = json.loads(printed)
+    assert len(told["edits"]) == 1 and told["edits"][0].startswith("submit.sh line ")
+    assert told["inputs"]["state"] == "changed" and "train.json" in told["inputs"]["files"]
+
+
+@pytest.mark.parametrize("words", [["--format"], ["--format", "yaml"], ["--format=sarif"], ["--config-dir"]])
+def test_an_option_without_what_it_takes_is_refused(words: list[str], call: Call) -> None:
+    call("name=job")
+    status, printed, said = call("verify", JOB, *words)
+    assert (status, printed) == (1, "") and "error[JC1110]" in said
+
+
 def test_a_comment_in_a_preset_changes_nothing(call: Call) -> None:
     call("+experiment=long")
     Path("jobc/experiment/long.yaml").write_text(f"{PRESET}# a word\n")

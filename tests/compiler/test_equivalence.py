@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -320,5 +321,16 @@ def test_the_command_names_the_file_the_fact_and_the_reasons(
     said = capsys.readouterr().err
     assert "error[JC5033]: artifacts/x/ssh: lifecycle.grace_s: node.sh (start 0) has 5, the plan 60" in said
     assert "error[JC5034]: ranks 0-1: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in said
-    assert main(["verify", "--equivalence", places[0], "--format", "json"]) == 1
-    assert "jobc verify --equivalence has no option --format" in capsys.readouterr().err
+    assert main(["verify", "--equivalence", "--format", "json", *places]) == 1
+    told = capsys.readouterr()
+    assert told.err == ""
+    document = json.loads(told.out)
+    edited, other = document["directories"]
+    assert "lifecycle.grace_s: node.sh (start 0) has 5, the plan 60" in edited["differences"]
+    assert (edited["backend"], edited["ranks"], other["differences"]) == ("ssh", 2, [])
+    assert "topology.nodes" in other["compared"] and document["waived_between"]
+    (between,) = document["between"]
+    assert between["directory"] == places[1]
+    assert "ranks 0-1: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in between["differences"]
+    assert main(["verify", "--equivalence", places[0], "--quick"]) == 1
+    assert "jobc verify --equivalence has no option --quick" in capsys.readouterr().err
