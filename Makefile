@@ -32,7 +32,7 @@ lint: venv-dev ## ruff, and ruff's idea of the format
 	@$(IN_VENV) ruff check . && ruff format --check .
 
 types: venv-dev ## mypy, strict
-	@$(IN_VENV) mypy && mypy --no-namespace-packages tools/*.py
+	@$(IN_VENV) mypy && mypy --no-namespace-packages tools/*.py tools/pages/*.py
 
 layers: venv-dev ## who may import whom
 	@$(IN_VENV) lint-imports

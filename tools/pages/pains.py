@@ -1,7 +1,6 @@
-"""docs/pains.md out of docs/pains.yaml: what people lose GPU hours to, and what jobc does about each.
+"""pains.md: what people lose GPU hours to, and what jobc does about each, out of docs/pains.yaml.
 
-In   the root of the checkout
-Out  the text of the page; tests/compiler/test_pains.py holds its claims against goldens, codes and tests
+tests/compiler/test_pains.py holds its claims against goldens, codes and tests
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from ._common import ROOT
 
 Pain = dict[str, Any]
 WAYS = {
@@ -35,16 +36,16 @@ without their devices.
 """
 
 
-def page(root: Path) -> str:
+def page() -> str:
     """The whole page: a table, and a section for each."""
-    pains: dict[int, Pain] = yaml.safe_load((root / "docs" / "pains.yaml").read_text(encoding="utf-8"))
+    pains: dict[int, Pain] = yaml.safe_load((ROOT / "docs" / "pains.yaml").read_text(encoding="utf-8"))
     counts = {name: sum(pain["answer"] == name for pain in pains.values()) for name in ANSWERS}
     threads = len({thread for pain in pains.values() for thread in pain["threads"]})
     shown = sum("fails" in pain or "fails_in" in pain for pain in pains.values())
     not_run = sum("not_run" in pain for pain in pains.values())
     rows = ["| | pain | answer | fails by hand |", "| --- | --- | --- | --- |"]
-    rows += [f"| [{n}](#{n}) | {p['pain']} | {_answer(p, root)} | {_how(p)} |" for n, p in pains.items()]
-    sections = [_section(n, pain, root) for n, pain in pains.items()]
+    rows += [f"| [{n}](#{n}) | {p['pain']} | {_answer(p)} | {_how(p)} |" for n, p in pains.items()]
+    sections = [_section(n, pain) for n, pain in pains.items()]
     intro = INTRO.format(threads=threads, all=len(pains), shown=shown, not_run=not_run, **counts)
     return "\n".join([intro, *rows, "", *sections])
 
@@ -55,23 +56,23 @@ def _how(pain: Pain) -> str:
     return ", ".join([*["snippet"] * ("fails" in pain), *ways, *["not run"] * ("not_run" in pain)])
 
 
-def _answer(pain: Pain, root: Path) -> str:
-    codes = [_code(code, root) for code in pain.get("codes", ())]
+def _answer(pain: Pain) -> str:
+    codes = [_code(code) for code in pain.get("codes", ())]
     return ", ".join([ANSWERS[pain["answer"]], *codes])
 
 
-def _code(code: str, root: Path) -> str:
-    (file,) = [*(root / "compiler" / "codes").glob(f"{code}.md"), *root.glob(f"backends/*/codes/{code}.md")]
-    return f"[{code}](../{file.relative_to(root)})"
+def _code(code: str) -> str:
+    (file,) = [*(ROOT / "compiler" / "codes").glob(f"{code}.md"), *ROOT.glob(f"backends/*/codes/{code}.md")]
+    return f"[{code}](../{file.relative_to(ROOT)})"
 
 
-def _section(number: int, pain: Pain, root: Path) -> str:
+def _section(number: int, pain: Pain) -> str:
     lines = [f"## {number}", "", f"**{_sentence(pain['pain'])}** {_sentence(pain['symptom'])}", ""]
     if "by_hand" in pain:
         lines += ["By hand:", "", "```sh", pain["by_hand"].rstrip("\n"), "```", ""]
     lines += [f"jobc: {pain['because'].rstrip('.')}.", ""]
     if "codes" in pain:
-        lines += [f"Codes: {', '.join(_code(code, root) for code in pain['codes'])}.", ""]
+        lines += [f"Codes: {', '.join(_code(code) for code in pain['codes'])}.", ""]
     if "fails_in" in pain:
         lines += [f"Fails by hand in {_tests(pain['fails_in'])}.", ""]
     if "not_run" in pain:

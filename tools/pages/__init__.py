@@ -1,0 +1,1 @@
+"""One generated page of docs/ a file: page() is its text."""

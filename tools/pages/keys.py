@@ -1,0 +1,138 @@
+"""keys.md: every key of a job, out of the comments in conf/."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type
+from jobc.compiler.spec import JobSpec
+from jobc.trainer.target import Target
+
+from ._common import CONF, GENERATED, ROOT, first_comment, table
+
+
+@dataclass(frozen=True)
+class Key:
+    """One `key: default  # meaning` line of a config file."""
+
+    key: str
+    default: str
+    meaning: str
+
+
+PRESETS = {  # they set keys of other sections: how one is chosen, and what for
+    "task": ("", "Presets; a key that is set elsewhere wins."),
+    "experiment": ("+", "Whole jobs of real teams, to start from; a key that is typed wins."),
+}
+
+
+def page() -> str:
+    top = list(read_keys(CONF / "config.yaml", ""))
+    folders = [f for f in sorted(CONF.iterdir()) if any(f.glob("*.yaml")) and f.name not in PRESETS]
+    groups = {folder.name: read_group(folder) for folder in folders}
+    found = {key.key for keys in (top, *groups.values()) for key in keys}
+    lacking = {key for key in spec_keys(JobSpec) if not any(k == key or k.startswith(f"{key}.") for k in found)}
+    assert not lacking, f"no line `key: value  # meaning` in conf/ for {', '.join(sorted(lacking))}"
+
+    out = ["# Keys\n", GENERATED]
+    out.append(
+        "Every key of a job, from `conf/`. Set one with `KEY=VALUE`; [values.md](values.md) says how a value is read.\n"
+    )
+    out.append("## The job\n")
+    out.append(table(("key", "type", "default", "meaning"), *map(row, top)))
+    for group, keys in groups.items():
+        files = sorted((CONF / group).glob("*.yaml"))
+        chosen = default_option(group)
+        options = ", ".join(f"`{file.stem}`{' (default)' if file.stem == chosen else ''}" for file in files)
+        out.append(f"## Group {group}\n")
+        out.append(f"`{group}=` {options}\n")
+        out.append(table(("key", "type", "default", "meaning"), *map(row, keys)))
+    for group, (prefix, about) in PRESETS.items():
+        out += [f"## Group {group}\n", f"{about}\n"]
+        presets = [(f"`{prefix}{group}={f.stem}`", first_comment(f)) for f in sorted((CONF / group).glob("*.yaml"))]
+        out.append(table(("preset", "what it is"), *presets))
+    out.append("## Group backend\n")
+    out.append("Where the nodes come from; its options are below `backend`.\n")
+    for file in sorted(ROOT.glob("backends/*/conf/backend/*.yaml")):
+        rows = [(f"`{k.key}`", f"`{k.default}`", k.meaning) for k in read_keys(file, "backend")]
+        out.append(f"`backend={file.stem}`: {first_comment(file)}\n")
+        out.append(table(("key", "default", "meaning"), *rows))
+    return "\n".join(out)
+
+
+def row(key: Key) -> tuple[str, ...]:
+    return f"`{key.key}`", " ".join(map(type_name, types_at(key.key))), f"`{key.default}`", key.meaning
+
+
+def types_at(key: str) -> list[Any]:
+    """The type of a key; those of all variants of its section where they differ, as `model.kind` does."""
+    section, _, name = key.rpartition(".")
+    variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
+    known = [hints(each) for each in variants if isinstance(each, type) and dataclasses.is_dataclass(each)]
+    found = [hint[name] for hint in known if name in hint]
+    return list(dict.fromkeys(found)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
+
+
+_OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # whose types no dataclass has
+
+
+def read_keys(file: Path, section: str) -> Iterator[Key]:
+    """The keys of a file, two levels deep, as `conf/` is written: `key: value  # meaning` lines."""
+    below = section
+    for line in file.read_text(encoding="utf-8").split("\n"):
+        head = re.match(r"( *)(\w+):(?: +(\S.*?))?(?: +# (.*))?$", line)
+        if not head or head[2] == "defaults":
+            continue
+        indent, name, value, meaning = head.groups()
+        if not indent:
+            below = section
+        key = f"{below}.{name}" if below else name
+        if value is None or value.startswith("#"):
+            below = key
+        elif meaning:
+            yield Key(key, value, meaning)
+
+
+def read_group(folder: Path) -> list[Key]:
+    """The keys of all options of a group, with the default of the default option, or else of the one that is named."""
+    chosen = default_option(folder.name)
+    files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
+    merged: dict[str, dict[str, Key]] = {}
+    for file in files:
+        package = re.match(r"# @package (\w+)", file.read_text(encoding="utf-8"))
+        for found in read_keys(file, package[1] if package else folder.name):
+            merged.setdefault(found.key, {})[file.stem] = found
+    return [Key(key, next(iter(by.values())).default, _meaning(by, chosen)) for key, by in merged.items()]
+
+
+def _meaning(by_option: dict[str, Key], chosen: str) -> str:
+    """One meaning, or where options differ each with its option."""
+    used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
+    if len(set(used.values())) == 1 and chosen in by_option:
+        return next(iter(used.values()))
+    same = {meaning: [option for option in used if used[option] == meaning] for meaning in used.values()}
+    return "; ".join(f"{' '.join(f'`{option}`' for option in options)}: {meaning}" for meaning, options in same.items())
+
+
+def default_option(group: str) -> str:
+    defaults = (CONF / "config.yaml").read_text(encoding="utf-8").split("# ----")[0]
+    chosen = re.search(rf"^  - {group}: (\w+)", defaults, re.MULTILINE)
+    assert chosen, f"conf/config.yaml has no default for the group {group}"
+    return chosen[1]
+
+
+def type_name(hint: Any) -> str:
+    """As diagnostics say it; `or null` where that is a value."""
+    optional = " or null" if type(None) in getattr(hint, "__args__", ()) else ""
+    words = choices(hint)
+    if words:
+        return " ".join(f"`{word}`" for word in words) + optional
+    known = value_type(hint) or next(filter(None, map(value_type, getattr(hint, "__args__", ()))), None)
+    if known is not None and "Mapping" not in str(hint) and "tuple[" not in str(hint).split("Annotated")[0]:
+        return known.name + optional
+    return ("a mapping" if hint is Target or "Mapping" in str(hint) else "a list") + optional

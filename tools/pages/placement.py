@@ -1,0 +1,90 @@
+"""placement.md: which code, environment and run folder each backend takes; each is compiled to see."""
+
+from __future__ import annotations
+
+import itertools
+
+from jobc.compiler.convert import choices, hints, type_at
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.spec import JobSpec, PythonSpec, StorageSpec
+
+from ._common import CONF, GENERATED, ROOT, first_comment, table
+
+VOLUME = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
+NEEDS = {  # what a backend cannot compile without
+    "ssh": ("hosts=a",),
+    "pdsh": ("hosts=a",),
+    "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
+    "skypilot": (VOLUME.replace("claim", "volume"), "storage.root=/shared/runs"),
+}
+IMAGE = {  # what env=image needs: an image, and something that runs it
+    "kubernetes": (),
+    "skypilot": ("image=x", "container=pod"),
+    "slurm": ("image=x.sif", "container=apptainer"),
+}
+CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
+LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
+    ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
+    ("node", "snapshot"): "the same, and the copy goes to each host with the run, by tar over ssh",
+    ("node", "rsync"): "the same, by rsync: what the last run on that host has too is linked, not sent",
+    ("shared", "shared"): "`node.sh` goes to `code.root`, which every node must see",
+    ("node", "shared"): "`node.sh` goes to `code.root`, which every host must have at that path",
+    ("shared", "none"): "nothing is brought, the command is found on the node",
+    ("node", "none"): "nothing is brought, the command is found on the node",
+    ("shared", "image"): "it is in the image",
+    ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot brings it to each",
+    ("node", "image"): "it is in the image",
+    ("node", "git"): "each node gets the commit from SkyPilot",
+    ("object", "snapshot"): "SkyPilot sends the copy to each node",
+    ("object", "shared"): "`node.sh` goes to `code.root`, which every node must have at that path",
+    ("object", "none"): "nothing is brought, the command is found on the node",
+    ("object", "image"): "it is in the image",
+    ("object", "git"): "each pod checks the commit out; SkyPilot brings it to each node",
+}
+BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
+
+
+def page() -> str:
+    names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
+    codes = choices(type_at(JobSpec, "code.kind"))
+    storages = choices(hints(StorageSpec)["run"])
+    places = []
+    for storage, code in itertools.product(storages, codes):
+        taken = [
+            fate(name, f"code={code}", *CODE.get(code, ()), f"storage.run={storage}", *BUCKET.get(storage, ()))
+            for name in names
+        ]
+        places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
+    pythons = []
+    for kind in choices(hints(PythonSpec)["kind"]):
+        taken = [
+            fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
+            for name in names
+        ]
+        pythons.append((f"`{kind}`", *taken, first_comment(CONF / "env" / f"{kind}.yaml")))
+    out = ["# Code, environment and run folder on each backend\n", GENERATED, PLACEMENT]
+    out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
+    out += ["## env\n", table(("`env=`", *names, "how"), *pythons)]
+    return "\n".join(out)
+
+
+def for_env(backend: str, kind: str) -> tuple[str, ...]:
+    code = ("code=image",) if backend == "kubernetes" else ()
+    return (*code, *IMAGE.get(backend, ("image=x", "container=docker"))) if kind == "image" else code
+
+
+def fate(backend: str, *words: str) -> str:
+    """`yes`, or the code of the first diagnostic of the compile."""
+    try:
+        compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
+    except CompileError as error:
+        return error.diagnostics[0].code
+    return "yes"
+
+
+PLACEMENT = """\
+Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
+folder is one or many. *yes*: the backend does it; else the diagnostic that compiling gives. With `storage.run=node`
+each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#run-folders-on-each-host).
+"""
