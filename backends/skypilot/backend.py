@@ -12,12 +12,13 @@ from typing import ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics import Diagnostic, has_errors
 from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
+from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
-from . import checks, task
+from . import pod_config, protected, task
 from .config import cloud
 from .finished import Finished
 from .notes import notes
@@ -56,11 +57,16 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # as far as the infrastructure has a queue: checks.queue names what it has not
+        "queue.*": ANY,  # as far as the infrastructure has a queue: rules/unheard_wish.py names what it has not
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-        yield from checks.check(plan, options)
+        rules, finished = f"{__package__}.rules", Finished.of(plan, options)
+        found = [*findings(rules, plan, options), *findings(f"{rules}.task", finished)]
+        found += [*protected.check(plan, options), *pod_config.check(options)]
+        yield from found
+        if not has_errors(found):
+            yield from findings(f"{rules}.last", finished)
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         yield render.yaml([task.document(plan, options)], "task.sky.yaml", notes(plan, options))

@@ -1,4 +1,4 @@
-"""Options of sbatch in a task, which SkyPilot hands on unread: JC4716.
+"""JC4716: options of sbatch in a task, which SkyPilot hands on unread, or drops.
 
 In   the finished task; what keys of the job say there (config.py) is right
 Source SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11
@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...compiler.diagnostics import Diagnostic
-from .._shared import sbatch_options
-from .finished import SBATCH, Finished
-from .known import BREAKS, OWNED, QUEUED, SBATCH_TIME
+from .....compiler.diagnostics import Diagnostic
+from ...._shared import sbatch_options
+from ...finished import SBATCH, Finished
+from ...known import BREAKS, OWNED, QUEUED, SBATCH_TIME
 
 
 def check(task: Finished) -> Iterator[Diagnostic]:

@@ -1,0 +1,25 @@
+"""JC4540, JC4550: a `pod_config` with fields or words that Kubernetes has not. jobc's own part has none such.
+
+In   `backend.config` and `backend.extra`, as they were typed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...compiler.diagnostics import Diagnostic
+from .._shared import kubernetes_fields
+from .config import PODS
+from .finished import mapping
+from .options import SkypilotOptions
+
+
+def check(options: SkypilotOptions) -> Iterator[Diagnostic]:
+    typed = {("backend", "config"): options.config, ("backend", "extra", "config"): options.extra.get("config")}
+    for at, said in typed.items():
+        for section in PODS:
+            given = mapping(mapping(said).get(section)).get("pod_config")
+            for found in kubernetes_fields.check_pod(given, (*at, section, "pod_config")):
+                because = "SkyPilot hands it on unread, and Kubernetes drops it or refuses the pods"
+                yield replace(found, because=because)

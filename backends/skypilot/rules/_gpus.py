@@ -1,0 +1,55 @@
+"""What the rules on GPUs share: the types that are asked for, each with its key and its cloud.
+
+In   plan, options
+Out  Clouds are held to what they sell (_shared/gpus.py). On Slurm, Kubernetes and pools of ssh the machines are the
+     site's own: their GPUs have the names that it gave them, and `site.gpus` says how many there are (JC2060); where
+     it says nothing, more than nodes usually have are a warning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ....compiler.plan import LaunchPlan
+from ..._shared.gpus import MOST_GPUS, most_at_site, most_in
+from ..config import SITES, cloud
+from ..options import SkypilotOptions, cloud_of
+
+
+class Asked(NamedTuple):
+    """key: that says the type; cloud: of the machine, "" for any"""
+
+    key: str
+    cloud: str
+    type: str
+
+    @property
+    def is_site(self) -> bool:
+        return self.cloud in SITES
+
+    @property
+    def most(self) -> int:
+        """GPUs of a machine there."""
+        return (most_at_site(self.type) if self.is_site else most_in(self.cloud, self.type)) or MOST_GPUS
+
+
+def asked(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
+    """Each type once for each cloud, those of clouds before those of sites."""
+    return sorted(dict.fromkeys(_typed(plan, options)), key=lambda each: each.is_site)
+
+
+def counted(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
+    """Those that are a type alone, `H100`; not `H100:8`, which is refused."""
+    return [each for each in asked(plan, options) if ":" not in each.type]
+
+
+def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Asked]:
+    """Of the entries of any_of and ordered, else of the job itself."""
+    own = plan.resources.gpu_type
+    entries = [(f"backend.{n}", each) for n in ("any_of", "ordered") for each in getattr(options, n)]
+    for key, each in entries:
+        if name := each.gpu_type or own:
+            yield Asked(key if each.gpu_type else "gpu_type", cloud_of(each.infra or options.infra), name)
+    if own and not entries:
+        yield Asked("gpu_type", cloud(plan, options), own)

@@ -1,0 +1,34 @@
+"""What the rules on `infra` share: what is said of it, key by key, and which kind of place it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import schema
+from ..config import PODS, SITES
+from ..options import SkypilotOptions
+
+
+def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
+    """(key, infra) each."""
+    if options.infra is not None:
+        yield "backend.infra", options.infra
+    for name in ("any_of", "ordered"):
+        yield from ((f"backend.{name}", each.infra) for each in getattr(options, name) if each.infra is not None)
+
+
+def is_read(infra: str) -> bool:
+    """By SkyPilot, whether there is such a place or not."""
+    return not schema.problems({"resources": {"infra": infra}})
+
+
+def is_site(infra: str) -> bool:
+    return _word(infra) in ("k8s", *SITES)
+
+
+def has_pods(infra: str) -> bool:
+    return _word(infra) in ("k8s", *PODS)
+
+
+def _word(infra: str) -> str:
+    return infra.partition("/")[0].lower()

@@ -1,0 +1,12 @@
+"""The hint of several rules on the finished task: a value has to go, which anybody may have said."""
+
+from __future__ import annotations
+
+ALTERNATIVES = ("backend.any_of", "backend.ordered")
+
+
+def undo(key: str, instead: str) -> str:
+    """By who said it. instead: where that was a key of the job, "" for none"""
+    if key in ALTERNATIVES:
+        return f"leave that entry of {key} out"
+    return f"leave out {key}" if key.startswith("backend.extra.") or not instead else instead

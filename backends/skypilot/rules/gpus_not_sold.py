@@ -1,0 +1,40 @@
+"""JC4705: a number between the sizes of a cloud's machines, or a type that it has not.
+
+A warning, for what clouds sell changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity, alternatives
+from ....compiler.plan import LaunchPlan
+from ..._shared.gpus import sellers, sold
+from ..options import SkypilotOptions
+from ._gpus import Asked, counted
+
+LATE = "and SkyPilot would find none when it launches"
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    count = plan.topology.gpus
+    if not count or options.instance_type is not None:
+        return
+    for each in counted(plan, options):
+        if each.cloud and not each.is_site and count <= each.most:
+            yield from _not_sold(each, count)
+
+
+def _not_sold(each: Asked, count: int) -> Iterator[Diagnostic]:
+    numbers = sold(each.cloud, each.type)
+    if numbers is None or count in numbers:
+        return
+    if numbers:
+        because = f"there are machines with {alternatives(map(str, numbers))} of them, {LATE}"
+        near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
+        hints = [f"gpus={number}" for number in near]
+    else:
+        because = f"it has other types, {LATE}"
+        hints = [f"backend.infra={name}" for name in sellers(each.type)] or ["gpu_type=H100"]
+    title = f"no machine of {each.cloud} is known that has {count} {each.type}"
+    yield Diagnostic("JC4705", title, because, alternatives(hints), key="gpus", severity=Severity.WARNING)

@@ -1,0 +1,16 @@
+"""JC4718: what SkyPilot's own schema refuses of the task as it will be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ... import schema
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for at, why in schema.problems(task.tree):
+        key = task.key(at)
+        hint = f"leave out {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
+        yield Diagnostic("JC4718", f"SkyPilot would refuse {'.'.join(map(str, at))}", why, hint, key=key)

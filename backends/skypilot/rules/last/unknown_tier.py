@@ -1,0 +1,19 @@
+"""JC4718: words that SkyPilot's schema leaves open, and that it refuses when it reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ...finished import Finished
+from ...known import TIERS
+from .._undo import undo
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for name, words in TIERS.items():
+        tier = task.section("resources").get(name)
+        if tier not in (None, *words):
+            title, key = f"SkyPilot would refuse resources.{name}", task.key(("resources", name))
+            hint = undo(key, f"backend.{name}={words[0]}")
+            yield Diagnostic("JC4718", title, f"it must be one of {', '.join(words)}", hint, key=key)

@@ -1,0 +1,20 @@
+"""JC4717: a name that no cluster of `sky launch` may have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from .. import task
+from ..options import SkypilotOptions
+
+_NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    if options.cluster is not None and not re.fullmatch(_NAME, options.cluster):
+        because = "a letter, then letters, digits and -_. but none of these last"
+        hint = f"backend.cluster={task.cluster_name(options.cluster)}"
+        yield Diagnostic("JC4717", f"{options.cluster!r} is no name of a cluster", because, hint, key="backend.cluster")

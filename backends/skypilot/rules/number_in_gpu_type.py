@@ -1,0 +1,18 @@
+"""JC4704: a number of GPUs behind their type, `H100:8`, where SkyPilot itself has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions
+from ._gpus import asked
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    for each in asked(plan, options):
+        if ":" in each.type:
+            because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
+            hint = f"gpu_type={each.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
+            yield Diagnostic("JC4704", f"{each.type} is no type of GPU", because, hint, key=each.key)

@@ -1,0 +1,24 @@
+"""JC4719: a partition of Slurm that is not there, or another one than queue.name says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, nearest
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions, cloud_of
+from ._infras import infras
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    for key, infra in infras(options):
+        _, _, name = infra.split("/", 2) if cloud_of(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
+        if name and options.partitions and name not in options.partitions:
+            near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
+            because = f"there are {', '.join(sorted(options.partitions))}; SkyPilot finds out when it launches"
+            hint = f"{key}={infra.removesuffix(name)}{near}"
+            yield Diagnostic("JC4719", f"no partition {name} at this site", because, hint, key=key)
+        elif name and key == "backend.infra" and plan.queue.name not in (None, name):
+            because = f"{key} names partition {name}, and SkyPilot takes that one"
+            hint = f"queue.name={name}, or {key}={infra.removesuffix(f'/{name}')}"
+            yield Diagnostic("JC4719", f"queue.name={plan.queue.name} is left out", because, hint, key="queue.name")

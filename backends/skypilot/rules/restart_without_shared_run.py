@@ -1,0 +1,15 @@
+"""JC4707: a restart in place, on which nodes with a run folder each cannot agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    if plan.run.storage != "shared" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
+        because, key = "the nodes agree on a restart in a run folder that all see", "lifecycle.max_restarts"
+        yield Diagnostic("JC4707", "no restart in place", because, f"{key}=0", key=key)

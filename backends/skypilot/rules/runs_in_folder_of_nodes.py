@@ -1,0 +1,24 @@
+"""JC4706: runs in a folder of the nodes. A note, for whether that is one for all of them nobody asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions
+from ._runs import is_of_site, lasting_mounts, must_be_shared
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    lasting = lasting_mounts(plan)
+    if not must_be_shared(plan, options) or is_of_site(plan, options):
+        return
+    if lasting and all(mount.kind == "host" for mount in lasting):
+        target, source = lasting[0].target, lasting[0].source
+        because = (
+            f"it is below {target}, which is {source} of the node that a pod comes to: all must see one file system"
+        )
+        hint = f"mount that at {source} on every node; or kind: volume, of `sky volumes apply`"
+        title = f"storage.root={plan.run.root} is in a folder of each node"
+        yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)

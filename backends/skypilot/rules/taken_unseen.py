@@ -1,0 +1,48 @@
+"""JC4721: what of a site is taken unseen, for no profile says what there is. A note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions, cloud_of
+from ._infras import infras, is_site
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    if facts := _facts(plan, options):
+        title = f"nobody has looked for {_in_words([*facts.values()])}"
+        because = "SkyPilot finds out when it launches"
+        if "backend.qos" in facts:
+            because += ", and a job in a QOS that is none waits for ever"
+        hint = f"state {_in_words([*facts])} in the profile, cluster=NAME; ./preflight.sh --queue-only asks SkyPilot"
+        yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
+
+
+def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
+    """The key of the profile that would say it -> what is asked for."""
+    said = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
+    names = [parts[1] for parts in said if len(parts) > 1 and parts[1] != "*"]
+    facts = {}
+    if names and options.clusters is None:
+        facts["backend.clusters"] = names[0]
+    if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
+        facts["backend.qos"] = f"QOS {plan.queue.qos}"
+    asked = plan.queue.name or next(
+        (parts[2] for parts in said if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
+    )
+    if options.cloud == "slurm" and asked and not options.partitions:
+        facts["site.partitions"] = f"partition {asked}"
+    if said and not options.partitions:  # which may say it each for itself
+        nodes, gpus = plan.topology.nodes, plan.topology.gpus
+        if nodes > 1 and options.most_nodes is None:
+            facts["site.nodes"] = f"{nodes} nodes"
+        if gpus and options.most_gpus is None:
+            facts["site.gpus"] = f"{gpus} {'GPU' if gpus == 1 else 'GPUs'} on a node"
+    return facts
+
+
+def _in_words(items: list[str]) -> str:
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,29 @@
+"""JC4715: keys of ~/.sky/config.yaml that a task may not override, which SkyPilot drops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic, nearest
+from ...finished import Finished, mapping
+from ...known import CONFIG_KEYS
+from ...schema import At
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for section, inner in task.section("config").items():
+        known = CONFIG_KEYS.get(section)
+        if known is None:
+            because = f"of ~/.sky/config.yaml a task may set {', '.join(sorted(CONFIG_KEYS))}"
+            yield _dropped(task, ("config", section), because, nearest(section, CONFIG_KEYS) or ["kubernetes"])
+            continue
+        for name in mapping(inner):
+            if name not in known:
+                because = f"a task may set {', '.join(known)} there, and any other key is taken and not read"
+                yield _dropped(task, ("config", section, name), because, nearest(name, known) or [*known])
+
+
+def _dropped(task: Finished, at: At, because: str, instead: list[str]) -> Diagnostic:
+    key = task.key(at)
+    hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"leave out {key}"
+    return Diagnostic("JC4715", f"SkyPilot would drop {key}", because, hint, key=key)

@@ -1,0 +1,23 @@
+"""JC4717: a label that pods cannot have, where machines are pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ...._shared.kubernetes_forms import LABEL_KEY, LABEL_VALUE
+from ...config import PODS
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    if not any(machine.cloud in PODS for machine in task.machines()):
+        return
+    for name, said in task.section("resources", "labels").items():
+        value = str(said)
+        if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
+            key = task.key(("resources", "labels", name))
+            because = "Kubernetes takes at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"
+            hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
+            yield Diagnostic("JC4717", f"{key}={value!r} is no label", because, hint, key=key)

@@ -1,0 +1,57 @@
+"""JC4711: what SkyPilot's schema takes, and an infrastructure has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .....compiler.diagnostics import Diagnostic
+from ...config import PODS
+from ...finished import Finished
+from .._undo import undo
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What the machines of some clouds have not. field: of resources; asks: whether a value wants it; undo: a hint."""
+
+    clouds: tuple[str, ...]
+    field: str
+    asks: Callable[[Any], bool]
+    what: str
+    because: str
+    undo: str
+
+
+LATE = "SkyPilot refuses it when it launches"
+LACKS = (
+    Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
+    Lack(
+        ("slurm",), "ports", bool, "opens no ports", "SkyPilot cannot open ports of Slurm's nodes", "backend.ports=[]"
+    ),
+    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "it is a part of a cloud's machine", ""),
+    Lack(
+        PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
+    ),
+    Lack(
+        ("slurm", *PODS),
+        "autostop",
+        lambda said: isinstance(said, Mapping) and not said.get("down"),
+        "stops no machines",
+        "SkyPilot can end them when they are idle, and not stop them",
+        "backend.down=true, or backend.autostop=null",
+    ),
+)
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for machine in task.machines():
+        asked = machine.asked
+        for lack in LACKS:
+            # Pyxis stops containers
+            is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and asked.get("image_id")
+            if machine.cloud in lack.clouds and lack.asks(asked.get(lack.field)) and not is_pyxis:
+                key = task.key(machine.place(lack.field))
+                title, hint = f"{machine.cloud} {lack.what}", undo(key, lack.undo)
+                yield Diagnostic("JC4711", title, lack.because, hint, key=key)

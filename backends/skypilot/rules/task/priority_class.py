@@ -1,0 +1,23 @@
+"""JC4714: a priority that is neither a whole number nor the name of a class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ...._shared.kubernetes_forms import DNS_NAME
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
+    if not isinstance(name, str):
+        return
+    if re.fullmatch(r"[-+]?\d*\.\d+", name):  # which is a name of a-z, 0-9, dash and dot
+        because = "a number is whole, and SkyPilot would take this one for the name of a class"
+        hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
+        yield Diagnostic("JC4714", f"priority {name}", because, hint, key=key)
+    elif not re.fullmatch(DNS_NAME, name):
+        because = "a number is from -1000 to 1000; a class has a name of a-z, 0-9, dash and dot"
+        yield Diagnostic("JC4714", f"{name!r} is no class of priority", because, f"{key}=high", key=key)

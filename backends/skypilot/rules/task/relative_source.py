@@ -1,0 +1,21 @@
+"""JC4709: a relative source would be looked for where `sky launch` is called; submit.sh checks the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from .....compiler.diagnostics import Diagnostic
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for target, said in task.section("file_mounts").items():
+        if not isinstance(said, (str, Mapping)):
+            because, key = "it is a path, a bucket URL, or a mapping with a source", task.key(("file_mounts", target))
+            yield Diagnostic("JC4709", f"{said!r} is no absolute path", because, f"leave out {key}", key=key)
+    for key, source in task.local_files().items():
+        if not re.match(r"/|~/", source):
+            because = "SkyPilot looks for it in the folder where it is called, which is that of the run"
+            title = f"{source!r} is no absolute path"
+            yield Diagnostic("JC4709", title, because, f"~/{source}, or a bucket URL", key=key)

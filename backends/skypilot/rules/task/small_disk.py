@@ -1,0 +1,36 @@
+"""JC4720: SkyPilot counts disks in whole GB, and asks for them when it launches; Slurm's nodes have their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .....compiler.diagnostics import Diagnostic
+from ...config import PODS
+from ...finished import Finished, Machine
+from ...known import LEAST_DISK_GB
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    for machine in task.machines():
+        yield from _disk(task, machine)
+
+
+def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
+    place, said = machine.place("disk_size"), machine.asked.get("disk_size")
+    least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
+    size, typed, key = _gigabytes(said), task.options.disk_size, task.key(place)
+    if key == "backend.disk_size" and typed is not None:
+        size = typed / 1024**3
+    if size is not None and size < least:
+        because = "SkyPilot counts whole GB" if least == 1 else "the image of the machine would not fit on it"
+        title = f"a disk of {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
+        value = f"{least}GiB" if key == "backend.disk_size" else least
+        yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
+
+
+def _gigabytes(said: Any) -> float | None:
+    """A size as SkyPilot reads it, a number of GB or with a unit; None when it is none, which its schema says."""
+    found = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
+    return int(found[1]) * 1024.0 ** ("kmgtp".index(found[2] or "g") - 2) if found else None

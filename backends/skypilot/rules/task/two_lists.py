@@ -1,0 +1,17 @@
+"""JC4718: any_of beside ordered, of which SkyPilot takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    resources = task.section("resources")
+    if resources.get("any_of") and resources.get("ordered"):
+        because = "it takes the cheapest of the one, or the first of the other"
+        hint = "backend.any_of=[], or backend.ordered=[]"
+        title = "SkyPilot would refuse any_of beside ordered"
+        yield Diagnostic("JC4718", title, because, hint, key="backend.ordered")

@@ -1,0 +1,17 @@
+"""JC4713: a QOS of Slurm that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic, nearest
+from ...finished import SBATCH, Finished, text
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    qos, known = text(task.section(*SBATCH).get("qos")), task.options.qos
+    if qos and known is not None and qos not in known:
+        key = task.key((*SBATCH, "qos"))
+        because = f"backend.qos has {', '.join(known) or 'none'}; SkyPilot launches, and Slurm never starts it"
+        hint = f"{key}={(nearest(qos, known) or [*known, 'null'])[0]}"
+        yield Diagnostic("JC4713", f"no QOS {qos} at this site", because, hint, key=key)

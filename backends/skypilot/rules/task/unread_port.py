@@ -1,0 +1,20 @@
+"""JC4717: a port that is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from ...finished import Finished
+
+
+def check(task: Finished) -> Iterator[Diagnostic]:
+    said = task.section("resources").get("ports")
+    for port in map(str, said if isinstance(said, list) else [] if said is None else [said]):
+        first, dash, last = port.partition("-")
+        numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
+        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
+            key = task.key(("resources", "ports"))
+            because = "it is PORT or FIRST-LAST, from 1 to 65535"
+            yield Diagnostic("JC4717", f"{port!r} is no port", because, f"{key}=[6006, 8000-8010]", key=key)

@@ -1,0 +1,21 @@
+"""JC4705: more GPUs than a machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..._shared.gpus import GPUS
+from ..options import SkypilotOptions
+from ._gpus import counted
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    count = plan.topology.gpus
+    for each in counted(plan, options):
+        if count > each.most:
+            usual = min(each.most, GPUS.get(each.type, 8))
+            because = f"a machine has at most {each.most} of them, and gpus is per node"
+            hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
+            yield Diagnostic("JC4705", f"{count} {each.type} on a node", because, hint, key="gpus")

@@ -1,0 +1,28 @@
+"""JC4712: wishes that only a scheduler hears."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..config import cloud
+from ..options import SkypilotOptions
+from ._infras import infras
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    wishes = {
+        f"queue.{n}": getattr(plan.queue, n)
+        for n in ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
+    }
+    wishes["hosts"] = plan.resources.hosts
+    heard = options.cloud == "slurm"
+    if cloud(plan, options) not in ("slurm", "kubernetes") or (heard and any("/" not in i for _, i in infras(options))):
+        wishes["queue.name"] = plan.queue.name
+    for key, value in wishes.items():
+        if value and (not heard or key == "queue.name"):
+            where = options.infra or cloud(plan, options) or "any"
+            because = f"infra {where} has no word for it; the job is the same without"
+            hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
+            yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)

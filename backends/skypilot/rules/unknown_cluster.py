@@ -1,0 +1,25 @@
+"""JC4702: a context, cluster or pool that the site has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, nearest
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions
+from ._infras import infras, is_read, is_site
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    for key, text in infras(options):
+        cloud, _, rest = text.partition("/")
+        name = rest if cloud.lower() in ("k8s", "kubernetes") else rest.partition("/")[0]
+        if not name or options.clusters is None or not is_site(cloud) or name in (*options.clusters, "*"):
+            continue
+        if is_read(text):
+            near = nearest(name, options.clusters) or [*options.clusters]
+            hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
+            because = (
+                f"backend.clusters has {', '.join(options.clusters) or 'none'}; SkyPilot finds out when it launches"
+            )
+            yield Diagnostic("JC4702", f"no cluster {name} at this site", because, hint, key=key)

@@ -1,0 +1,24 @@
+"""JC4706: a run that the nodes do not share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SkypilotOptions
+from ._runs import is_of_site, lasting_mounts, must_be_shared
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    root = plan.run.root
+    if not must_be_shared(plan, options) or lasting_mounts(plan) or is_of_site(plan, options):
+        return
+    if options.cloud == "slurm":
+        because = f"storage.root={root} is not absolute, and the home folder that SkyPilot makes goes with its cluster"
+        hint = "storage.root=/shared/runs, on storage that all nodes see"
+    else:
+        because = f"storage.root={root} is on no volume, so each machine would have its own"
+        hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
+        hint += "" if options.managed else ", or storage.run=node"
+    yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")
