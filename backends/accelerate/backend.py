@@ -18,6 +18,7 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
+from ...compiler.rules import findings
 from .._shared import hosts
 from .._shared.ssh import CLIENT, SshOptions, check_user
 
@@ -41,13 +42,7 @@ class AccelerateBackend:
         yield from hosts.check(self.name, plan, here=True)
         yield from check_user(options)
         yield from accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend")
-        if plan.launcher != "accelerate":  # torchrun asks nothing of a backend, so `honours` is not asked
-            because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
-            hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
-            yield Diagnostic("JC4605", f"backend accelerate with {plan.launcher}", because, hint, key="launcher")
-        if not hosts.used_hosts(plan) and plan.run.storage == "node":
-            because = "without hosts the one node is this machine, which sees the run folder anyway"
-            yield Diagnostic("JC4601", "no host to copy the run to", because, "storage.run=shared", key="storage.run")
+        yield from findings(f"{__package__}.rules", plan, options)
 
     def emit(self, plan: LaunchPlan, options: AccelerateOptions, render: Render) -> Iterator[Artifact]:
         yield accelerate_yaml(plan, render, options.extra)

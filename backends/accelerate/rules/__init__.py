@@ -1,0 +1,1 @@
+"""What backend accelerate is not for: check(plan, options)."""

@@ -1,0 +1,19 @@
+"""JC4605: ranks that something else than `accelerate launch` starts.
+
+torchrun asks nothing of a backend, so `honours` is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..backend import AccelerateOptions
+
+
+def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
+    if plan.launcher != "accelerate":
+        because = "the ranks of a node are started by `accelerate launch` here; that is all it is beside ssh"
+        hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
+        yield Diagnostic("JC4605", f"backend accelerate with {plan.launcher}", because, hint, key="launcher")
