@@ -2,8 +2,8 @@
 
     python bench/check_cost.py [--pairs 101] [--json]
 
-Floor F: `jobc check` composes, reads, lowers, emits and seals the job, and asks no rule: those of the spec, of the
-         trainer, rule by rule of compiler/rules/, of policies, capabilities, accelerate, the backend and the estimates.
+Floor F: `jobc check` composes, reads, lowers, emits and seals the job, and asks no rule: those of compiler/rules/,
+         of the trainer, of policies, capabilities, accelerate, the backend and the estimates.
 jobc:    the same command as it is.
 Both run in one process, warm, in turns, and by CPU time: the start of Python and the imports, a third of a second that
 varies by more than the rules cost, are on neither side. That makes the floor smaller, and the ratio larger than that of
@@ -43,9 +43,8 @@ GOAL = 1.10
 def unchecked() -> Iterator[None]:
     """Without any rule."""
     rules: list[tuple[Any, str, Any]] = [
-        (driver.check, "RULES", ()),
-        *((place, "check", nothing) for place in (driver.rules, driver.policy, driver.accelerate_checks)),
-        (driver.check, "check_training", nothing),
+        (driver.rules, "findings", nothing),
+        *((place, "check", nothing) for place in (driver.trainer_checks, driver.policy, driver.accelerate_checks)),
         (driver.capabilities, "check_scopes", nothing),
         (driver.capabilities, "check_honours", nothing),
         (compiling, "_of_sizes", nothing),

@@ -1,4 +1,4 @@
-"""What accelerate and DeepSpeed take without a word though it is wrong: diagnostics JC4600 and JC4602 to JC4604.
+"""What accelerate and DeepSpeed take without a word though it is wrong: JC4600, JC4602 to JC4604, JC2060 of gpu_ids.
 
 In   the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra):
      `accelerate.extra` of any job, and `backend.extra` of backend accelerate
@@ -6,6 +6,7 @@ In   the plan, and the trees that the user merges into accelerate.yaml (extra) a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
@@ -18,6 +19,8 @@ from .diagnostics import Diagnostic, alternatives, nearest
 from .extra import Path, leaves, refuse_extra
 from .known_values import Known, Value
 from .plan import LaunchPlan
+from .site import most, place
+from .spec import JobSpec
 
 Tree = Mapping[str, Any]
 Protected = Mapping[Path, str]
@@ -108,6 +111,16 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
     if deepspeed_extra and plan.parallel != "deepspeed":
         because = f"parallel={plan.parallel} makes no deepspeed.json to merge it into"
         yield _without_effect((*at, *next(leaves(deepspeed_extra))), because, "parallel=deepspeed")
+
+
+def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
+    """JC2060: numbers in gpu_ids, which count from 0, beyond what the site has. extra, section: as of check()"""
+    limit, ids = most(spec, "gpus"), extra.get("gpu_ids")
+    beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
+    if beyond:
+        key = f"{section}.extra.gpu_ids"
+        because = f"{place(spec)} has {limit} GPUs on each node, and they are counted from 0"
+        yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)
 
 
 def _without_effect(path: Path, because: str, hint: str) -> Diagnostic:

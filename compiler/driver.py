@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, check, directory, neutral, policy, private, rules, site, sourcemap
+from . import accelerate_checks, capabilities, directory, neutral, policy, private, rules, sourcemap, trainer_checks
 from .accelerate import read_keys
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
@@ -206,13 +206,13 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
     read = typed(composed, request.command, dict(request.config_dirs))
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
-    checked = [*own_container, *rules.check_spec(spec), *check.check(spec)]
+    checked = [*own_container, *rules.check_spec(spec)]
     checked += too_few_slots(read.host_files, spec.nodes, procs(spec))
     levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of), last=False)
     plan, table, made_by = lower(spec)
-    found = [*check.check_training(plan, partial(blamed, composed, read.values))]
-    found += [*private.texts_hold_no_secret(read.values), *rules.check_plan(spec, plan), *policy.check(spec, plan)]
+    found = [*trainer_checks.check(plan, partial(blamed, composed, read.values)), *rules.check_values(read.values)]
+    found += [*rules.check_plan(spec, plan), *policy.check(spec, plan)]
     notes = levels.settle(_placed(found, origin_of), notes, last)
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
 
@@ -225,8 +225,8 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     found = [
         *(unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else ()),
         *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
-        *site.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
-        *site.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # of backend accelerate
+        *accelerate_checks.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
+        *accelerate_checks.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # of backend accelerate
         *capabilities.check_scopes(plan, backend),
         *capabilities.check_honours(missing, backend, _able(backend)),
     ]

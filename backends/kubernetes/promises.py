@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ...compiler.check import is_derived
 from ...compiler.diagnostics import Diagnostic, Severity
 from ...compiler.extra import Path
+from ...compiler.reserved import is_derived
 
 KEY = ("backend", "extra")
 

@@ -79,7 +79,7 @@ def _computed_again(plan: LaunchPlan) -> list[Change]:
 
 
 def _shared(plan: LaunchPlan) -> list[Change]:
-    """parallel_rules.py says what of loop.compile goes with each."""
+    """JC2073 and JC2076 say what of loop.compile goes with each."""
     kind = plan.train["parallel"]["kind"]
     if plan.topology.world_size == 1 or kind == "fsdp":
         return []

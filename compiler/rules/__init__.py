@@ -4,6 +4,7 @@ A file has one code and one function, `check`, which yields Diagnostics, never r
 The folder says what these are:
 
     spec/                    check(spec)            before anything is derived from it
+    values/                  check(values)          each leaf of the spec and of the backend's options, by its key
     plan/                    check(spec, plan)
     backends/NAME/rules/     check(plan, options)
 
@@ -13,18 +14,23 @@ report; files whose names begin with _ are what several of them need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from ..diagnostics import Diagnostic
 from ..plan import LaunchPlan
+from ..sourcemap import SpecValue
 from ..spec import JobSpec
 
 
 def check_spec(spec: JobSpec) -> Iterator[Diagnostic]:
     return findings(f"{__name__}.spec", spec)
+
+
+def check_values(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+    return findings(f"{__name__}.values", values)
 
 
 def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:

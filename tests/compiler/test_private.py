@@ -6,7 +6,7 @@ import pytest
 
 from jobc.compiler.diagnostics import CompileError, format_text
 from jobc.compiler.driver import Request, compile_job, compile_sweep
-from jobc.compiler.private import texts_hold_no_secret
+from jobc.compiler.rules import check_values
 from jobc.compiler.sourcemap import SpecValue
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -14,7 +14,7 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def hints(value: object, key: str = "backend.setup") -> list[str]:
-    return [d.hint.partition(" ")[0] for d in texts_hold_no_secret({key: SpecValue(value, None)})]
+    return [d.hint.partition(" ")[0] for d in check_values({key: SpecValue(value, None)})]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""What the rules on a site's limits share: a number of the job above the site's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...diagnostics import Diagnostic, alternatives
+from ...site import fact, most, place
+from ...spec import JobSpec
+
+
+def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
+    """key: of the job, and of the site's fact; show: a value, as one types it"""
+    asked, limit = getattr(spec, key), most(spec, key)
+    if asked is None or limit is None or asked <= limit:
+        return
+    unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
+    because = f"{place(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
+    others = [other for other in spec.site.partitions if (fact(spec, key, other) or 0) >= asked]
+    hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
+    yield Diagnostic(code, f"{key}={show(asked)} is more than there is", because, hint, key=key)

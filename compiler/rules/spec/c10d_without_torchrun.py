@@ -1,0 +1,16 @@
+"""JC2016: a rendezvous of torchrun's agents, with another launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.rendezvous.backend == "c10d" and spec.launcher != "torchrun":
+        because = "it is a way for torchrun's agents to meet, and no other launcher of jobc has them or may choose"
+        title = f"rendezvous.backend=c10d, and launcher={spec.launcher}"
+        hint = "rendezvous.backend=static; or launcher=torchrun"
+        yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")

@@ -1,0 +1,27 @@
+"""JC2069: a folder in /tmp that all users of a node would share; or downloads that no node would see."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    for key in ("downloads", "compiled"):
+        folder = getattr(spec.caches, key)
+        if folder and _is_temporary(folder) and "$UID" not in folder:
+            title = f"caches.{key}={folder} is one folder for all users of a node"
+            because = "what the first of them makes there is closed to the others"
+            hint = f"caches.{key}={shlex.quote(folder.rstrip('/') + '-$UID')}"
+            yield Diagnostic("JC2069", title, because, hint, key=f"caches.{key}")
+    if spec.caches.prefetch and _is_temporary(spec.caches.downloads or ""):
+        title = f"what prefetch.sh brings to {spec.caches.downloads} is on one machine"
+        because = "each node has a /tmp of its own, and would find nothing there"
+        yield Diagnostic("JC2069", title, because, "caches=shared", key="caches.prefetch")
+
+
+def _is_temporary(folder: str) -> bool:
+    return folder.startswith(("/tmp/", "/var/tmp/", "/dev/shm/")) or folder in ("/tmp", "/var/tmp", "/dev/shm")

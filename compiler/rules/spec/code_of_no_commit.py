@@ -1,0 +1,23 @@
+"""JC4514: code of a repository, without the repository or the commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...lower import brings_code
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.code.kind != "git" or not brings_code(spec):
+        return
+    for key, value, form, example in (
+        ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
+        ("commit", spec.code.commit, r"[0-9a-f]{40}([0-9a-f]{24})?", "0123456789abcdef0123456789abcdef01234567"),
+    ):
+        if value is None or not re.fullmatch(form, value):
+            title = f"code=git needs code.{key}" if value is None else f"code.{key}: {value!r} is no {key}"
+            because = "a run has the code of one commit, which `git rev-parse HEAD` prints; a branch moves"
+            yield Diagnostic("JC4514", title, because, f"code.{key}={example}", key=f"code.{key}")

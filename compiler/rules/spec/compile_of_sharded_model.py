@@ -1,0 +1,15 @@
+"""JC2076: torch.compile of a whole model that is sharded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.parallel.kind in ("fsdp", "hsdp") and spec.loop.compile == "model" and spec.command is None:
+        because = f"{spec.parallel.kind} gathers weights before each block, where a compiled model would break apart"
+        title, hint = f"loop.compile=model with parallel={spec.parallel.kind}", "loop.compile=blocks"
+        yield Diagnostic("JC2076", title, because, hint, key="loop.compile")

@@ -1,0 +1,15 @@
+"""JC2009: a container runtime without an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.image is None and spec.container.kind != "none":
+        because = f"{spec.container.kind} has nothing to run; `image` says what, on a backend that runs containers"
+        hint = "image=pytorch/pytorch:2.9.0" if spec.container.kind == "pod" else "container=none"
+        yield Diagnostic("JC2009", f"container={spec.container.kind} needs an image", because, hint, key="image")

@@ -1,0 +1,25 @@
+"""JC2005: fewer hosts than nodes, where each node needs one of its own.
+
+Source DeepSpeed 0.19.5, launcher/runner.py: `--num_nodes` beyond the hosts starts on those that there are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...lower import inventory
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.hosts is None or len(usable := inventory(spec, spec.hosts)) >= spec.nodes:
+        return
+    left = f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""
+    yield Diagnostic(
+        "JC2005",
+        f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
+        f"each node needs a host of its own{left}",
+        f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
+        key="hosts",
+    )

@@ -1,0 +1,18 @@
+"""JC2077: fp16 of the trainer, together with DeepSpeed.
+
+Source DeepSpeed, getting started (deepspeed.ai/getting-started): it scales the loss itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.parallel.kind == "deepspeed" and spec.loop.precision == "fp16" and spec.command is None:
+        because = "the trainer scales the loss itself, which DeepSpeed would do a second time"
+        hint = "loop.precision=bf16, or parallel=fsdp"
+        yield Diagnostic("JC2077", "no fp16 with deepspeed", because, hint, key="loop.precision")

@@ -1,0 +1,28 @@
+"""JC2067: a value that the site cannot do without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...convert import example, options_of, spec_keys, type_at
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    known = spec_keys(JobSpec) if spec.site.requires else ()
+    missing = [key for key in spec.site.requires if key in known and _value(spec, key) in (None, (), {})]
+    if missing:
+        lines = [f"{key}={example(options_of(type_at(JobSpec, key)))}" for key in missing]
+        title = f"this site needs {' and '.join(missing)}"
+        because = "its profile says so (site.requires), and nothing sets " + ("it" if len(missing) == 1 else "them")
+        hint = f"{' '.join(lines)}, here or in the profile"
+        yield Diagnostic("JC2067", title, because, hint, key=missing[0])
+
+
+def _value(spec: JobSpec, key: str) -> Any:
+    here: Any = spec
+    for part in key.split("."):
+        here = here.get(part) if isinstance(here, Mapping) else getattr(here, part, getattr(here, f"{part}_", None))
+    return here

@@ -1,0 +1,15 @@
+"""JC2062: more cores or memory than a node of the site has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+from ...values import show_bytes
+from ._site import too_much
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    yield from too_much("JC2062", spec, "cpus")
+    yield from too_much("JC2062", spec, "mem", show_bytes)

@@ -1,0 +1,13 @@
+"""JC2060: more GPUs than a node of the site has. The numbers in gpu_ids: accelerate_checks.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+from ._site import too_much
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    yield from too_much("JC2060", spec, "gpus")

@@ -1,0 +1,19 @@
+"""JC2031: a mount, and no container to mount it into.
+
+Source Pyxis 0.24, args.c: it ignores mounts without an image
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    for i, mount in enumerate(spec.mounts):
+        if mount.kind == "host" and spec.container.kind == "none":
+            title = f"{mount.source} cannot be mounted"
+            because = "container=none sees the folders of the node as they are"
+            yield Diagnostic("JC2031", title, because, "mounts=[]", key=f"mounts.{i}.kind")

@@ -1,0 +1,15 @@
+"""JC2007: one name in env and in secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    for name in spec.env:
+        if name in spec.secrets:
+            because = "the rank would get one of the two, by chance"
+            yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")

@@ -1,0 +1,16 @@
+"""JC2013: a NUL character in the command or in env, which no process can be given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
+    for key, word in words:
+        if "\0" in word:
+            because = "the operating system ends a word at NUL"
+            yield Diagnostic("JC2013", f"{key} holds a NUL character", because, "remove it", key=key)

@@ -1,0 +1,27 @@
+"""JC2072: offload to NVMe without its folder, or the folder without offload.
+
+Source DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....trainer.config import DeepspeedConfig
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    zero = spec.parallel
+    if not isinstance(zero, DeepspeedConfig):
+        return
+    used = "nvme" in (zero.offload_optimizer_device, zero.offload_param_device)
+    if used and zero.nvme_path is None:
+        because = "DeepSpeed keeps files on a local disk of each node, and has no default folder"
+        hint = "parallel.nvme_path=/local_nvme"
+        yield Diagnostic("JC2072", "offload to nvme has no folder", because, hint, key="parallel.nvme_path")
+    if zero.nvme_path is not None and not used:
+        because = "nothing is offloaded to nvme"
+        hint = "parallel.nvme_path=null; or parallel.zero_stage=3 parallel.offload_param_device=nvme"
+        yield Diagnostic("JC2072", "parallel.nvme_path has no effect", because, hint, key="parallel.nvme_path")

@@ -1,0 +1,21 @@
+"""JC4516: a password in the URL of the repository."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.code.kind != "git" or spec.code.repository is None:
+        return
+    found = re.match(r"(\w+://)([^/@]*):[^/@]*@(.*)|(https?://)[^/@:]+@(.*)", spec.code.repository)
+    if found:
+        plain = f"{found[1]}{found[3]}" if found[1] else f"{found[4]}{found[5]}"
+        because = "the artifact would hold it in clear"
+        hint = f"code.repository={plain} secrets.GIT_TOKEN=env:GIT_TOKEN (or k8s:SECRET/KEY)"
+        title = "code.repository holds a password"
+        yield Diagnostic("JC4516", title, because, hint, key="code.repository", private=True)

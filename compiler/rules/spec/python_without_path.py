@@ -1,0 +1,14 @@
+"""JC2011: a Python environment that is a folder, without its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.python.kind in ("venv", "uv", "conda") and spec.python.path is None:
+        because = f"env={spec.python.kind} activates a folder"
+        yield Diagnostic("JC2011", "python.path is not set", because, "python.path=.venv", key="python.path")

@@ -1,0 +1,18 @@
+"""JC2075: sharded checkpoints, which the trainer does not write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....trainer.config import FsdpConfig
+from ...diagnostics import Diagnostic
+from ...spec import HsdpSpec, JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    sharded = isinstance(spec.parallel, (FsdpConfig, HsdpSpec)) and spec.parallel.state_dict_type != "FULL_STATE_DICT"
+    if sharded and spec.command is None:
+        because = "checkpoints of the trainer are whole, so that a run may go on with other ranks or another way"
+        hint = "parallel.state_dict_type=FULL_STATE_DICT"
+        title = "the trainer writes no sharded checkpoints"
+        yield Diagnostic("JC2075", title, because, hint, key="parallel.state_dict_type")

@@ -1,0 +1,22 @@
+"""JC2074: shards that do not fit the nodes: a copy of the model ends where a node ends, and the last copy is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...lower import procs, shards, world_size
+from ...spec import HsdpSpec, JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if not isinstance(spec.parallel, HsdpSpec):
+        return
+    wanted, of_a_node, world = shards(spec), procs(spec), world_size(spec)
+    if world % wanted == 0 and (of_a_node % wanted == 0 or wanted % of_a_node == 0):
+        return
+    sizes = [size for size in range(1, world + 1) if world % size == 0 and not (of_a_node % size and size % of_a_node)]
+    title = f"parallel.shards={wanted} with {spec.nodes} nodes of {of_a_node} ranks"
+    because = "the mesh is (ranks / shards) x shards, and a copy of the model has to end where a node ends"
+    hint = f"parallel.shards={of_a_node}, the ranks of a node; or {', '.join(map(str, sizes))}"
+    yield Diagnostic("JC2074", title, because, hint, key="parallel.shards")

@@ -1,0 +1,20 @@
+"""JC2017: shared memory that is not below the memory, into which it counts. A pod is refused, by JC4508.
+
+Source the Linux kernel's documentation, Control Group v2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic, Severity
+from ...spec import JobSpec
+from ...values import show_bytes
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if spec.shm and spec.mem and spec.shm >= spec.mem and spec.container.kind != "pod":
+        because = "/dev/shm counts into the memory of the job, which is killed when it is full"
+        hint = f"mem={show_bytes(2 * spec.shm)}"
+        title, level = f"shm={show_bytes(spec.shm)} is not less than mem={show_bytes(spec.mem)}", Severity.WARNING
+        yield Diagnostic("JC2017", title, because, hint, key="shm", severity=level)

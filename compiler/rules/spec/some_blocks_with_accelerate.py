@@ -1,0 +1,20 @@
+"""JC2078: activation checkpointing of every k-th block through accelerate, which recomputes all or none.
+
+Source accelerate 1.14, utils/dataclasses.py: `activation_checkpointing` is yes or no
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    k = spec.loop.activation_checkpointing
+    if k > 1 and spec.command is not None and spec.parallel.kind in ("fsdp", "hsdp") and spec.launcher == "accelerate":
+        title = f"loop.activation_checkpointing={k} for a program that uses accelerate"
+        because = "its fsdp_activation_checkpointing is on or off, for all blocks"
+        hint = "loop.activation_checkpointing=1, or 0"
+        yield Diagnostic("JC2078", title, because, hint, key="loop.activation_checkpointing")

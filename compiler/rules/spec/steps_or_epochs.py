@@ -1,0 +1,16 @@
+"""JC2004: both steps and epochs, or neither, say when training ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    if (spec.loop.steps is None) == (spec.loop.epochs is None):
+        both = spec.loop.steps is not None
+        because = "both are set, and they disagree about the end" if both else "neither is set, so it would never end"
+        hint = f"loop.epochs=null, to run {spec.loop.steps} steps" if both else "loop.steps=400"
+        yield Diagnostic("JC2004", "set exactly one of loop.steps and loop.epochs", because, hint, key="loop.epochs")

@@ -1,0 +1,21 @@
+"""JC2080: a root of the runs that is no bucket, or should not be one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    root, is_object = spec.storage.root, spec.storage.run == "object"
+    if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
+        because = "a bucket's name is 3 to 63 of a-z, 0-9, dash and dot, and the runs lie below a prefix in it"
+        hint = "storage.root=s3://my-bucket/runs"
+        yield Diagnostic("JC2080", f"storage.root={root} is no bucket", because, hint, key="storage.root")
+    elif not is_object and re.match(r"[a-z0-9]+://", root):
+        because = f"with storage.run={spec.storage.run} it is a folder"
+        hint = "storage.run=object" if root.startswith("s3://") else "storage.root=runs"
+        yield Diagnostic("JC2080", f"storage.root={root} is no folder", because, hint, key="storage.root")

@@ -1,0 +1,18 @@
+"""JC2068: the site requires what is no key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...convert import spec_keys
+from ...diagnostics import Diagnostic, nearest
+from ...spec import JobSpec
+
+
+def check(spec: JobSpec) -> Iterator[Diagnostic]:
+    known = spec_keys(JobSpec) if spec.site.requires else ()
+    for key in spec.site.requires:
+        if key not in known:
+            close = nearest(key, known)
+            hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
+            yield Diagnostic("JC2068", f"the site requires {key}", "there is no such key", hint, key="site.requires")

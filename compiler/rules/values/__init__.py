@@ -1,0 +1,1 @@
+"""Rules on every value of a job and of its backend, as text: check(values)."""

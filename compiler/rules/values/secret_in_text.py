@@ -1,0 +1,31 @@
+"""JC4515: a secret in any other text of a job and of its backend: spec.yaml has them all, the engine's files most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...diagnostics import Diagnostic
+from ...private import secret_in
+from ...sourcemap import SpecValue
+
+_OWN_RULE = ("env.", "labels.", "secrets.", "command", "code.repository")  # JC4515, JC3003 and JC4516 look at them
+
+
+def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+    for key, leaf in values.items():
+        if key.startswith(_OWN_RULE):
+            continue
+        if name := next(filter(None, map(secret_in, _texts(leaf.value))), ""):
+            because = "spec.yaml and the files of the engine would hold it in clear, for all who can read the run"
+            hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell reads the text"
+            title = f"{key} holds what looks like a secret"
+            yield Diagnostic("JC4515", title, because, hint, key=key, private=True, judgment=True)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, Mapping)):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
