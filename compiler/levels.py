@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
 from .text import Origin
 
-# Which only jobc plan and jobc check look for (estimate/limits.py)
+# Which only jobc plan and jobc check look for (estimate/rules/)
 OF_SIZES = ("JC2120", "JC2121", "JC2122", "JC2123", "JC2126")
 _COMMENT = re.compile(r"#\s*jobc:\s*allow\b(.*)")
 _FORM = re.compile(r"\s+([A-Z]+\d+)\s+because\s+(\S.*)")

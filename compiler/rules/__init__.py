@@ -3,10 +3,11 @@
 A file has one code and one function, `check`, which yields Diagnostics, never raises, and reads its arguments alone.
 The folder says what these are:
 
-    spec/                    check(spec)            before anything is derived from it
-    values/                  check(values)          each leaf of the spec and of the backend's options, by its key
-    plan/                    check(spec, plan)
-    backends/NAME/rules/     check(plan, options)
+    spec/                 check(spec)     before anything is derived from it
+    values/               check(values)   each leaf of the spec and of the backend's options, by its key
+    plan/                 check(spec, plan)
+    estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
+    backends/NAME/rules/  check(plan, options)
 
 The page of a rule is CODE.md in `codes/`: what one sees, why, wrong and right, a near miss, sources. All rules run, all
 report; files whose names begin with _ are what several of them need.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ..diagnostics import Diagnostic
 from ..plan import LaunchPlan
@@ -37,14 +39,14 @@ def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     return findings(f"{__name__}.plan", spec, plan)
 
 
-def findings(folder: str, *arguments: object) -> Iterator[Diagnostic]:
+def findings(folder: str, *arguments: object) -> Iterator[Any]:
     """What the rules of a folder find. folder: as a package, `my_plugin.rules`; arguments: of each of its rules"""
     for rule in _rules(folder):
         yield from rule(*arguments)
 
 
 @cache
-def _rules(folder: str) -> tuple[Callable[..., Iterable[Diagnostic]], ...]:
+def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
     """Those of a folder, by their names."""
     place = import_module(folder).__file__
     assert place is not None, f"{folder} has no __init__.py"

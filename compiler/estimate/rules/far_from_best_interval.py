@@ -1,0 +1,26 @@
+"""JC2122: checkpoints are saved far too often, or far too seldom.
+
+Source Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ..figures import Figures
+from ..limits import Finding, warning
+
+_FAR = 3  # times as often, or as seldom
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    if not figures.goodput or not figures.step_s:
+        return
+    every, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
+    if every > _FAR * best or best > _FAR * every:
+        title = f"checkpoint.every_steps={every} is far from the best"
+        because = f"with these failures and saves, saving every {best:,} steps loses least (Daly 2006)"
+        by = max(every / best, best / every)
+        yield warning("JC2122", title, because, f"checkpoint.every_steps={best}", "checkpoint.every_steps", by)

@@ -1,0 +1,22 @@
+"""JC2121: a checkpoint takes longer than the grace period, which holds the step under way and the write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ...values import show_duration
+from ..figures import Figures, readable_bytes
+from ..limits import Finding, warning
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    grace, step_s = spec.lifecycle.grace, figures.step_s or 0
+    if figures.memory and figures.write_s is not None and (needed_s := figures.write_s + step_s) > grace:
+        title = f"a checkpoint is not written within the grace of {show_duration(grace)}"
+        after = f", after a step of {step_s:.3g} s" if step_s else ""
+        because = f"one of {readable_bytes(figures.memory.checkpoint)} takes about {figures.write_s:.0f} s{after}"
+        hint = f"lifecycle.grace={show_duration(2 * math.ceil(needed_s) + 10)}"
+        yield warning("JC2121", title, because, hint, "lifecycle.grace", needed_s)

@@ -1,0 +1,22 @@
+"""JC2126: the checkpoints of a run need more disk than is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ...values import show_bytes
+from ..disk import fewer
+from ..figures import Figures, on_disk, readable_bytes
+from ..limits import Finding, warning
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    needed, has = on_disk(figures), spec.estimate.disk
+    if has and needed and figures.memory and needed > has:
+        title = f"more than the {show_bytes(has)} that are free where runs lie"
+        one = readable_bytes(figures.memory.checkpoint)
+        because = f"at most {figures.checkpoints} checkpoints of {one} lie there at once, {readable_bytes(needed)}"
+        hint = fewer(spec.checkpoint, figures.schedule.steps, has // figures.memory.checkpoint)
+        yield warning("JC2126", title, because, hint, "estimate.disk", needed / has)

@@ -1,0 +1,21 @@
+"""JC2120: a rank needs more memory than its GPU has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ...values import show_bytes
+from ..figures import Figures, readable_bytes
+from ..limits import Finding, warning
+from ..relief import relief
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    needs, has = figures.memory, spec.estimate.gpu_mem
+    if needs and has and figures.gpus and needs.least > has:
+        title = f"more than the {show_bytes(has)} of a GPU"
+        parts = "gradients and optimizer" if needs.activations is None else "gradients, optimizer and activations"
+        because = f"weights, {parts} take about {readable_bytes(needs.total)}"
+        yield warning("JC2120", title, because, relief(spec, plan, has), "estimate.gpu_mem", needs.total / has)
