@@ -1,7 +1,7 @@
 """What a value in an engine's file must be: for the tables of keys that an engine itself does not check.
 
 accelerate_known.py, deepspeed_known.py   the tables
-accelerate_checks.py                      reads them
+rules/accelerate/                         reads them
 """
 
 from __future__ import annotations

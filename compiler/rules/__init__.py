@@ -6,6 +6,7 @@ The folder says what these are:
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
     plan/                 check(spec, plan)
+    accelerate/           check(plan, extra, deepspeed_extra, section)   what goes into accelerate.yaml, deepspeed.json
     estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 

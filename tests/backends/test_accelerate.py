@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.compiler.accelerate_checks import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
 from jobc.compiler.accelerate_known import ACCELERATE
+from jobc.compiler.accelerate_protected import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
 from jobc.compiler.deepspeed_known import DEEPSPEED, OF_TORCH, REMOVED, SCHEDULERS, ZERO
 from jobc.compiler.deepspeed_optimizers import OF_DEEPSPEED as OF_DEEPSPEEDS_OPTIMIZERS
 from jobc.compiler.deepspeed_optimizers import OF_TORCH as TORCH_OPTIMIZERS

@@ -1,0 +1,95 @@
+"""JC4604: a setting that nothing reads, or that is said twice.
+
+Such as a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world, GPUs of no rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from ...accelerate import SHARDED
+from ...accelerate_known import are_gpus
+from ...diagnostics import Diagnostic, alternatives
+from ...extra import Path, leaves
+from ...plan import LaunchPlan
+from ._entries import Tree, is_of_fsdp_1
+
+
+def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
+    at = (section, "extra")
+    if extra and plan.launcher != "accelerate":
+        because = f"launcher={plan.launcher} reads no accelerate.yaml to merge it into"
+        yield _without_effect((*at, *next(leaves(extra))), because, "launcher=accelerate")
+    yield from _misplaced(plan, extra, at)
+    yield from _mesh(plan, extra.get("parallelism_config"), at)
+    yield from _gpus(plan, extra.get("gpu_ids"), at)
+    if deepspeed_extra and plan.parallel != "deepspeed":
+        because = f"parallel={plan.parallel} makes no deepspeed.json to merge it into"
+        path = (section, "deepspeed_extra", *next(leaves(deepspeed_extra)))
+        yield _without_effect(path, because, "parallel=deepspeed")
+
+
+def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
+    """A section without the parallelism it belongs to, keys of FSDP 1, what deepspeed.json says."""
+    wanted = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
+    for section, parallel in wanted.items():
+        if section not in extra:
+            continue
+        if plan.parallel not in parallel:
+            because = f"parallel={plan.parallel}, and accelerate reads that section with {' or '.join(parallel)} alone"
+            yield _without_effect((*at, section), because, f"parallel={parallel[0]}")
+        elif plan.uses_trainer and parallel == SHARDED:
+            because = "the trainer that comes with jobc shards its model itself"
+            yield _without_effect((*at, section), because, f"leave out {'.'.join((*at, section))}")
+    if "megatron_lm_config" in extra:
+        because = "accelerate reads it with distributed_type MEGATRON_LM alone, and no `parallel` is that"
+        yield _without_effect(
+            (*at, "megatron_lm_config"), because, f"leave out {'.'.join((*at, 'megatron_lm_config'))}"
+        )
+    fsdp = extra.get("fsdp_config")
+    for name in fsdp if isinstance(fsdp, Mapping) else ():
+        if is_of_fsdp_1(name):
+            key = ".".join((*at, "fsdp_config", name))
+            because = "parallel=fsdp is version 2 of FSDP, which ignores or refuses it (accelerate#3394)"
+            hint = f"leave out {key}; parallel.reshard_after_forward says what sharding_strategy said"
+            yield Diagnostic("JC4604", f"{key} is a key of FSDP version 1", because, hint, key=key)
+    if plan.parallel == "deepspeed" and extra.get("mixed_precision") is not None and not plan.uses_trainer:
+        because = "accelerate refuses it beside a deepspeed.json, which says it"
+        key = ".".join((*at, "mixed_precision"))
+        hint = f"loop.precision=bf16; or {at[0]}.deepspeed_extra.fp16.enabled=true"
+        yield Diagnostic("JC4604", f"{key} is said twice", because, hint, key=key)
+
+
+def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
+    """Accelerate makes CUDA_VISIBLE_DEVICES of gpu_ids, and each process takes the one of its own number."""
+    key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
+    if ids in (None, "all") or not are_gpus(ids):
+        return
+    named = str(ids).split(",")
+    if not gpus:
+        yield _without_effect((*at, "gpu_ids"), "gpus=0, so the processes compute on CPUs", f"leave out {key}")
+    elif len(named) != procs:
+        title = f"{key} names {len(named)} {'GPU' if len(named) == 1 else 'GPUs'} for {procs} processes on each node"
+        because = "each process takes the one of its own number, and the file is the same on every node"
+        yield Diagnostic("JC4604", title, because, f"{key}=all, or gpus={len(named)}", key=key)
+
+
+def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
+    if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
+        return
+    found = {name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0}
+    world, product = plan.topology.world_size, prod(found.values())
+    if found and product != world:
+        key = ".".join((*at, "parallelism_config", next(iter(found))))
+        rest = product // next(iter(found.values()))
+        fitting = [f"{key}={world // rest}"] if world % rest == 0 else [f"leave out {key}"]
+        title = f"the sizes of parallelism_config multiply to {product}, and there are {world} ranks"
+        because = "each rank has one place in the mesh, and a size that is not said is 1"
+        yield Diagnostic("JC4604", title, because, alternatives(fitting), key=key)
+
+
+def _without_effect(path: Path, because: str, hint: str) -> Diagnostic:
+    key = ".".join(path)
+    return Diagnostic("JC4604", f"{key} has no effect", because, hint, key=key)
