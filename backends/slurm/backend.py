@@ -17,9 +17,10 @@ from ...compiler.diagnostics import Diagnostic
 from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
+from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from .._shared import containers
-from . import checks, pyxis, sweep
+from . import own_options, sweep
 from .options import SlurmOptions
 from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
 
@@ -62,9 +63,9 @@ class SlurmBackend:
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-        yield from checks.check(plan, options)
+        yield from findings(f"{__package__}.rules", plan, options)
+        yield from own_options.check(options)
         yield from containers.check(self.name, plan)
-        yield from pyxis.check(plan)
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout, more_option)}

@@ -7,6 +7,7 @@ from typing import Any
 from ...compiler.plan import LaunchPlan
 
 MIB = 1024**2
+LONG = "[a-z][a-z-]+"  # the name of a long option
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:

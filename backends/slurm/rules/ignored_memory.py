@@ -1,0 +1,15 @@
+"""JC4302: memory that is asked for and left to the site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SlurmOptions
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
+        because = f"backend.mem_policy={options.mem_policy} leaves the memory to the site"
+        yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")

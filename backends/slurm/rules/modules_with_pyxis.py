@@ -1,0 +1,18 @@
+"""JC4332: environment modules with Pyxis, which are loaded nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SlurmOptions
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    if plan.container.kind == "pyxis" and plan.setup.modules:
+        because = (
+            "Slurm makes the container before anything of the job runs on the node, and there are no modules inside"
+        )
+        hint = "python.modules=[]; or container=apptainer, where they are loaded first"
+        yield Diagnostic("JC4332", "Pyxis cannot load modules", because, hint, key="python.modules")

@@ -1,0 +1,39 @@
+"""JC4340: an option that the site's sbatch does not know; it ends there, and nothing of the job is queued."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..._shared import sbatch_options
+from ..options import SlurmOptions
+from ..own_options import OURS
+from ..spelling import LONG
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    site = options.version
+    for name in options.extra:
+        key, title = f"backend.extra.{name}", f"Slurm {site} has no option --{name}"
+        since, gone = sbatch_options.SINCE.get(name, site), sbatch_options.GONE.get(name, "99.99")
+        if not re.fullmatch(LONG, name):
+            continue  # JC4303
+        if not sbatch_options.is_known(name):
+            yield _unknown(key, title, sbatch_options.meant(name))
+        elif not since <= site < gone:
+            because = f"sbatch has it since Slurm {since}" if site < since else f"sbatch had it before Slurm {gone}"
+            hint = f"leave out {key}" + (f", or backend.version={since} if that is the site's" if site < since else "")
+            yield Diagnostic("JC4340", title, because, hint, key=key)
+
+
+def _unknown(key: str, title: str, meant: str) -> Diagnostic:
+    """An error where a known option is close; else a warning, for a plugin of the site may bring it."""
+    because = "no sbatch from 22.05 to 25.11 has it, and Pyxis brings none such"
+    if not meant:
+        hint = f"leave out {key}, unless a plugin of the site (SPANK) brings it"
+        return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
+    owner = OURS.get(f"--{meant}")
+    hint = f"leave it out, and set {owner}" if owner else f"did you mean backend.extra.{meant}?"
+    return Diagnostic("JC4340", title, because, hint, key=key)

@@ -1,0 +1,24 @@
+"""JC4330: a path that Pyxis would split: it has options of srun for what it mounts.
+
+Source: NVIDIA/pyxis 0.24, args.c: mounts are split at commas and colons, and then are words of an fstab line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import SlurmOptions
+
+
+def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+    if plan.container.kind != "pyxis":
+        return
+    paths = {f"mounts.{i}.{n}": getattr(m, n) for i, m in enumerate(plan.mounts) for n in ("source", "target")}
+    for key, path in {**paths, "storage.data": plan.run.data or ""}.items():
+        if re.search(r"[\s,:\\]", path):
+            because = "spaces, commas, colons and backslashes have a meaning of their own in --container-mounts"
+            hint = "another name, such as a symbolic link"
+            yield Diagnostic("JC4330", f"Pyxis cannot mount {path!r}", because, hint, key=key)
