@@ -7,7 +7,6 @@ In     the run folder under one path on the submit host and all nodes, whether i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
+from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import containers
 
@@ -54,50 +54,17 @@ HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """JC4401: a client that runs commands on hosts needs some; JC4403: as many as nodes; JC4404: of a name that all
-    know; and what others lack.
+    """What a client that runs commands on hosts needs (rules/), and what it cannot mount.
 
     here: without hosts a single node is this machine
     """
-    yield from _storage(plan)
+    yield from findings(f"{__package__}.rules", name, plan, here)
     yield from containers.check(name, plan)
-    hosts, nodes = used_hosts(plan), plan.topology.nodes
-    if here and nodes == 1 and not hosts:
-        return
-    if not hosts:
-        because = f"{name} starts processes on the hosts that it is told"
-        hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
-        yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
-    elif len(hosts) < nodes:  # of queue.nodelist, for `hosts` itself is checked for every backend
-        title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
-        because = f"{name} has no other hosts than those, and each node needs one of its own"
-        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")
-    elif nodes > 1 and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
-        title, because = f"node 0 is {hosts[0]}", "that leads every other node to itself, so they would not meet"
-        hint = "the name of this machine as the others know it"
-        yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
     """In rank order: `hosts`, else the list that a scheduler would be asked to prefer."""
     return plan.resources.hosts or plan.queue.nodelist
-
-
-def _storage(plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC4415 to JC4417: what storage.run does not go with."""
-    if plan.code.kind == "rsync" and plan.run.storage == "shared":
-        title, because = (
-            "code=rsync has nowhere to bring the code",
-            "with storage.run=shared all hosts see one copy of it",
-        )
-        yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
-    if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
-        because = "the nodes agree on a restart in a run folder that all see"
-        hint = "lifecycle.max_restarts=0, or storage.run=shared"
-        yield Diagnostic("JC4417", "no restart in place", because, hint, key="lifecycle.max_restarts")
-    if plan.run.keep and plan.run.storage == "node":
-        because = "clean.sh would remove old runs on the submit host, and leave them on all others"
-        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:

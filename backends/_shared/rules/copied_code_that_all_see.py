@@ -1,0 +1,15 @@
+"""JC4415: code that is to be copied where all hosts see one copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    if plan.code.kind == "rsync" and plan.run.storage == "shared":
+        title = "code=rsync has nowhere to bring the code"
+        because = "with storage.run=shared all hosts see one copy of it"
+        yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")

@@ -1,0 +1,17 @@
+"""JC4403: fewer hosts in queue.nodelist than nodes; `hosts` itself is checked for every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..hosts import used_hosts
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    if 0 < len(hosts) < nodes:
+        title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
+        because = f"{name} has no other hosts than those, and each node needs one of its own"
+        yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or name more hosts", key="queue.nodelist")

@@ -1,0 +1,18 @@
+"""JC4404: a first host whose name is this machine for everybody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..hosts import used_hosts
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
+        title, because = f"node 0 is {hosts[0]}", "that leads every other node to itself, so they would not meet"
+        hint = "the name of this machine as the others know it"
+        yield Diagnostic("JC4404", title, because, hint, key="hosts")

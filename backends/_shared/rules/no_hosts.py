@@ -1,0 +1,17 @@
+"""JC4401: no hosts for a client that runs commands on hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..hosts import used_hosts
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    alone = here and plan.topology.nodes == 1
+    if not used_hosts(plan) and not alone:
+        because = f"{name} starts processes on the hosts that it is told"
+        hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
+        yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")

@@ -1,0 +1,14 @@
+"""JC4416: old runs that are to be removed where each host has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    if plan.run.keep and plan.run.storage == "node":
+        because = "clean.sh would remove old runs on the submit host, and leave them on all others"
+        yield Diagnostic("JC4416", "keep_runs does not reach the hosts", because, "keep_runs=0", key="keep_runs")

@@ -1,0 +1,15 @@
+"""JC4417: a restart in place where each host has a run folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+
+
+def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+    if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
+        because = "the nodes agree on a restart in a run folder that all see"
+        hint = "lifecycle.max_restarts=0, or storage.run=shared"
+        yield Diagnostic("JC4417", "no restart in place", because, hint, key="lifecycle.max_restarts")
