@@ -14,13 +14,14 @@ from typing import ClassVar
 from ...compiler.accelerate import engine_paths
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics import Diagnostic, has_errors
 from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
+from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
-from . import checks, objects, pod
+from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
 from .lone_pod import lone_pod
 from .names import object_name, pod_host
@@ -72,7 +73,12 @@ class KubernetesBackend:
     }
 
     def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-        yield from checks.check(plan, options)
+        rules = f"{__package__}.rules"
+        yield from findings(rules, plan, options)
+        of_extra = [*extra.check(plan, options)]
+        yield from of_extra
+        if extra.POD in options.extra and not has_errors(of_extra):  # then its fields can be read
+            yield from findings(f"{rules}.finished", finished.pod_spec(plan, options), options)
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
         name = object_name(plan, options)

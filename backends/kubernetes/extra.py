@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...compiler.diagnostics import Diagnostic, nearest
+from ...compiler.diagnostics import Diagnostic
 from ...compiler.extra import Path, merge_extra, refuse_extra
 from ...compiler.plan import LaunchPlan
-from ...compiler.private import names_secret
+from ...compiler.rules import findings
 from .._shared import kubernetes_fields as fields
-from .._shared import kubernetes_forms as forms
-from . import gpu_types, promises, tcpx
+from . import gpu_types, tcpx
 from .options import KubernetesOptions
 
 KEY = "backend.extra"
@@ -69,7 +68,7 @@ _OF_THE_CONTROLLER = (
     _INDEX,
 )
 _NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
-_VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
+VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environment
 
 
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
@@ -81,67 +80,12 @@ def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, A
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4513 no such document, or no mapping; JC4540 no such field; JC4522 what breaks a promise; JC4600 the plan's."""
-    kinds = (POD, *KINDS[options.flavor])
-    for kind, tree in options.extra.items():
-        if kind not in kinds:
-            close = nearest(kind, kinds) or kinds
-            because = f"with flavor {options.flavor} they are {', '.join(kinds)}"
-            hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
-            yield Diagnostic("JC4513", f"{KEY}.{kind} is none of the documents", because, hint, key=f"{KEY}.{kind}")
-        elif not isinstance(tree, Mapping):
-            title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
-            hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
-            yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
-    misfits = [*fields.check(options.extra)]
-    yield from misfits
-    if not misfits:
-        yield from pod_fits(plan, options)
-        yield from holds_no_secret(options)
-        yield from promises.check(options.extra, _added_variables(options))
-        yield from promises.names(_pod_spec(options), options.host_network)
+    """Its rules; JC4540 no such field; JC4600 the plan's."""
+    yield from findings(f"{__package__}.rules.extra", plan, options)
+    yield from fields.check(options.extra)
     yield from refuse_extra(
         {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
     )
-
-
-def _pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
-    """What is added to the spec of the pods, its lists as lists; nothing where it is none."""
-    pod = options.extra.get(POD)
-    spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
-    return spec if isinstance(spec, Mapping) else {}
-
-
-def _added_variables(options: KubernetesOptions) -> list[str]:
-    """Those of the node's container that the plan does not have (JC4600)."""
-    own = (c for c in _pod_spec(options).get("containers") or () if c.get("name") == "node")
-    names = (entry.get("name", "") for container in own for entry in container.get("env") or ())
-    return [name for name in names if name not in _VARIABLES]
-
-
-def pod_fits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4550: a container without an image, a volume without a source, a mount of no volume."""
-    volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
-    if plan.network.profile == "tcpx":
-        volumes += [volume["name"] for volume in tcpx.volumes()]
-    for at, why in forms.unmatched(_pod_spec(options), ("node",), volumes):
-        key = ".".join((KEY, POD, "spec", *at))
-        because = "the API server would refuse the job when it is sent"
-        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)
-
-
-def holds_no_secret(options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4515, by the names of variables; what looks like a token is found in any text (compiler/private.py)."""
-    spec = _pod_spec(options)
-    for kind in ("containers", "initContainers"):
-        for container in spec.get(kind) or ():
-            for entry in container.get("env") or ():
-                name, value = entry.get("name", ""), entry.get("value")
-                if isinstance(value, str) and value and names_secret(name):
-                    title = f"{KEY} has a variable {name} that looks like a secret"
-                    because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
-                    hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
-                    yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
 def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
@@ -173,7 +117,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     own(_POD, POD, "spec")
     container = (POD, "spec", "containers", "node")
     own(_CONTAINER, *container)
-    own(dict.fromkeys(_VARIABLES, "nodes"), *container, "env")
+    own(dict.fromkeys(VARIABLES, "nodes"), *container, "env")
     for kind in ("limits", "requests"):
         own({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
         own({"memory": "mem"}, POD, "spec", "resources", kind)  # of all containers together

@@ -1,7 +1,7 @@
 """What `gpu_type` is in a cluster: the values of a node label, of which a node must have one.
 
 In   the plan and the options
-Out  the label and its values; JC4521 where no node can have any of them
+Out  the label and its values; none where no node can have any of them, which JC4521 says
 Nobody labels a node `H100`: NVIDIA's discovery writes the product's name, AMD's and GKE theirs. So H100 is every
 product of that type (trainer/rt/gpu_names.py, which compares the driver's names on hosts), unless `backend.gpu_labels`
 says what it is in this cluster. A node whose GPUs are shared or in MIG slices has another name (…-SHARED,
@@ -17,9 +17,8 @@ accelerator types of Compute Engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from ...compiler.diagnostics import Diagnostic, nearest
 from ...compiler.plan import LaunchPlan
 from ...trainer.rt.gpu_names import is_of_type
 from .options import KubernetesOptions
@@ -80,25 +79,3 @@ def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
         return (wanted,)
     found = tuple(product for product in PRODUCTS[key].split() if is_of_type(product, wanted))
     return found or ((wanted,) if re.fullmatch(WHOLE[key], wanted) else ())
-
-
-def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4521"""
-    wanted, key = plan.resources.gpu_type, label(options)
-    if wanted is not None and not values(plan, options):
-        mapped = f"backend.gpu_labels.{wanted}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
-        near = nearest(wanted.upper(), _types(key))
-        others = ((resource, PRODUCTS[other].split()) for resource, other in DISCOVERED.items())
-        vendors = [resource for resource, products in others if any(is_of_type(p, wanted) for p in products)]
-        known = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
-        example = f", such as {known[-1]}" if known else ""
-        because = f"the label {key} has the names of products{example}, and the pods would be Pending for ever"
-        hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
-        hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
-        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {wanted}", because, hint, key="gpu_type")
-
-
-def _types(key: str) -> list[str]:
-    """H100 and the like: the words of products that are letters and then digits."""
-    words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
-    return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))

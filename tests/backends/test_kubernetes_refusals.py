@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from jobc.backends._shared import kubernetes_fields as fields
-from jobc.backends.kubernetes import checks
+from jobc.backends.kubernetes.rules import gpus_of_no_node
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Request, compile_job
 from jobc.compiler.equivalence.check import check as check_files
@@ -47,12 +47,13 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
     ],
 )  # fmt: skip
 def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: int, most: int) -> None:
-    made = compile_job(Request((*PLAIN, "gpus=1"))).plan
+    made = compile_job(Request((*PLAIN, "gpus=1")))
 
     def said(count: int) -> list[str]:
         topology = Topology((NodeGroup(1, count, count),))
-        plan = replace(made, topology=topology, resources=replace(made.resources, gpu_type=gpu_type))
-        return [d.severity.value for d in checks.gpus(plan)]
+        resources = replace(made.plan.resources, gpu_type=gpu_type)
+        plan = replace(made.plan, topology=topology, resources=resources)
+        return [d.severity.value for d in gpus_of_no_node.check(plan, made.options)]
 
     assert said(usual) == [] and said(most + 1) == ["error"]
     assert said(most) == (["warning"] if most > usual else [])

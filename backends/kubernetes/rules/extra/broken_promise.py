@@ -1,13 +1,11 @@
 """JC4522: fields that Kubernetes has, that no key of the job says, and that would break what the scripts promise.
 
-In   the tree of `backend.extra`
-Out  a Diagnostic for each: a warning where the job still runs as promised and something beside it suffers
+It is a warning where the job still runs as promised and something beside it suffers.
 What a key of the job says is in extra.protected (JC4600). Every field of the pod, the container, the Job, the Service,
 the JobSet and the TrainJob in kubernetes_fields.json was looked at; what is neither here nor there is the user's own
 affair: it may be wrong, and then the API server, an event or the ranks say so.
 Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
-Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy); "DNS for
-Services and Pods".
+Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
 
 from __future__ import annotations
@@ -15,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ...compiler.diagnostics import Diagnostic, Severity
-from ...compiler.extra import Path
-from ...compiler.reserved import is_derived
-
-KEY = ("backend", "extra")
+from .....compiler.diagnostics import Diagnostic, Severity
+from .....compiler.extra import Path
+from .....compiler.plan import LaunchPlan
+from ...extra import KEY
+from ...options import KubernetesOptions
+from ._added import known
 
 
 class Promise(NamedTuple):
@@ -43,7 +42,6 @@ _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
 )  # fmt: skip
-EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluster.local]"
 OPENS = "opens the pod to its node"
 
 
@@ -187,44 +185,15 @@ PROMISES = (
 )
 
 
-def check(extra: Mapping[str, Any], variables: Iterable[str]) -> Iterator[Diagnostic]:
-    """variables: names that are added to those of the node's container"""
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    extra = known(options)
     for promise in PROMISES:
         for path in promise.paths:
             for at, value in _at(extra, path):
                 if value is not None and promise.breaks(value):
-                    key = ".".join((*KEY, *at))
+                    key = ".".join((KEY, *at))
                     title = f"{key} {promise.verb}"
                     yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
-    for name in variables:
-        if is_derived(name):
-            key = ".".join((*KEY, "Pod", "spec", "containers", "node", "env", name))
-            because = "a value by hand would contradict the launcher's"
-            yield Diagnostic("JC2006", f"{key} is derived, never typed", because, f"leave out {key}", key=key)
-
-
-def names(spec: Mapping[str, Any], host_network: bool) -> Iterator[Diagnostic]:
-    """JC4522: node 0 has a name of the cluster, below a domain that is searched.
-
-    spec: what is added to that of the pods
-    """
-    if "dnsPolicy" not in spec:
-        return
-    policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")
-    own = config if isinstance(config, Mapping) else {}
-    key = ".".join((*KEY, *_POD, "dnsPolicy"))
-    hint = f"{'.'.join((*KEY, *_POD))}.dnsConfig.searches=[example.org], beside the cluster's names"
-    if policy == "Default":
-        because = "the pods find node 0 by the names of the cluster, which the node's own resolver does not know"
-    elif policy == "ClusterFirst" and host_network:
-        because = "on the host's network that is the node's own resolver, which does not know the name of node 0"
-        hint = f"{key}=ClusterFirstWithHostNet, which it is without"
-    elif policy == "None" and not (own.get("nameservers") and own.get("searches")):
-        because = "then dnsConfig alone says who knows the name of node 0: nameservers and searches"
-        hint = f"leave it out, or beside it dnsConfig.{EXAMPLE}"
-    else:
-        return
-    yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)
 
 
 def _at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:

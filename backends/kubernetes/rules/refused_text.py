@@ -10,18 +10,18 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...compiler.diagnostics import Diagnostic, nearest
-from ...compiler.plan import LaunchPlan
-from .._shared.kubernetes_forms import DNS_LABEL, DNS_NAME, IMAGE, LABEL_KEY, LABEL_VALUE
-from . import gpu_types
-from .options import KubernetesOptions
-from .pod import JOB_LABEL
+from ....compiler.diagnostics import Diagnostic, nearest
+from ....compiler.plan import LaunchPlan
+from ..._shared.kubernetes_forms import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
+from .. import gpu_types
+from ..options import KubernetesOptions
+from ..pod import JOB_LABEL
+from ._names import LONGEST_NAME, is_name
 
-LONGEST_NAME = 253
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def texts(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     yield from _names(plan, options)
     for name in ("affinity", "anti_affinity", "topology_spread", "gpu_label"):
         key = getattr(options, name)
@@ -128,11 +128,6 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
             yield _refused(
                 f"backend.tolerations.{i}", text, f"it is KEY[=VALUE][:EFFECT], with {', '.join(EFFECTS)}", hint
             )
-
-
-def is_name(text: str) -> bool:
-    """Of an object."""
-    return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_NAME
 
 
 def _is_value(text: str) -> bool:

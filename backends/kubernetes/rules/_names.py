@@ -1,0 +1,16 @@
+"""What a name of an object is, for the rules on what somebody typed as one.
+
+Source: Kubernetes "Object names and IDs"
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..._shared.kubernetes_forms import DNS_NAME
+
+LONGEST_NAME = 253
+
+
+def is_name(text: str) -> bool:
+    return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_NAME

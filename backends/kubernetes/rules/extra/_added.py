@@ -1,0 +1,22 @@
+"""What the rules on `backend.extra` read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...._shared import kubernetes_fields as fields
+from ...extra import POD
+from ...options import KubernetesOptions
+
+
+def known(options: KubernetesOptions) -> Mapping[str, Any]:
+    """All of it; nothing where a field is none of Kubernetes, which JC4540 says, for no rule knows what that means."""
+    return {} if [*fields.check(options.extra)] else options.extra
+
+
+def pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
+    """What is added to the spec of the pods, its lists as lists; nothing where it is none."""
+    pod = known(options).get(POD)
+    spec = fields.fitted(POD, pod).get("spec") if isinstance(pod, Mapping) else None
+    return spec if isinstance(spec, Mapping) else {}

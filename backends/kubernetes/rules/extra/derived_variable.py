@@ -1,0 +1,22 @@
+"""JC2006: a variable of the ranks that is derived; one that the plan has is JC4600."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from .....compiler.plan import LaunchPlan
+from .....compiler.reserved import is_derived
+from ...extra import KEY, POD, VARIABLES
+from ...options import KubernetesOptions
+from ._added import pod_spec
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    own = (c for c in pod_spec(options).get("containers") or () if c.get("name") == "node")
+    names = (entry.get("name", "") for container in own for entry in container.get("env") or ())
+    for name in names:
+        if name not in VARIABLES and is_derived(name):
+            key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
+            because = "a value by hand would contradict the launcher's"
+            yield Diagnostic("JC2006", f"{key} is derived, never typed", because, f"leave out {key}", key=key)

@@ -1,0 +1,38 @@
+"""JC4522: names that are no longer those of the cluster, of which node 0 has one, below a domain that is searched.
+
+Source: Kubernetes 1.37, "DNS for Services and Pods"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .....compiler.diagnostics import Diagnostic
+from .....compiler.plan import LaunchPlan
+from ...extra import KEY, POD
+from ...options import KubernetesOptions
+from ._added import pod_spec
+
+EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluster.local]"
+_SPEC = f"{KEY}.{POD}.spec"
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    spec = pod_spec(options)
+    if "dnsPolicy" not in spec:
+        return
+    policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")
+    own = config if isinstance(config, Mapping) else {}
+    key = f"{_SPEC}.dnsPolicy"
+    hint = f"{_SPEC}.dnsConfig.searches=[example.org], beside the cluster's names"
+    if policy == "Default":
+        because = "the pods find node 0 by the names of the cluster, which the node's own resolver does not know"
+    elif policy == "ClusterFirst" and options.host_network:
+        because = "on the host's network that is the node's own resolver, which does not know the name of node 0"
+        hint = f"{key}=ClusterFirstWithHostNet, which it is without"
+    elif policy == "None" and not (own.get("nameservers") and own.get("searches")):
+        because = "then dnsConfig alone says who knows the name of node 0: nameservers and searches"
+        hint = f"leave it out, or beside it dnsConfig.{EXAMPLE}"
+    else:
+        return
+    yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)

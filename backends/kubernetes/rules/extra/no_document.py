@@ -1,0 +1,24 @@
+"""JC4513: an extra for no document of the job, or one value in place of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .....compiler.diagnostics import Diagnostic, nearest
+from .....compiler.plan import LaunchPlan
+from ...extra import KEY, KINDS, POD
+from ...options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    kinds = (POD, *KINDS[options.flavor])
+    for kind, tree in options.extra.items():
+        if kind not in kinds:
+            close = nearest(kind, kinds) or kinds
+            because = f"with flavor {options.flavor} they are {', '.join(kinds)}"
+            hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
+            yield Diagnostic("JC4513", f"{KEY}.{kind} is none of the documents", because, hint, key=f"{KEY}.{kind}")
+        elif not isinstance(tree, Mapping):
+            title, because = f"{KEY}.{kind} is a document", "a single value cannot take its place"
+            hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
+            yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")

@@ -1,0 +1,25 @@
+"""JC4515: a secret in clear, by the name of its variable. Tokens are found in any text (compiler/private.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from .....compiler.plan import LaunchPlan
+from .....compiler.private import names_secret
+from ...extra import KEY, POD
+from ...options import KubernetesOptions
+from ._added import pod_spec
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    spec = pod_spec(options)
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            for entry in container.get("env") or ():
+                name, value = entry.get("name", ""), entry.get("value")
+                if isinstance(value, str) and value and names_secret(name):
+                    title = f"{KEY} has a variable {name} that looks like a secret"
+                    because = "job.yaml and spec.yaml would hold it in clear, for all who can read the run"
+                    hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
+                    yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)

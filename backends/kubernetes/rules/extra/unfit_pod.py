@@ -1,0 +1,23 @@
+"""JC4550: a container without an image, a volume without a source, a mount of no volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .....compiler.diagnostics import Diagnostic
+from .....compiler.plan import LaunchPlan
+from ...._shared import kubernetes_forms as forms
+from ... import tcpx
+from ...extra import KEY, POD
+from ...options import KubernetesOptions
+from ._added import pod_spec
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
+    if plan.network.profile == "tcpx":
+        volumes += [volume["name"] for volume in tcpx.volumes()]
+    for at, why in forms.unmatched(pod_spec(options), ("node",), volumes):
+        key = ".".join((KEY, POD, "spec", *at))
+        because = "the API server would refuse the job when it is sent"
+        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)

@@ -1,0 +1,19 @@
+"""The containers of a finished pod, each with the key that a user can say something of it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...extra import KEY, POD
+from ...pod import PREFLIGHT
+
+Tree = Mapping[str, Any]
+SPEC = f"{KEY}.{POD}.spec"
+
+
+def containers(pod: Tree) -> Iterator[tuple[Tree, str]]:
+    for kind in ("initContainers", "containers"):
+        for container in pod.get(kind) or ():
+            if container["name"] != PREFLIGHT:  # made of the node's
+                yield container, f"{SPEC}.{kind}.{container['name']}"

@@ -1,0 +1,56 @@
+"""JC4550: a request that its limit does not cover.
+
+Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from .....compiler.diagnostics import Diagnostic
+from ...._shared.kubernetes_forms import QUANTITY
+from ...options import KubernetesOptions
+from ._containers import Tree, containers
+
+SHARED = r"cpu|memory|ephemeral-storage"  # resources of which a container may get more than it asks for
+POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    for container, key in containers(pod):
+        yield from _resources(container, key)
+
+
+def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
+    said = container.get("resources") or {}
+    limits, requests = said.get("limits") or {}, said.get("requests") or {}
+    for name, request in ((name, request) for name, request in requests.items() if request is not None):
+        here, limit = f"{key}.resources.limits", limits.get(name)
+        is_shared = re.fullmatch(SHARED, name) is not None
+        if limit is None and not is_shared:
+            title = f"{here} has no {name}"
+            because = f"{request} are asked for, and of a device the request is the limit as well"
+        elif limit is None or _amount(request) == _amount(limit) or (is_shared and _amount(request) < _amount(limit)):
+            continue
+        else:
+            title = f"{here}: {name} {limit} is {'less than' if is_shared else 'not'} the {request} that are asked for"
+            because = "the API server would refuse the job when it is sent"
+        yield Diagnostic("JC4550", title, because, f"{here}={{{name}: {request}}}", key=here)
+
+
+def _amount(quantity: Any) -> Fraction:
+    """Source: Kubernetes API reference, Quantity."""
+    found = re.fullmatch(QUANTITY, str(quantity))
+    assert found is not None, "its form was checked"
+    unit = found[3] or ""
+    number = Fraction(str(quantity).removesuffix(unit))
+    scale: Fraction
+    if unit.endswith("i"):
+        scale = Fraction(1024) ** ("KMGTPE".index(unit[0]) + 1)
+    else:
+        exponent = int(unit[1:]) if len(unit) > 1 else 3 * POWERS.get(unit, 0)
+        scale = Fraction(10) ** max(-99, min(99, exponent))
+    return number * scale

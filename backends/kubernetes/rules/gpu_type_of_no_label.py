@@ -1,0 +1,33 @@
+"""JC4521: a type of GPU that no node is labelled as having (gpu_types.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, nearest
+from ....compiler.plan import LaunchPlan
+from ....trainer.rt.gpu_names import is_of_type
+from ..gpu_types import DISCOVERED, PRODUCTS, label, values
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    wanted, key = plan.resources.gpu_type, label(options)
+    if wanted is not None and not values(plan, options):
+        mapped = f"backend.gpu_labels.{wanted}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
+        near = nearest(wanted.upper(), _types(key))
+        others = ((resource, PRODUCTS[other].split()) for resource, other in DISCOVERED.items())
+        vendors = [resource for resource, products in others if any(is_of_type(p, wanted) for p in products)]
+        known = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
+        example = f", such as {known[-1]}" if known else ""
+        because = f"the label {key} has the names of products{example}, and the pods would be Pending for ever"
+        hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
+        hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
+        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {wanted}", because, hint, key="gpu_type")
+
+
+def _types(key: str) -> list[str]:
+    """H100 and the like: the words of products that are letters and then digits."""
+    words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
+    return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))

@@ -1,0 +1,25 @@
+"""JC4505: GPUs that no node has, or hardly one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, most_at_site, most_in_cloud, spread
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    count, kind = plan.topology.gpus, plan.resources.gpu_type
+    most = (most_at_site(kind) if kind else None) or MOST_GPUS
+    usual = min(USUAL_GPUS, (most_in_cloud(kind) if kind else None) or USUAL_GPUS)
+    if count <= usual:
+        return
+    of = f" of type {kind}" if kind else ""
+    rare = count <= most
+    some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
+    because = f"{some}, and pods that fit no node are Pending for ever; gpus is per node, 1 to {usual}"
+    hint = spread(count, plan.topology.nodes, usual)
+    severity = Severity.WARNING if rare else Severity.ERROR
+    yield Diagnostic("JC4505", f"{count} GPUs{of} on a node", because, hint, key="gpus", severity=severity)

@@ -1,0 +1,20 @@
+"""JC4102: lifecycle.keep of a TrainJob, which is left out.
+
+Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave the TrainJob there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.plan import LaunchPlan
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
+        because = "a TrainJob stays until it is deleted: `submit.sh --replace` does so; the job is the same without"
+        hint = "backend.flavor=jobset, or lifecycle.keep=null"
+        title = "backend.flavor=trainjob leaves out lifecycle.keep"
+        yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)

@@ -1,0 +1,27 @@
+"""JC4507: a job too large for a ConfigMap, which has the scripts, the trainer and train.json. The job's own text is in
+several of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.neutral import library
+from ....compiler.plan import LaunchPlan
+from ..names import asked
+from ..options import KubernetesOptions
+
+KIB = 1024
+MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    library_size = sum(len(file.text.encode()) for file in library())
+    own_size = len(json.dumps(asked(plan), ensure_ascii=False).encode())
+    total = (library_size + 4 * own_size) // KIB
+    if total > MOST_CONFIG_KIB:
+        because = f"the artifact travels in a ConfigMap, which holds {MOST_CONFIG_KIB} KiB; this one would have {total}"
+        hint = "long text belongs into a file: in the image (code=image), or on a mounted volume (code=shared)"
+        yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)

@@ -1,0 +1,19 @@
+"""JC4501: a name that is too long for its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..names import LONGEST, longest_pod, object_name
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    longest = longest_pod(object_name(plan, options), options.flavor, plan.topology.nodes)
+    if len(longest) > LONGEST:
+        most = len(plan.name) - (len(longest) - LONGEST)
+        because = f"it becomes {longest}, and {LONGEST} characters is the most that Kubernetes takes"
+        hint = f"name={plan.name[:most].strip('._-')}"
+        yield Diagnostic("JC4501", f"the name is too long, {most} characters fit", because, hint, key="name")

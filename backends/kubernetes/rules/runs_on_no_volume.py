@@ -1,0 +1,30 @@
+"""JC4502: runs on no volume that all pods see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    if plan.run.storage == "object":
+        return
+    root = plan.run.root
+    lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
+    if not any(_below(root, mount.target) for mount in lasting):
+        because = (
+            f"storage.root={root} is in the pod's own file system, and ends with it: it is below no mount that lasts"
+        )
+        if lasting:
+            hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
+        else:
+            hint = "mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}] storage.root=/shared/runs"
+        yield Diagnostic("JC4502", "the runs are on no volume", because, hint, key="storage.root")
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith("/") and PurePosixPath(path).is_relative_to(PurePosixPath(folder))

@@ -1,0 +1,17 @@
+"""JC4508: shared memory beyond the pod's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ....compiler.values import show_bytes
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
+    if shm and memory and shm >= memory:
+        because = "/dev/shm counts into the memory of the pod, which is killed when it is full (137)"
+        yield Diagnostic("JC4508", "shm is not less than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")
