@@ -8,8 +8,7 @@ Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...compiler import accelerate_checks
 from ...compiler.accelerate import accelerate_yaml, deepspeed_json
@@ -20,15 +19,8 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.rules import findings
 from .._shared import hosts
-from .._shared.ssh import CLIENT, SshOptions, check_user
-
-
-@dataclass(frozen=True)
-class AccelerateOptions(SshOptions):
-    """Those of ssh, and extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
-
-    extra: Mapping[str, Any]
-    deepspeed_extra: Mapping[str, Any]
+from .._shared.ssh import CLIENT, check_user
+from .options import AccelerateOptions
 
 
 class AccelerateBackend:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....compiler.diagnostics import Diagnostic
 from ....compiler.plan import LaunchPlan
 from ..._shared import hosts
-from ..backend import AccelerateOptions
+from ..options import AccelerateOptions
 
 
 def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics import Diagnostic
 from ....compiler.plan import LaunchPlan
-from ..backend import AccelerateOptions
+from ..options import AccelerateOptions
 
 
 def check(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:

@@ -1,0 +1,17 @@
+"""The options of backend accelerate: types and docs; the defaults are in conf/backend/accelerate.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._shared.ssh import SshOptions
+
+
+@dataclass(frozen=True)
+class AccelerateOptions(SshOptions):
+    """Those of ssh, and extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
