@@ -24,10 +24,11 @@ from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
 from .compose import Composed, Folder, compose, hydra_ready, read_inputs
 from .convert import spec_keys
+from .derive import procs
 from .diagnostics import CompileError, Diagnostic, merged
 from .host_file import too_few_slots
 from .levels import Levels, read_allowances
-from .lower import lower, procs
+from .lower import lower
 from .overrides import Override, read_overrides, read_sweep, set_key
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .diagnostics import Diagnostic
-from .lower import thaw
+from .plan import thaw
 from .render import Omit
 
 Path = tuple[str, ...]

@@ -19,8 +19,7 @@ from .artifact import Artifact, LineRange
 from .backend import VERBS, Backend, DescribedBackend
 from .capabilities import LeftOut
 from .convert import type_at, value_type
-from .lower import thaw
-from .plan import LaunchPlan
+from .plan import LaunchPlan, thaw
 from .plan_text import plan_text
 from .reads import WatchedFields
 from .registry import PACKAGE

@@ -314,3 +314,10 @@ def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclass
             yield key, value, field
         elif dataclasses.is_dataclass(value):
             yield from _honourable(value, f"{key}.")
+
+
+def thaw(tree: Any) -> Any:
+    """Read-only mappings as plain ones, tuples as lists: what json.loads would give."""
+    if isinstance(tree, Mapping):
+        return {key: thaw(value) for key, value in tree.items()}
+    return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree

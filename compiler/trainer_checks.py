@@ -9,8 +9,7 @@ from typing import Any
 from ..trainer import train_json
 from ..trainer.errors import BrokenInput
 from .diagnostics import Diagnostic
-from .lower import thaw
-from .plan import LaunchPlan
+from .plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:

@@ -14,8 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...compiler.extra import merge_extra
-from ...compiler.lower import thaw
-from ...compiler.plan import LaunchPlan
+from ...compiler.plan import LaunchPlan, thaw
 from ...compiler.quoting import sh
 from ...compiler.render import Omit
 from .config import config, needs_pods

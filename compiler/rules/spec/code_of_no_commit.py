@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...derive import brings_code
 from ...diagnostics import Diagnostic
-from ...lower import brings_code
 from ...spec import JobSpec
 
 

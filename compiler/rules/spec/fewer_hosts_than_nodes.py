@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...derive import inventory
 from ...diagnostics import Diagnostic
-from ...lower import inventory
 from ...spec import JobSpec
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...derive import procs
 from ...diagnostics import Diagnostic
-from ...lower import procs
 from ...spec import JobSpec
 
 

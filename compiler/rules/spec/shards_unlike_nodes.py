@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...derive import procs, shards, world_size
 from ...diagnostics import Diagnostic
-from ...lower import procs, shards, world_size
 from ...spec import HsdpSpec, JobSpec
 
 
