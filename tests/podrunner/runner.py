@@ -140,7 +140,7 @@ class PodRunner:
     def _start(self, pod: Object) -> None:
         taken = {running.host.hostname for running in self._running.values()}
         gpus = _gpus(pod)
-        free = [h for h in self._hosts if h.is_on and h.hostname not in taken and h.gpus >= gpus]
+        free = [h for h in self._hosts if h.is_up and h.hostname not in taken and h.gpus >= gpus]
         if not free:
             why = "Insufficient nvidia.com/gpu" if gpus else "Insufficient cpu"
             message = f"0/{len(self._hosts)} nodes are available: {len(self._hosts)} {why}."

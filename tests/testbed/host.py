@@ -161,7 +161,7 @@ class Host:
         self.wait_until_up()
 
     def _boot(self) -> None:
-        (self._folder / "log" / f"{self.hostname}.ready").unlink(missing_ok=True)
+        self._ready.unlink(missing_ok=True)
         unshare = ["unshare", "--fork", "--kill-child", *NAMESPACES, "--propagation", "private"]
         script = ["setsid", "bash", HERE / "host.sh", self._folder, self.hostname, str(self.gpus)]
         with (self._folder / "log" / f"{self.hostname}.boot.log").open("ab") as log:
@@ -191,10 +191,18 @@ class Host:
 
     def wait_until_up(self) -> None:
         """Until sshd and the host's Slurm daemon run."""
-        ready = self._folder / "log" / f"{self.hostname}.ready"
-        wait_for(lambda: ready.exists() or self._boot_process.poll() is not None, f"{self.hostname} to boot")
-        if not ready.exists():
+        wait_for(lambda: self.is_up or self._boot_process.poll() is not None, f"{self.hostname} to boot")
+        if not self.is_up:
             raise self._no_boot()
+
+    @property
+    def is_up(self) -> bool:
+        """On, with all its folders and daemons. Before that a program may start there and not find its own file."""
+        return self.is_on and self._ready.exists()
+
+    @property
+    def _ready(self) -> Path:
+        return self._folder / "log" / f"{self.hostname}.ready"
 
     def _no_boot(self) -> Failed:
         log = self._folder / "log" / f"{self.hostname}.boot.log"
