@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from .errors import PeerLost, StoppedEarly, TrainerError, lost_worker
+from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker
 from .rt import exit_codes
 
 # What torch (2.13) says when the other end is gone. gloo's errors are plain RuntimeErrors that begin with their place
@@ -27,6 +27,10 @@ OF_TORCH = "torch.distributed"  # where DistBackendError, DistNetworkError and D
 
 # What torch.utils.data (2.13) says of a worker process that is gone.
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
+
+# CUDA's words for cudaErrorAssert, in an AcceleratorError of torch 2.13. It comes out at a later call, so the place of
+# the traceback misleads; the assertion itself is on stderr, of nll_loss (aten/src/ATen/native/cuda/Loss.cu) or another
+GPU_ASSERTION = "device-side assert triggered"
 
 
 def leave(error: BaseException) -> NoReturn:
@@ -49,11 +53,19 @@ def known_cause(error: BaseException) -> TrainerError | None:
         return error
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
         return lost_worker(died[1], died[2] or "it exited")
+    if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error):
+        hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
+        hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
+        return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
     if is_lost_peer(error):
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         said = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
-        return PeerLost(f"rank {os.environ.get('RANK', '0')} lost a peer: {said}; the first rank that failed says why")
+        return PeerLost(f"rank {_rank()} lost a peer: {said}; the first rank that failed says why")
     return None
+
+
+def _rank() -> str:
+    return os.environ.get("RANK", "0")
 
 
 def is_lost_peer(error: BaseException) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from torch import AcceleratorError
 from torch.distributed import DistBackendError, DistNetworkError, DistStoreError
 
 from jobc.trainer.leave import known_cause
-from jobc.trainer.rt.exit_codes import PEER_LOST
+from jobc.trainer.rt.exit_codes import DATA_BROKEN, PEER_LOST
 
 GLOO = "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"  # torch 2.13, as seen when a rank was killed
 LOST = [
@@ -44,3 +45,8 @@ def test_what_torch_says_of_a_rank_that_is_gone_is_a_lost_peer(
 def test_what_the_program_itself_says_keeps_its_traceback(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert known_cause(error) is None
+
+
+def test_an_assertion_on_a_gpu_is_broken_data_whose_traceback_would_mislead() -> None:
+    known = known_cause(AcceleratorError("CUDA error: device-side assert triggered\nCUDA kernel errors might be …"))
+    assert known is not None and known.code == DATA_BROKEN and "CUDA_LAUNCH_BLOCKING=1" in str(known)
