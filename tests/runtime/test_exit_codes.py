@@ -139,6 +139,15 @@ def test_the_first_traceback_is_shown_last(job):
     assert (demo.only_run / "exit/0/node_00").read_text().splitlines()[0] == "1"
 
 
+def test_the_traceback_of_rank_0_is_not_shown_twice(job):
+    demo = job()
+    demo.plan.command += (*words("only 0 raise all wait"),)
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    assert code == 1 and output.count("RuntimeError: rank 0 has a bug\n") == 1, output
+    assert "rank 0 has a bug\njobc: rank 0 failed first (exit 1), see the end of logs/rank_00.log\n" in output
+
+
 def test_a_rank_that_would_not_end_with_its_failed_peer_is_killed_and_does_not_mask_it(job):
     demo = job(lifecycle_grace_s=1)
     demo.plan.command += (*words("only 0 ignore SIGTERM mark wait only 1 exit 69"),)

@@ -14,7 +14,7 @@ from .peers import Peers
 from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, Verdict, judge, log_tail, said_in
+from .verdict import MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
 WATCHFUL_S = 0.1  # between two looks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
@@ -72,12 +72,8 @@ class Ending:
         code = exit_codes.INTERRUPTED if told.interrupted else verdict.code
         ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
         if verdict.first:
-            first = verdict.first
-            detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
-            log = self.run_folder.rank_log(first.rank)
-            self.output.say(f"rank {first.rank} failed first (exit {first.code}{detail}); the end of logs/{log.name}:")
-            self.output.print(log_tail(self.run_folder, log) or b"(it printed nothing)\n")
-            ended["failed_rank"] = first.rank
+            self._show(verdict.first)
+            ended["failed_rank"] = verdict.first.rank
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self.output.print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in said:
@@ -94,6 +90,19 @@ class Ending:
         self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
         self.output.flush()
         return code
+
+    def _show(self, first: RankEnd) -> None:
+        """Which rank failed first, and the end of its log, unless that is what the console showed last: rank 0 is heard
+        there anyway."""
+        detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
+        head = f"rank {first.rank} failed first (exit {first.code}{detail})"
+        log = self.run_folder.rank_log(first.rank)
+        tail = log_tail(self.run_folder, log)
+        if tail and self.output.has_just_shown(tail):
+            self.output.say(f"{head}, see the end of logs/{log.name}")
+        else:
+            self.output.say(f"{head}; the end of logs/{log.name}:")
+            self.output.print(tail or b"(it printed nothing)\n")
 
     def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
         try:

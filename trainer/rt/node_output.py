@@ -8,10 +8,13 @@ import os
 from .console import Console
 from .node_log import NodeLog
 
+RECENT_BYTES = 32 * 1024  # that a person still sees, or finds by scrolling a little
+
 
 class NodeOutput:
     def __init__(self, log: NodeLog, console: Console) -> None:
         self._log, self._console = log, console
+        self._recent = b""
 
     @property
     def is_behind(self) -> bool:
@@ -24,6 +27,10 @@ class NodeOutput:
     def print(self, text: bytes) -> None:
         self._log.write(text)
         self._console.write(text)
+        self._recent = (self._recent + text)[-RECENT_BYTES:]
+
+    def has_just_shown(self, text: bytes) -> bool:
+        return text in self._recent
 
     def copy(self, output: int) -> bool:
         """One piece of the launcher's output; False at its end."""
