@@ -53,7 +53,7 @@ def known_cause(error: BaseException) -> TrainerError | None:
         return error
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
         return lost_worker(died[1], died[2] or "it exited")
-    if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error):
+    if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
         hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
         hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
         return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
