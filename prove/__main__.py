@@ -37,6 +37,7 @@ from . import (
     lost_node,
     many_nodes,
     mutated_configs,
+    mutated_goldens,
     mutations,
     other_ranks,
     ports,
@@ -87,6 +88,7 @@ CAMPAIGNS = [
         same_run,
         save_stall,
         mutated_configs,
+        mutated_goldens,
         mutations,
     )
 ]

@@ -26,13 +26,15 @@ from jobc.compiler.golden import read_case
 from .reach import BEGIN, REPO, Reach, checkout, origin, reach, run_tests
 
 TESTS = tuple(f"tests/{name}.py" for name in (
-    "backends/test_containers", "backends/test_engines", "backends/test_local", "backends/test_mpirun",
-    "backends/test_nodes_here", "backends/test_on_hosts", "backends/test_on_pods", "backends/test_own_storage",
-    "backends/test_pods_verbs", "backends/test_preflight", "backends/test_skypilot", "backends/test_skypilot_verbs",
+    "backends/test_by_hand", "backends/test_containers", "backends/test_engines", "backends/test_local",
+    "backends/test_mpirun", "backends/test_nodes_here", "backends/test_on_hosts", "backends/test_on_pods",
+    "backends/test_own_storage", "backends/test_pods_and_bucket", "backends/test_pods_verbs", "backends/test_preflight",
+    "backends/test_skypilot", "backends/test_skypilot_bucket", "backends/test_skypilot_verbs",
     "backends/test_slurm_refusals", "backends/test_slurm_restarts", "backends/test_slurm_sweeps",
-    "backends/test_slurm_tasks", "runtime/test_caches", "runtime/test_clean", "runtime/test_exit_codes",
-    "runtime/test_launchers", "runtime/test_logs", "runtime/test_network", "runtime/test_preflight",
-    "runtime/test_restarts", "runtime/test_runs", "runtime/test_stopping",
+    "backends/test_slurm_tasks", "prove/test_on_hosts", "runtime/test_caches", "runtime/test_clean",
+    "runtime/test_exit_codes", "runtime/test_join_run", "runtime/test_launchers", "runtime/test_logs",
+    "runtime/test_network", "runtime/test_preflight", "runtime/test_restarts", "runtime/test_runs",
+    "runtime/test_stopping",
 ))  # fmt: skip
 MUCH, QUICK, MOST_S = 3, 2, 30.0  # tests for one mutant of either kind, and seconds of each but the first
 TIMEOUT_S = 120  # of one test that hangs

@@ -10,6 +10,8 @@ are branches that this job does not take (other launchers, other payloads), and 
 
 What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
 a survivor, messages included, and each is named: `python -m prove mutations --count 0` prints those of the kept lines.
+
+Execution takes minutes for a mutant, so that campaign draws its goldens; `mutated_goldens` has each, without execution.
 """
 
 from __future__ import annotations
@@ -206,7 +208,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[range]:
         at = end + 1
 
 
-def run(number: int, folder: Path) -> dict[str, Any]:
+def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> dict[str, Any]:
     """Two mutants of each operator: one in a line that is reached, one in another."""
     case = cases()[number]
     files, chance = files_of(case), random.Random(number)
@@ -230,7 +232,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             before = files[path].split("\n")
             by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
             by = by or same_meaning(files, path, lines, folder / "trace")
-            if not by and (test := executed(case, path, before, lines)):
+            if not by and (test := execute(case, path, before, lines)):
                 by = "execution"
                 tests.append(f"{name} {path}: {_place(before, lines)}: {test}")
             by = by or "nothing"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.prove import mutations
+from jobc.prove import mutated_goldens, mutations
 from jobc.prove.__main__ import DOCS, main
 from jobc.prove.execution import executed
 from jobc.prove.reach import Reach
@@ -110,3 +110,11 @@ def test_one_command_names_every_survivor_that_the_figure_counts(
         for part in mutations.PARTS
     ]
     assert first.startswith("mutations: ") and len(named) == sum(counted) > 0
+
+
+def test_each_golden_is_mutated_without_a_start(tmp_path: Path) -> None:
+    main(["mutated_goldens", "--count", "1", "--into", str(tmp_path)])
+    (line,) = read(tmp_path / "mutated_goldens.jsonl")
+    judged = [line[f"{part}_noticed_by"] for part in mutations.PARTS]
+    assert line["ok"] and all(sum(by.values()) >= 5 and "execution" not in by for by in judged)
+    assert mutated_goldens.CAMPAIGN.count == len(mutations.cases()) > 90

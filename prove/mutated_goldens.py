@@ -1,0 +1,27 @@
+"""The mutants of `mutations`, of each golden, judged without a start: what nobody had to wait for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .campaign import Campaign
+from .mutations import cases, figure, run, survivors
+
+
+def checked(number: int, folder: Path) -> dict[str, Any]:
+    return run(number, folder, execute=lambda *_: "")
+
+
+CAMPAIGN = Campaign(
+    name="mutated_goldens",
+    claim="A wrong line in an emitted file is noticed before anything is started; how often is the figure.",
+    trial=(
+        "is one of mutations, for each golden, without execution: bash -n, the schemas, the equivalence check and"
+        " ShellCheck alone. What only a start can notice, a message or how long stop.sh waits, counts as a survivor."
+    ),
+    count=len(cases()),
+    run=checked,
+    figure=figure,
+    named=survivors,
+)
