@@ -1,4 +1,4 @@
-"""The place of a diagnostic as it was written, and a caret under the value there.
+"""The place of a diagnostic as it was written, and a caret under the value there, or under a key that is wrong.
 
 In   a place, and the texts of the files that were read
 Out  lines for the terminal; none where there is nothing to point at: a whole file, or a value that may be a secret
@@ -21,7 +21,8 @@ def under(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
     """prefix: what stands before the place on its own line; texts: `ROOT:PATH` -> text, as it was read."""
     if origin.root == COMMAND_LINE:
         key, equals, value = origin.path.partition("=")
-        before, marked = (f"{prefix}{key}=", value) if equals and value else (prefix, origin.path)
+        at_value = equals and value and origin.column == 0
+        before, marked = (f"{prefix}{key}=", value) if at_value else (prefix, key if origin.column else origin.path)
         return [" " * _width(before) + "^" * _width(marked)] if _fits(before + marked) else []
     lines = texts.get(f"{origin.root}:{origin.path}", "").split("\n")
     if not 1 <= origin.line <= len(lines):

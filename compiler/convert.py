@@ -141,7 +141,9 @@ class _Conversion:
             hint = f"{outer}: {{{inner}: VALUE}}, for a dot nests on the command line only"
         elif not close and not parent:
             hint = "jobc --help lists the keys"
-        self.refuse("JC1201", key, f"unknown key {key}", "nothing reads it, so it would be dropped", hint)
+        origin = self.origin_of(key)
+        place, because = origin and origin.of_key(key), "nothing reads it, so it would be dropped"
+        self.diagnostics.append(Diagnostic("JC1201", f"unknown key {key}", because, hint, place, key))
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
         if hint is Any:

@@ -30,7 +30,7 @@ def hydra_setting(override: Override) -> Diagnostic:
     because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
     hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
     title = f"{override.key} is a setting of Hydra itself"
-    return Diagnostic("JC1102", title, because, hint, override.origin, override.key)
+    return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
 
 
 def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
@@ -108,6 +108,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
     """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
+    place = culprit.origin.of_key(key)
     value = culprit.typed.partition("=")[2]
     because = f"no config file has a key {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
@@ -115,7 +116,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
     elif key == "cluster":
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
     elif said := engine_words.in_words(key):
-        return Diagnostic("JC1102", f"unknown key or group {key}", because, said, culprit.origin, culprit.key)
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, said, place, culprit.key)
     elif meant := engine_words.key_of(key):
         close = [meant]
     else:
@@ -133,7 +134,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
             if key == "cluster"
             else _beside(section, known)
         )
-    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, culprit.origin, culprit.key)
+    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, place, culprit.key)
 
 
 def _beside(section: str, known: Sequence[str]) -> str:
@@ -162,7 +163,7 @@ def _null_group(
         of_list = below.key.partition(f".{word[1] or word[2]}")[0]
         title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] is an empty one"
         because = f"{of_list} is a list, and its items have no names"
-        return Diagnostic("JC1102", title, because, hint, below.origin, below.key), below
+        return Diagnostic("JC1102", title, because, hint, below.origin.of_key(below.key), below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
     if culprit is None and (where := re.search(r"[iI]n '?([^':, ]+)'?[,:]", str(error))):
         because = "its section `defaults` must be a list of `- group: option` lines, one group each"

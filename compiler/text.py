@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -16,7 +16,7 @@ class Origin:
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
     path:   relative to the root, with `/`; for the command line the override as it was typed
     line:   1-based; 0 when the place is the whole file or an override
-    column: 1-based; 0 likewise
+    column: 1-based; 0 likewise; of an override 1 when its key is meant, and not its value
     """
 
     root: str
@@ -29,6 +29,11 @@ class Origin:
             return f"{self.root}: {self.path}"
         place = f":{self.line}:{self.column}" if self.line else ""
         return f"{self.root}:{self.path}{place}"
+
+    def of_key(self, key: str) -> Origin:
+        """The same, for a key that is wrong, and not its value; unchanged where the override does not name it."""
+        named = self.path.partition("=")[0].lstrip("+~")
+        return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
 
 
 COMMAND_LINE = "command line"

@@ -160,6 +160,12 @@ def test_text_has_a_caret_under_the_value(capsys: pytest.CaptureFixture[str]) ->
     assert marked(capsys, "check", "time=90", "backend=slurm") == {
         "JC1202": ["  --> command line: time=90   (time)", "                         ^^"]
     }
+    assert marked(capsys, "check", "model.classes=3") == {
+        "JC1102": [
+            "  --> command line: model.classes=3   (model.classes)",
+            "                    ^^^^^^^^^^^^^",
+        ]
+    }
     found = marked(capsys, "check", "backend=slurm", "cluster=team", "nodes=2")
     assert found["JC2003"] == [
         "  --> project:cluster/team.yaml:3:11   (batch.global)",
