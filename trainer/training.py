@@ -87,6 +87,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     warm_up(parallel, made, config, source, group)
     phases.begin_part("restore")
     start = find_start(config, env, env.run_dir, parallel, group)
+    refuse_changed_data(source, start)
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
         config=config,
@@ -101,7 +102,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device),
         proof=Proof(order, group, start.step, start.parts.get("data")),
-        parts=dict(start.parts),
+        parts={**start.parts, SOURCE: known(source)},
     )
 
 
@@ -160,6 +161,27 @@ def refuse_different_data(digest: str, group: Group) -> None:
         [f"{found[:12]} on rank {', '.join(map(str, found_by[:20]))}" for found, found_by in ranks.items()],
         hint="the standard library differs between Python patch versions: use the same Python on every node",
     )
+
+
+SOURCE = "source"  # the part of a checkpoint that says of which data it is
+
+
+def known(source: Source) -> dict[str, str]:
+    return {"digest": source.digest, "summary": source.summary}
+
+
+def refuse_changed_data(source: Source, start: checkpoint.Start) -> None:
+    """The step is a place in the order of the samples, which is another one when their number has changed."""
+    saved = start.parts.get(SOURCE)  # older checkpoints do not say
+    if saved is not None and saved["digest"] != source.digest:
+        raise BrokenInput(
+            "data: they are not those that this run began with",
+            [
+                f"{saved['summary']}, digest {saved['digest'][:12]}, in {start.words}",
+                f"{source.summary}, digest {source.digest[:12]}, now",
+            ],
+            hint="put them back, or start a new run; --fork takes these weights",
+        )
 
 
 def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
