@@ -29,6 +29,20 @@ class Update:
     loss_scale: float = 1.0
 
 
+class Rates:
+    """Learning rates of an optimizer's groups: that of the step for the largest, the others in proportion to it, as
+    they were when the optimizer was made. So layers may learn at rates of their own."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        largest = max(rates)
+        self._shares = [rate / largest if largest > 0 else 1.0 for rate in rates]
+
+    def set(self, groups: list[dict[str, Any]], lr: float) -> None:
+        for group, share in zip(groups, self._shares, strict=True):
+            group["lr"] = lr * share
+
+
 class Stepper:
     """The optimizer of one model whose gradients are there, whole or as DTensors.
 
@@ -43,6 +57,7 @@ class Stepper:
         whole: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
         self.optimizer = optimizer
+        self.rates = Rates(optimizer)
         self.scale = LossScale(precision == "fp16")
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._whole = whole
@@ -69,8 +84,7 @@ class Stepper:
         norm = float(norm_tensor)
         skipped = self.scale.skips(math.isfinite(norm))
         if math.isfinite(norm):  # before it reaches the weights; equal on all ranks
-            for parameters in self.optimizer.param_groups:
-                parameters["lr"] = lr
+            self.rates.set(self.optimizer.param_groups, lr)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return Update(norm, skipped, self.scale.factor)

@@ -51,7 +51,8 @@ class Recipe:
         return build_model(self.config.model, source)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
-        """Its learning rate is set before every step: optim.lr, and the schedule."""
+        """Learning rates are set before every step: optim.lr and the schedule for the largest that it has, those of
+        other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> int | None:
@@ -123,12 +124,18 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 
 def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:
     """What a loss gave, as a sum and a count: it is either that, or a loss for each item."""
+    name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(found, tuple) and len(found) == 2:
         return found[0].sum().float(), found[1]
     if isinstance(found, Tensor) and found.ndim and found.shape[0] == len(targets):
+        if isinstance(targets, Tensor) and found.shape != targets.shape[: found.ndim]:
+            raise BrokenInput(
+                f"loss: {name} gave {list(found.shape)} for targets {list(targets.shape)}",
+                ["torch stretches outputs and targets of different shapes until they fit, with a warning only"],
+                hint="give the model's outputs the shape of the targets; a loss of your own may give (sum, count)",
+            )
         return found.sum(dtype=torch.float32), found.numel()
     got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-    name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     raise BrokenInput(
         f"loss: {name} gave {got} for a batch of {len(targets)}",
         ["a mean does not say over how many items it was taken, and ranks and micro batches may differ in that"],

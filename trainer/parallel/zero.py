@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from .. import strict
 from ..build_locks import extensions_folder, may_build
@@ -25,7 +26,7 @@ from ..distributed import Group
 from ..env import Env
 from ..errors import BrokenInput
 from ..loss import WithLoss
-from ..optimizer import Update
+from ..optimizer import Rates, Update
 from ..recipe import Recipe
 from .blocks import prepare
 from .way import refuse_another_model
@@ -76,9 +77,14 @@ class Zero:
         prepare(model, config.loop)
         self.shapes = {name: value.shape for name, value in model.state_dict().items()}
         optimizer = recipe.build_optimizer(model)
+        if self.stage > 0 and not isinstance(optimizer, Adam):  # AdamW is one
+            raise BrokenInput(
+                f"recipe: build_optimizer() gives {type(optimizer).__name__}, and saves of ZeRO know Adam alone",
+                hint="torch.optim.AdamW, or parallel=fsdp",
+            )
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        self.groups = optimizer.state_dict()["param_groups"]
+        self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
         self.steps = 0
         with may_build(extensions_folder()):
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
@@ -110,8 +116,7 @@ class Zero:
         )
 
     def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = lr
+        self.rates.set(self.optimizer.param_groups, lr)
         norm = None
         if self.stage == 0:  # where DeepSpeed says no norm
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
