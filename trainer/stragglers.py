@@ -1,7 +1,8 @@
 """Which rank holds up the others, though it goes on: the one that works longer on its own before it can meet them.
 
 What counts is the time for data and for the forward pass, before the first exchange: in the backward pass of DDP and
-FSDP all ranks wait for the slowest. On a GPU the forward pass is timed by the GPU itself (step.py).
+FSDP all ranks wait for the slowest. Where they share weights they do so in the forward pass already, and only data are
+told. On a GPU the forward pass is timed by the GPU itself (step.py).
 """
 
 import time

@@ -7,6 +7,7 @@ the end of an epoch, at a save and at the end the notes of all ranks are added: 
 """
 
 import base64
+import ctypes
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -79,14 +80,16 @@ class Proof:
         return line
 
     def state(self, done: int) -> dict[str, Any]:
-        """The notes of all ranks after `done` steps, for a checkpoint, as JSON. All ranks call it."""
+        """The notes of all ranks after `done` steps, for a checkpoint, as JSON; on rank 0. All ranks call it."""
         seen_N, num_fed, num_padding = self._of_all_ranks()
+        if not self._group.is_first:  # who writes it
+            return {}
         return {
             "epoch": self._order.epoch_of(done),
             "first_step": self._first_step,
             "num_fed": num_fed,
             "num_padding": num_padding,
-            "seen": base64.b64encode(zlib.compress(bytes(_packed(seen_N).tolist()), 1)).decode(),
+            "seen": base64.b64encode(zlib.compress(_bytes(_packed(seen_N)), 1)).decode(),
         }
 
     def _count(self) -> None:
@@ -118,6 +121,11 @@ def _packed(seen_N: Tensor) -> Tensor:
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
     return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)
+
+
+def _bytes(packed: Tensor) -> bytes:
+    """Without NumPy, which torch does not need."""
+    return ctypes.string_at(packed.data_ptr(), packed.numel())
 
 
 def _unpacked(content: bytes, num_samples: int) -> Tensor:
