@@ -95,6 +95,30 @@ class OneNumber(Recipe):
 class NoCount(Recipe):
     def count(self, batch):
         return len(batch.items_of)
+
+class TwoRates(Recipe):
+    def build_optimizer(self, model):
+        first, *others = model.parameters()
+        return torch.optim.SGD([{"params": [first], "lr": 0.5}, {"params": others, "lr": 0.05}])
+
+class Unused(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(32, 4)
+        self.spare = torch.nn.Linear(3, 2)
+
+class Column(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(32, 1)
+
+    def forward(self, x):
+        return super().forward(x) + 0.0
+
+class OfNumbers:
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        return torch.ones(32), torch.tensor(float(index))
 """
 DENOISE = {"recipe": "my_pkg.recipes.Denoise", "loop.steps": 12, "batch.micro": 48}
 ARGUMENTS = "__init__() got an unexpected keyword argument 'depth'"
@@ -246,6 +270,44 @@ def test_a_recipe_trains_measures_and_resumes(digits: Tree, tmp_path: Path, caps
         export.load(tmp_path / "whole" / "final")
 
 
+def test_groups_keep_the_proportion_of_their_rates(digits: Tree, tmp_path: Path, broken: None) -> None:
+    tree = digits({**OWN, "recipe": "broken.TwoRates", "loop.steps": 4, "checkpoint.every_steps": 2})
+    for received in ("SIGTERM", None):
+        train(tmp_path, tree, received=received)
+    newest = newest_first(tmp_path / "checkpoints")[0]
+    groups = torch.load(newest / "optimizer.pt", weights_only=True)["param_groups"]
+    assert [group["lr"] for group in groups] == pytest.approx([0.1, 0.01])  # optim.lr and a tenth of it
+
+
+def test_a_parameter_that_no_loss_depends_on_is_named(
+    digits: Tree, new_run: Callable[[], Run], lib: Path, tmp_path: Path, broken: None
+) -> None:
+    two = {**OWN, **CROSS, "world_size": 2, "batch.micro": 12, "model": {"_target_": "broken.Unused"}, "loop.steps": 3}
+    for find_unused, code in ((False, DATA_BROKEN), (True, DONE)):
+        started = new_run()
+        tree = digits({**two, "parallel.find_unused_parameters": find_unused})
+        started.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
+        assert started.wait() == [code, code], started.output(0)
+        told = (
+            "model: 2 of its parameters have no influence on the loss of the first batch\n  spare.weight, spare.bias\n"
+        )
+        assert (told in started.output(0)) != find_unused
+
+
+def test_data_that_have_changed_end_a_resume(digits: Tree, tmp_path: Path) -> None:
+    tree = digits({**OWN, "loop.steps": 13})
+    train(tmp_path, tree, received="SIGTERM")
+    Waves = sys.modules["my_pkg.data"].Waves
+    whole = Waves.__len__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Waves, "__len__", lambda self: whole(self) + (self.first == 0))
+        with pytest.raises(BrokenInput, match="data: they are not those that this run began with") as caught:
+            train(tmp_path, tree)
+    assert "500 + 101 held-out samples" in caught.value.details[0] and "step_0000000" in caught.value.details[0]
+    assert "501 + 101 held-out samples" in caught.value.details[1] and caught.value.code == DATA_BROKEN
+    train(tmp_path, tree)  # they are back
+
+
 def test_the_result_is_a_module_again(whole: Path) -> None:
     net = export.load(whole / "final")
     assert type(net).__name__ == "Net"
@@ -306,12 +368,21 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             "model: torch.nn.Flatten has no parameters that are trained",
         ),
         ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss gave a tensor []"),
+        (
+            {
+                "model": {"_target_": "broken.Column"},
+                "data": {"_target_": "broken.OfNumbers", **NO_VAL},
+                "loss": {"_target_": "torch.nn.MSELoss", "reduction": "none"},
+            },
+            "loss: torch.nn.MSELoss gave [24, 24] for targets [24]",
+        ),
         ({"data": {**OWN["data"], "size": 0}}, "data: 0 samples for 1 ranks"),
         ({"data": {"_target_": "my_pkg.nets.Net", "width": 3}}, "my_pkg.nets.Net has no __len__ and no __getitem__"),
         ({"optim": {**OWN["optim"], "_target_": "torch.optim.SGDM"}}, "has no SGDM"),
         ({"recipe": "my_pkg.nets.Net"}, "recipe: my_pkg.nets.Net is no subclass of Recipe"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Using a target size")
 def test_what_is_broken_is_one_line_and_no_traceback(
     changes: dict[str, Any], told: str, digits: Tree, tmp_path: Path, broken: None
 ) -> None:

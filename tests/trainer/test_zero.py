@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,3 +97,17 @@ def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -
         == 96
         == 2 * ours["train_micro_batch_size_per_gpu"] * ours["gradient_accumulation_steps"]
     )
+
+
+def test_an_optimizer_whose_state_zero_cannot_gather_is_refused_before_the_first_step(
+    digits: Tree, new_run: NewRun, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "import torch\nfrom jobc.trainer.recipe import Recipe\n\nclass Sgd(Recipe):\n"
+        "    def build_optimizer(self, model):\n        return torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    )
+    started = new_run()
+    tree = {**digits({"recipe": "own.Sgd"}), "parallel": {**ZERO, "zero_stage": 1}}
+    paths = os.pathsep.join([*sys.path, str(tmp_path)])
+    assert started.run(tree, PYTHONPATH=paths) == [65], started.output(0)
+    assert "error: recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone" in started.output(0)

@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..config import DdpConfig, TrainConfig
 from ..distributed import Group
+from ..errors import BrokenInput
 from ..loss import WithLoss
 from ..optimizer import Stepper
 from ..recipe import Recipe
@@ -31,6 +32,7 @@ class Ddp(Stepped):
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
             self.module = cast(nn.Module, torch.compile(self.module, dynamic=False))
+        self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
             self.module = DistributedDataParallel(
                 self.module,
@@ -41,6 +43,18 @@ class Ddp(Stepped):
                 gradient_as_bucket_view=True,
             )
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
+
+    def warm_up(self, loss: Tensor) -> None:
+        """Raises BrokenInput for parameters without a gradient: the next step would wait for them, and end with 1."""
+        torch.autograd.backward(loss)
+        unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
+        if unused and self.waits_for_all:
+            raise BrokenInput(
+                f"model: {len(unused)} of its parameters have no influence on the loss of the first batch",
+                [", ".join(unused[:8]) + (", …" if len(unused) > 8 else "")],
+                hint="parallel.find_unused_parameters=true, or take them out of the model, or requires_grad_(False)",
+            )
+        self.stepper.optimizer.zero_grad(set_to_none=True)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         if last or not isinstance(self.module, DistributedDataParallel):
