@@ -12,6 +12,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -196,6 +197,8 @@ def remove(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # also behind `&`, where a shell has SIGINT ignored
+        signal.signal(number, signal.default_int_handler)  # so that a trial ends what it has started
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
