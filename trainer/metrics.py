@@ -27,16 +27,14 @@ class MetricsFile:
 
     def __init__(self, run_dir: Path, rank: int, flush_s: float, max_bytes: int) -> None:
         self.path = run_dir / "metrics" / f"rank_{rank:02d}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._flush_s, self._max_bytes = flush_s, max_bytes
         self._lines: list[str] = []
         self._written_at = time.monotonic()
-        self._warned = False
+        self._warned: set[str] = set()
         self._lock = threading.Lock()  # the watch flushes as well: the main thread may wait for a lost rank
-        self._descriptor = self._open()
-        self._size = os.fstat(self._descriptor).st_size
-        if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
-            self._put(b"\n")  # end the torn line of the attempt before
+        self._descriptor: int | None = None
+        self._size, self._is_torn = 0, False
+        self._put(b"")  # the file is there from the beginning, and ends with a whole line
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line."""
@@ -60,27 +58,68 @@ class MetricsFile:
     def _put(self, text: bytes) -> None:
         """A full disk is reported once and costs lines, not the training."""
         try:
-            if self._size and self._size + len(text) > self._max_bytes:
-                self._put_aside()
-            self._append(text)
+            if self._descriptor is None:
+                self._descriptor = self._begin()
+            elif self._size and self._size + len(text) > self._max_bytes:
+                self._descriptor = self._put_aside(self._descriptor)
+            self._append(self._descriptor, text)
         except OSError as error:
-            if not self._warned:
-                print(f"warning: metrics are not written: {error}", file=sys.stderr, flush=True)
-            self._warned = True
+            self._warn("metrics are not written", error)
 
-    def _append(self, text: bytes) -> None:
+    def _append(self, descriptor: int, text: bytes) -> None:
+        if self._is_torn:
+            text = b"\n" + text
         while text:
-            written = os.write(self._descriptor, text)  # a part of it when the disk is nearly full
+            written = os.write(descriptor, text)  # a part of it when the disk is nearly full
             self._size += written
+            self._is_torn = text[written - 1 : written] != b"\n"
             text = text[written:]
 
-    def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    def _begin(self) -> int:
+        """Open the file as the attempt before has left it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _open(self.path)
+        self._size = os.fstat(descriptor).st_size
+        self._is_torn = self._size > 0 and os.pread(descriptor, 1, self._size - 1) != b"\n"
+        return descriptor
 
-    def _put_aside(self) -> None:
-        self.path.rename(f"{self.path}.{1 + max(map(_number, older(self.path)), default=0)}")
-        os.close(self._descriptor)
-        self._descriptor, self._size = self._open(), 0
+    def _put_aside(self, full: int) -> int:
+        """Begin a new file. Where that cannot be done all stays as it is, the full one grows, and the next write tries
+        again: a descriptor that is used is never closed, for its number would be that of the next file opened.
+        """
+        new = self.path.with_name(f".{self.path.name}.new")
+        try:
+            descriptor = _open(new)
+            try:
+                self._take_place(new)
+            except OSError:
+                os.close(descriptor)
+                new.unlink()
+                raise
+        except OSError as error:
+            self._warn("a full file of metrics is not put aside", error)
+            return full
+        os.close(full)
+        self._size, self._is_torn = 0, False
+        return descriptor
+
+    def _take_place(self, new: Path) -> None:
+        aside = f"{self.path}.{1 + max(map(_number, older(self.path)), default=0)}"
+        os.rename(self.path, aside)
+        try:
+            os.rename(new, self.path)
+        except OSError:
+            os.rename(aside, self.path)
+            raise
+
+    def _warn(self, what: str, error: OSError) -> None:
+        if what not in self._warned:
+            print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
+        self._warned.add(what)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
 
 
 def flush_interval(flush_s: float, ranks_of_node: int) -> float:
