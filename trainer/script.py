@@ -17,7 +17,6 @@
 docs/your-script.md explains it. A script without it runs as well; this gives it what the bundled trainer has.
 """
 
-import io
 import json
 import os
 import sys
@@ -38,6 +37,7 @@ from .distributed import Group, join
 from .durable import Content
 from .errors import BrokenInput
 from .leave import leave
+from .loadable import refuse_what_cannot_be_read
 from .random_state import RandomState
 from .rt import exit_codes
 from .saver import Keep, Saver
@@ -127,7 +127,7 @@ class Runtime:
                 return {}
             kept = keep(dict(state))
             if not self._checked:
-                _refuse_what_cannot_be_read(kept)
+                refuse_what_cannot_be_read(kept)
             self._checked = True
             return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
@@ -195,17 +195,3 @@ class Runtime:
     @property
     def _checkpoints(self) -> Path:
         return self.run_dir / "checkpoints"
-
-
-def _refuse_what_cannot_be_read(state: Any) -> None:
-    """Now, and not when the run is resumed: a checkpoint is read without running code that it might contain."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    content.seek(0)
-    try:
-        torch.load(content, map_location="cpu", weights_only=True)
-    except Exception as error:
-        hint = "save the state_dict of an object, or its numbers, instead of the object"
-        raise BrokenInput(
-            "save(): a checkpoint may hold tensors, numbers and text only", [str(error)[:300]], hint
-        ) from error
