@@ -17,6 +17,7 @@
 docs/your-script.md explains it. A script without it runs as well; this gives it what the bundled trainer has.
 """
 
+import atexit
 import json
 import os
 import sys
@@ -38,12 +39,14 @@ from .durable import Content
 from .errors import BrokenInput
 from .leave import leave
 from .loadable import refuse_what_cannot_be_read
+from .metrics import MetricsFile, flush_interval
 from .random_state import RandomState
 from .rt import exit_codes
 from .saver import Keep, Saver
 from .signals import StopSignals
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
+FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics; the same as metrics.flush_s and metrics.max_mib by default
 NEVER = sys.maxsize  # the script decides when to save, and whether a save that failed ends it
 
 
@@ -58,9 +61,13 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     sys.excepthook = _end_this_rank
     env = environment.read(os.environ)
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
-    sys.excepthook = (
-        _end_this_rank  # again: init_process_group of torch 2.13 has put one around it that holds back stderr
-    )
+
+    def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        runtime._metrics.flush()
+        _end_this_rank(kind, error, trace)
+
+    sys.excepthook = end_this_rank  # init_process_group of torch 2.13 has put one around it that holds back stderr
+    atexit.register(runtime._metrics.flush)  # a script that ends without finish()
     return runtime
 
 
@@ -99,11 +106,12 @@ class Runtime:
             every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
         )
         self._saver = Saver(self._checkpoints, saves, self.group)
-        self._metrics = run_dir / "metrics" / f"rank_{self.rank:02d}.jsonl"
+        self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
         """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
         self._saver.look()
+        self._metrics.flush_if_due()
         if not self._stop:
             stop = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
             save = self.is_first and save_file(self.run_dir).exists()
@@ -119,6 +127,7 @@ class Runtime:
         waits for it, and so do leave and finish; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
         """
+        self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
         random_states = self.group.gather(RandomState.now(self.device).packed())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
 
@@ -165,18 +174,20 @@ class Runtime:
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
-        """Append a line to metrics/rank_NN.jsonl, which status.sh and jobc watch read; rank 0 prints it as well."""
+        """A line for metrics/rank_NN.jsonl, which status.sh and jobc watch read; rank 0 prints it as well.
+
+        Lines are written together, at most twice a second for a node, before every checkpoint, and at every end but a
+        kill. A disk that does not take them costs these lines only, and a warning is printed.
+        """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
         numbers = {name: float(value) for name, value in values.items()}
-        self._metrics.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._metrics, "a", encoding="utf-8") as lines:
-            lines.write(json.dumps({"step": step, **numbers, **about}) + "\n")
+        self._metrics.write({"step": step, **numbers, **about})
         if self.is_first:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
         """End early, after save(): 75, or 0 when somebody stopped the run for good."""
-        self._end_saves()
+        self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         sys.stdout.flush()
         sys.stderr.flush()
@@ -184,11 +195,12 @@ class Runtime:
 
     def finish(self) -> None:
         """All ranks are done: leave the group."""
-        self._end_saves()
+        self._write_all()
         self._joined.__exit__(None, None, None)
 
-    def _end_saves(self) -> None:
+    def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
+        self._metrics.flush()
         self._saver.wait()
         self._saver.close()
 

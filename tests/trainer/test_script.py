@@ -1,0 +1,59 @@
+"""trainer/script.py, one rank alone: what it writes of metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, -1)); rt.log(2, loss=1); rt.log(3, loss=1)"
+
+
+def alone(work: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program with the helper, in a folder of its own."""
+    outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_"))}
+    program = f"from jobc.trainer import script; rt = script.init()\n{work}"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=outer, capture_output=True, text=True, check=False
+    )
+
+
+def steps(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / "run/metrics/rank_00.jsonl").read_text().splitlines()]
+
+
+def test_a_full_disk_costs_lines_of_metrics_and_not_the_run(tmp_path: Path) -> None:
+    done = alone(f"{FULL_DISK}; rt.save(3, {{}}); rt.log(4, loss=1); rt.finish(); print('finished')", tmp_path)
+    assert done.returncode == 0 and "finished" in done.stdout, done.stderr
+    assert done.stderr.count("warning: metrics are not written: ") == 1
+
+
+def test_many_lines_are_one_write_and_begin_after_the_torn_one_of_the_attempt_before(tmp_path: Path) -> None:
+    (tmp_path / "run" / "metrics").mkdir(parents=True)
+    (tmp_path / "run/metrics/rank_00.jsonl").write_text('{"step": 1}\n{"st')
+    program = """import os
+real, calls = os.write, []
+os.write = lambda *arguments: calls.append(1) or real(*arguments)
+for step in range(2, 1001):
+    rt.log(step, loss=1)
+rt.finish()
+print("writes:", len(calls))"""
+    done = alone(program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run/metrics/rank_00.jsonl").read_text().splitlines()
+    assert lines[1] == '{"st' and [json.loads(line)["step"] for line in lines[2:]] == list(range(2, 1001))
+    assert int(done.stdout.rpartition("writes: ")[2]) < 100  # one a second
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("rt.leave()", 75), ("rt.save(2, {}); os._exit(9)", 9), ("1 / 0", 1), ("sys.exit(3)", 3)],
+)
+def test_no_line_is_lost_at_an_end_that_is_not_a_kill(end: str, code: int, tmp_path: Path) -> None:
+    done = alone(f"import os, sys; rt.log(1, loss=1); rt.log(2, loss=1); {end}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert steps(tmp_path) == [1, 2]
