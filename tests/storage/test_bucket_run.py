@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from jobc.trainer import checkpoint_store as store
+from jobc.trainer.metrics import MetricsFile, older
 from jobc.trainer.rt import bucket_run
 from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
 from jobc.trainer.rt.mirror import Mirror, read_log
@@ -166,6 +168,19 @@ def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder)
     again.push(logs=True, last=True)
     assert len(names(run, "logs/")) == 3
     assert read_log(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
+
+
+def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
+    metrics, mirror = MetricsFile(folder.path, 0, flush_s=0, max_bytes=60), Mirror(run, folder, 0)
+    for step in range(30):
+        metrics.write({"step": step, "loss": 0.5})
+        if step % 7 == 0:
+            mirror.push(logs=True, last=False)
+    assert len(older(metrics.path)) > 11, "by number: .10 is after .9"
+    mirror.push(logs=True, last=True)
+    lines = (read_log(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == list(range(30))
+    assert {name.rpartition("/")[0] for name in names(run, "metrics/")} == {"metrics/rank_00.jsonl"}
 
 
 def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +27,8 @@ MANIFEST = "MANIFEST.json"  # as trainer/checkpoint_store.py writes it
 STEP = "checkpoints/step_"
 SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
 HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
-Seen = tuple[int, int]  # mtime in ns, size
+PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/metrics.py, oldest first; here they are one
+Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
 class Mirror:
@@ -35,8 +38,8 @@ class Mirror:
         self.run, self.folder, self.node = run, folder, node
         self._up: dict[str, Seen] = {}  # what is in the bucket as it is here
         self._before: dict[str, Seen] = {}  # at the look before this one
-        self._sent: dict[str, int] = {}  # bytes of a log that are in the bucket
-        self._parts: dict[str, int] = {}
+        self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file that are in the bucket
+        self._parts: dict[str, int] = {}  # log -> how many objects
         self._stubs: dict[str, list[str]] = {}  # folder of a checkpoint of which only the manifest is here -> its names
         self._known: dict[str, bytes] = {}  # what came down
 
@@ -178,7 +181,7 @@ class Mirror:
         for name in sorted(now, key=_order):
             if _is_log(name):
                 if logs:
-                    self._push_log(name, now[name][1])
+                    self._push_log(name, *now[name][1:])
             elif self._up.get(name) != now[name]:
                 whole = now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name] or last
                 if not whole or (name.endswith(f"/{MANIFEST}") and os.path.dirname(name) in waiting):
@@ -203,17 +206,20 @@ class Mirror:
         for name in gone:
             self._up.pop(name, None)
 
-    def _push_log(self, name: str, size: int) -> None:
-        """What is new as one more part, NAME/ATTEMPT-NUMBER."""
-        start = self._sent.get(name, 0)
+    def _push_log(self, name: str, size: int, inode: int) -> None:
+        """What is new as one more part, NAME/ATTEMPT-NUMBER. A file that was put aside is the beginning of its log."""
+        log = PUT_ASIDE.sub(r"\1", name)
+        start = self._sent.get((log, inode), 0)
         if size <= start:
             return
         with open(self.folder.path / name, "rb") as file:
+            if os.fstat(file.fileno()).st_ino != inode:
+                return  # put aside since the look, which the next one sees
             file.seek(start)
             content = file.read(size - start)
-        number = self._parts.get(name, 0)
-        self.run.put(f"{name}/{self.folder.attempt:05}-{number:06}", content)
-        self._sent[name], self._parts[name] = start + len(content), number + 1
+        number = self._parts.get(log, 0)
+        self.run.put(f"{log}/{self.folder.attempt:05}-{number:06}", content)
+        self._sent[log, inode], self._parts[log] = start + len(content), number + 1
 
     def _look(self) -> Iterator[tuple[str, Seen]]:
         """The files here that go up, with what tells whether one has changed."""
@@ -262,15 +268,18 @@ def _is_log(name: str) -> bool:
     return name.startswith(("logs/", "metrics/"))
 
 
-def _order(name: str) -> tuple[int, str, bool, str]:
-    """Checkpoints before the rest, a manifest after its folder, the node's last words at the end."""
+def _order(name: str) -> tuple[int, str, bool, str, float]:
+    """Checkpoints before the rest, a manifest after its folder, the node's last words at the end; what was put aside of
+    a log before the log."""
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1)
-    return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), name
+    aside = PUT_ASIDE.fullmatch(name)
+    log, number = (aside[1], float(aside[2])) if aside else (name, math.inf)
+    return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), log, number
 
 
 def _seen(path: Path) -> Seen:
     status = path.stat()
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _sha256_of(path: Path) -> str:
