@@ -19,12 +19,13 @@ from .errors import BrokenInput
 Setter = Literal[
     "launcher", "torchrun", "accelerate", "backend", "node.sh", "user", "srun", "mpirun", "PMI", "mvapich", "skypilot"
 ]
-Kind = Literal["text", "path", "index", "count", "port", "flag"]
+Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One row of the contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False.
+    """One row of the contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
+    launcher a word of launchers.WORDS.
 
     like: the variable of torchrun that says the same; read only where that is not set
     """
@@ -60,7 +61,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses and tells the others"),
     Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    Variable("JOBC_LAUNCHER", "node.sh", "text", "whose variables count; jobc, torchrun: those of torchrun"),
+    Variable("JOBC_LAUNCHER", "node.sh", "launcher", "whose variables count; jobc, torchrun: those of torchrun"),
     Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
     Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
     Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
@@ -198,7 +199,8 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
 def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
     """What another launcher says, under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
-    return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows})
+    rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
+    return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
 
 
 _EXPECTED: Mapping[Kind, str] = {
@@ -208,6 +210,7 @@ _EXPECTED: Mapping[Kind, str] = {
     "count": "an integer >= 1",
     "port": "a port, 0 to 65535",
     "flag": "True or False",
+    "launcher": f"one of {', '.join(launchers.WORDS)}",
 }
 
 
@@ -215,6 +218,8 @@ def _parse(text: str, kind: Kind) -> str | Path | int | bool | None:
     """The value, or None when `text` is not of that kind."""
     if kind == "text":
         return text
+    if kind == "launcher":
+        return text if text in launchers.WORDS else None
     if kind == "path":
         return Path(text)
     if kind == "flag":

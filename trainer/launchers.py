@@ -11,36 +11,42 @@ Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 PORTS = range(20000, 32000)  # below Linux's range for outgoing connections, as in rt/head_port.py
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
+COUNTERS = ("RANK", "WORLD_SIZE")  # which of how many
+WORDS = ("jobc", "torchrun", *INNERMOST_FIRST)  # of JOBC_LAUNCHER
 HINT = "unset what is left from before, or say which one counts, such as JOBC_LAUNCHER=torchrun or =srun"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a launcher says. names, values: torchrun's name -> its own name, and the value; gpus: of a node."""
+    """What a launcher says. names, values: torchrun's name -> its own name, and the value, of what is set.
+
+    counters: its own names for RANK and WORLD_SIZE, set or not; gpus: of a node
+    """
 
     launcher: str
     names: Mapping[str, str]
     values: Mapping[str, Any]
+    counters: tuple[str, str]
     gpus: int = 0
 
     @property
     def counts(self) -> bool:
         """It says which of how many this process is. A batch script of Slurm has a SLURM_PROCID, and is no task."""
-        return self.values.get("RANK") is not None and self.values.get("WORLD_SIZE") is not None
+        return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
     def is_half(self) -> bool:
         """Slurm sets some of its variables in a batch script too, SkyPilot on its machines; the others all or none."""
-        return self.launcher not in ("srun", "skypilot") and bool({"RANK", "WORLD_SIZE"} & self.names.keys())
+        return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
     def text(self) -> str:
-        return " ".join(f"{self.names[name]}={self.values[name]}" for name in ("RANK", "WORLD_SIZE"))
+        return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
 
 def agree(
@@ -49,10 +55,12 @@ def agree(
     """(torchrun's variables, contradictions, who said so, for a message).
 
     own:         what is set under torchrun's names
-    trusted:     JOBC_LAUNCHER: only that one counts; jobc and torchrun set torchrun's names
+    trusted:     JOBC_LAUNCHER, one of WORDS: only that one counts; jobc and torchrun set torchrun's names
     below_agent: torchrun started this process, or one that started it
     """
     if trusted is not None:
+        if silence := _silence(trusted, own, claims):
+            return dict(own), [silence], ", ".join(own)
         claims = [claim for claim in claims if claim.launcher == trusted]
         own = {name: value for name, value in own.items() if name.startswith("MASTER_") or not claims}
     counting = [
@@ -80,11 +88,27 @@ def agree(
     return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
+def _silence(trusted: str, own: Mapping[str, Any], claims: Sequence[Claim]) -> str:
+    """What the trusted launcher has left unsaid, or "": a world of one would be a guess, and wrong in every rank.
+
+    A shell in a job of jobc has no launcher and is one process, unless another launcher counts several.
+    """
+    claim = next((claim for claim in claims if claim.launcher == trusted), None)
+    names, values = (claim.counters, claim.values) if claim else (COUNTERS, own)
+    said = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
+    if len(said) == len(names):
+        return ""
+    if trusted == "jobc" and not any(claim.counts and claim.values["WORLD_SIZE"] > 1 for claim in claims):
+        return ""
+    found = f"{said[0]}, but no {(set(names) - set(said)).pop()}" if said else f"neither {' nor '.join(names)}"
+    return f"JOBC_LAUNCHER={trusted}, but there is {found}"
+
+
 def _same(values: Mapping[str, Any], claim: Claim) -> bool:
     """They mean the same ranks. Two agents are not two ranks of one node, which have the same numbers."""
     sizes = [each.get("LOCAL_WORLD_SIZE") for each in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
-    return alike and all(values[name] == claim.values[name] for name in ("RANK", "WORLD_SIZE"))
+    return alike and all(values[name] == claim.values[name] for name in COUNTERS)
 
 
 def _counts_agents(own: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
@@ -131,7 +155,7 @@ def _complete(claim: Claim) -> Claim:
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
     elif "LOCAL_WORLD_SIZE" in values:  # ranks fill one node after the other, unless somebody mapped them otherwise
         values["GROUP_RANK"] = values["RANK"] // values["LOCAL_WORLD_SIZE"]
-    return Claim(claim.launcher, claim.names, values, gpus)
+    return replace(claim, values=values, gpus=gpus)
 
 
 def tasks_of_node(text: str, node: int) -> int:

@@ -143,3 +143,38 @@ def test_launchers_that_disagree_or_say_half_are_refused_and_both_named(
     with pytest.raises(BrokenInput) as caught:
         read(environ)
     assert all(name in str(caught.value) for name in names) and caught.value.code == DATA_BROKEN
+
+
+@pytest.mark.parametrize("word", ["openmpi", "slurm", "pmi", "SRUN", "none"])
+def test_a_launcher_that_nobody_knows_is_refused_with_the_words_there_are(word: str) -> None:
+    with pytest.raises(BrokenInput) as caught:
+        read({**MPIRUN, **MEET, "JOBC_LAUNCHER": word})
+    known = "jobc, torchrun, mpirun, mvapich, PMI, srun, skypilot"
+    assert list(caught.value.details) == [f"JOBC_LAUNCHER: expected one of {known}, found '{word}'"]
+    assert caught.value.code == DATA_BROKEN
+
+
+@pytest.mark.parametrize(
+    ("environ", "trusted", "said"),
+    [
+        ({**TORCHRUN, **BATCH}, "srun", "SLURM_PROCID, but no SLURM_STEP_NUM_TASKS"),
+        (LAUNCHED, "srun", "neither SLURM_PROCID nor SLURM_STEP_NUM_TASKS"),
+        (SRUN, "mpirun", "neither OMPI_COMM_WORLD_RANK nor OMPI_COMM_WORLD_SIZE"),
+        ({"PMI_SIZE": "4"}, "PMI", "PMI_SIZE, but no PMI_RANK"),
+        ({**MPIRUN, **MEET}, "torchrun", "neither RANK nor WORLD_SIZE"),
+        ({}, "torchrun", "neither RANK nor WORLD_SIZE"),
+        ({**MPIRUN, **MEET}, "jobc", "neither RANK nor WORLD_SIZE"),  # mpirun in shell.sh of a job
+    ],
+)
+def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
+    environ: dict[str, str], trusted: str, said: str
+) -> None:
+    with pytest.raises(BrokenInput) as caught:
+        read({**environ, "JOBC_LAUNCHER": trusted})
+    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but there is {said}"]
+    assert caught.value.code == DATA_BROKEN
+
+
+@pytest.mark.parametrize("environ", [{}, {**SRUN, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}])
+def test_a_shell_in_a_job_has_no_launcher_and_is_one_process(environ: dict[str, str]) -> None:
+    assert read({**environ, "JOBC_LAUNCHER": "jobc"}).world_size == 1

@@ -39,5 +39,5 @@ With none of them there is one process.
 Two launchers that both count ranks must say the same, else the run ends with 65 and both are named: a `RANK` left from
 an earlier shell would train several times the same shard. One that started the other is no contradiction: `srun
 torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (`torchrun`, `mpirun`, `PMI`,
-`mvapich`, `skypilot`) takes the word of that one alone.
+`mvapich`, `skypilot`) takes the word of that one alone; another word is 65, and so is one that has set no rank.
 """
