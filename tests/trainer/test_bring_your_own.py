@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -306,6 +307,32 @@ def test_data_that_have_changed_end_a_resume(digits: Tree, tmp_path: Path) -> No
     assert "500 + 101 held-out samples" in caught.value.details[0] and "step_0000000" in caught.value.details[0]
     assert "501 + 101 held-out samples" in caught.value.details[1] and caught.value.code == DATA_BROKEN
     train(tmp_path, tree)  # they are back
+
+
+MIXUP = """
+import random
+import numpy
+from my_pkg.recipes import Denoise
+
+class Mixed(Denoise):
+    def loss(self, model, batch):
+        waves_BP, *rest = batch
+        share = numpy.random.beta(0.4, 0.4) + 0.1 * numpy.random.standard_normal() + 0.1 * random.gauss()
+        return super().loss(model, (share * waves_BP + (1 - share) * waves_BP.flip(0), *rest))
+"""
+
+
+def test_a_loss_that_draws_from_numpy_resumes_to_the_bit(
+    digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mixup.py").write_text(MIXUP)
+    tree = digits({**DENOISE, "recipe": "mixup.Mixed", "loop.steps": 8})
+    train(tmp_path / "whole", tree)
+    for received in ("SIGTERM", "SIGTERM", None):  # stopped after one step each, with a number by two left
+        numpy.random.seed(1)  # as another process, whatever this one has drawn
+        train(tmp_path / "parts", tree, received)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
 
 
 def test_the_result_is_a_module_again(whole: Path) -> None:

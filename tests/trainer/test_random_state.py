@@ -1,0 +1,94 @@
+"""A resumed rank draws what it would have drawn, from each generator that there is."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+
+import numpy
+import pytest
+import torch
+
+from jobc.trainer.random_state import NUMPY_WORDS, RandomState, seed_model, seed_rank
+
+CPU = torch.device("cpu")
+
+
+def draws() -> list[float]:
+    """With three normal numbers: those of NumPy and `random` are made by two, and one is left."""
+    numbers = [numpy.random.beta(0.4, 0.4), *numpy.random.standard_normal(3), *numpy.random.permutation(5)]
+    return [*map(float, numbers), random.random(), *(random.gauss() for _ in range(3)), *torch.randn(3).tolist()]
+
+
+def through_a_file(packed: torch.Tensor) -> torch.Tensor:
+    content = io.BytesIO()
+    torch.save([packed], content)
+    content.seek(0)
+    (loaded,) = torch.load(content, weights_only=True)
+    assert isinstance(loaded, torch.Tensor)
+    return loaded
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_a_state_that_was_kept_draws_the_same_bits(before: int) -> None:
+    seed_rank(7, rank=1, step=0)
+    numpy.random.standard_normal(before)  # with and without one that is left
+    for _ in range(before):
+        random.gauss()
+    kept = through_a_file(RandomState.now(CPU).packed())
+    expected = draws()
+    seed_rank(8, rank=0, step=3)
+    assert draws() != expected
+    RandomState.unpack(kept).set(CPU)
+    assert draws() == expected
+
+
+def test_draws_are_equal_on_all_ranks_for_the_model_and_differ_after_it() -> None:
+    seed_model(7)
+    first = draws()
+    seed_model(7)
+    assert draws() == first
+    seed_rank(7, rank=0, step=0)
+    of_rank_0 = numpy.random.beta(0.4, 0.4)
+    seed_rank(7, rank=1, step=0)
+    assert numpy.random.beta(0.4, 0.4) != of_rank_0
+
+
+@pytest.mark.parametrize("cuda", [0, 16])
+def test_a_checkpoint_from_before_numpy_was_kept_is_read(cuda: int) -> None:
+    seed_rank(7, rank=0, step=0)
+    now = RandomState.now(CPU)
+    old = torch.cat([now.python[:625].view(torch.uint8), now.cpu, torch.arange(cuda, dtype=torch.uint8)])
+    expected = torch.randn(3).tolist()
+    found = RandomState.unpack(old)
+    assert found.cuda.tolist() == list(range(cuda)) and found.numpy.tolist() == [0] * NUMPY_WORDS
+    seed_rank(8, rank=0, step=0)
+    of_numpy = numpy.random.get_state()[1].tolist()
+    found.set(CPU)
+    assert torch.randn(3).tolist() == expected and numpy.random.get_state()[1].tolist() == of_numpy
+
+
+def test_ranks_with_and_without_numpy_keep_states_of_one_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_rank(7, rank=0, step=0)
+    kept = RandomState.now(CPU).packed()
+    expected = random.random()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "numpy", None)  # as Python has it where an import is not allowed
+        seed_rank(8, rank=0, step=0)
+        assert len(RandomState.now(CPU).packed()) == len(kept)
+        RandomState.unpack(kept).set(CPU)
+        assert random.random() == expected
+
+
+def test_a_generator_that_somebody_has_put_in_the_place_of_numpys_own_is_left_alone() -> None:
+    own = numpy.random.get_bit_generator()
+    numpy.random.set_bit_generator(numpy.random.PCG64(1))
+    try:
+        state = RandomState.now(CPU)
+        expected = numpy.random.random(3).tolist()
+        numpy.random.set_bit_generator(numpy.random.PCG64(1))
+        state.set(CPU)
+        assert numpy.random.random(3).tolist() == expected
+    finally:
+        numpy.random.set_bit_generator(own)
