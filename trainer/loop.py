@@ -162,8 +162,9 @@ def prove(training: Training, done: int, is_last: bool) -> None:
     line = training.proof.after_step(done)
     if line is None and is_last:
         line = training.proof.verify(done)
-    if line is not None and training.group.is_first:
-        print(line, flush=True)
+    for told in (line, training.proof.doubt() if is_last else ""):
+        if told and training.group.is_first:
+            print(told, flush=True)
 
 
 def wishes(training: Training, signals: StopSignals, saver: Saver) -> Wishes:

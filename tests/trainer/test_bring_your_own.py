@@ -247,6 +247,30 @@ def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Ca
     assert "error: data: all 2 ranks were given the same samples" in run.output(1)
 
 
+COUNTED = """
+from my_pkg.data import Waves
+
+class Counted(Waves):
+    count = -1
+
+    def __getitem__(self, index):
+        self.count += 1
+        return super().__getitem__(self.count % len(self))
+"""
+
+
+def test_a_short_training_on_the_same_samples_warns(
+    digits: Tree, new_run: Callable[[], Run], lib: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "counted.py").write_text(COUNTED)
+    run = new_run()
+    data = {"_target_": "counted.Counted", "size": 500, "noise": 0.0, **NO_VAL}
+    tree = digits({**OWN, "data": data, "world_size": 2, "batch.micro": 12, "batch.accumulation": 1, "loop.steps": 4})
+    run.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
+    assert run.wait() == [DONE] * 2, run.output(0)
+    assert "all 2 ranks were given the same samples, as far as 4 batches can tell" in run.output(0)
+
+
 def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(values_G: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
         """The first sample of each batch never, the one behind it twice; weights as they should be."""

@@ -54,7 +54,13 @@ def padded(rank: int, step: int) -> list[Fed]:
     return fed(100 * rank + step % 2 if rank < 2 else step, is_real=rank < 2)
 
 
-CASES = [by_local_rank, all_alike, by_rank, constant, often_empty, padded]
+def few(rank: int, step: int) -> list[Fed]:
+    """Three different batches in all, again and again."""
+    return fed(step % 3)
+
+
+CASES = [by_local_rank, all_alike, by_rank, constant, often_empty, padded, few]
+SHORT = 4  # steps, with which there are too few batches to be sure
 
 
 def test_ranks_that_were_given_the_same_are_named(
@@ -66,12 +72,14 @@ def test_ranks_that_were_given_the_same_are_named(
     assert run.wait() == [DONE] * 4, run.output(0)
     for rank in range(4):
         assert json.loads(run.output(rank).splitlines()[-1]) == {
-            # at the end of an epoch, or of a training, and in one without an end
+            # at the end of a short training, at the end of an epoch, and in a training without an end
             "by_local_rank": [
+                [SHORT, "data: ranks 0, 2 and ranks 1, 3 were given the same samples, as far as 4 batches can tell"],
                 [7, "data: ranks 0, 2 and ranks 1, 3 were given the same samples"],
                 [MOST_STEPS, "data: ranks 0, 2 and ranks 1, 3 were given the same samples"],
             ],
             "all_alike": [
+                [SHORT, "data: all 4 ranks were given the same samples, as far as 4 batches can tell"],
                 [7, "data: all 4 ranks were given the same samples"],
                 [MOST_STEPS, "data: all 4 ranks were given the same samples"],
             ],
@@ -79,18 +87,24 @@ def test_ranks_that_were_given_the_same_are_named(
             "constant": [],
             "often_empty": [],
             "padded": [],
+            "few": [
+                [total, "data: all 4 ranks were given the same samples, as far as 3 batches can tell"]
+                for total in (SHORT, 7, 2 * MOST_STEPS)
+            ],
         }
 
 
 def verdicts(group: Group, case: Callable[[int, int], list[Fed]]) -> list[Any]:
-    """(step, words) of each that raised: a training of 7 steps, and a long one."""
+    """(step, words) of each that raised or warned in the end: a short training, one of 7 steps, and a long one."""
     found = []
-    for total in (7, 2 * MOST_STEPS):
+    for total in (SHORT, 7, 2 * MOST_STEPS):
         content, step = Content(group), 0
         try:
             for step in range(1, total + 1):
                 content.note(case(group.rank, step))
             content.judge()
+            if words := content.doubt():
+                found.append([step, words.removeprefix("warning: ").split(": many")[0]])
         except BrokenInput as error:
             found.append([step, error.title])
     return found

@@ -18,7 +18,7 @@ from .loader import Fed
 
 FIRST_STEPS = 2  # after which most data sets are seen to differ, and nothing more is done
 MOST_STEPS = 16
-DIFFERENT = 5  # batches at least, in which ranks have to agree
+DIFFERENT = 5  # batches at least, in which ranks have to agree; in fewer, but more than one, it may be by chance
 MOST_NAMED = 20
 
 
@@ -28,6 +28,7 @@ class Content:
     def __init__(self, group: Group) -> None:
         self._group = group
         self._batches: list[bytes] = []
+        self._alike: list[tuple[list[int], int]] = []  # ranks whose batches so far were the same, how many different
         self._steps, self._ended = 0, group.world_size == 1
 
     def note(self, step: list[Fed]) -> None:
@@ -37,7 +38,7 @@ class Content:
         self._batches += [digest(fed.batch) for fed in step if len(fed.indices_R)]
         self._steps += 1
         if self._steps == FIRST_STEPS:
-            self._ended = not self._alike()
+            self._compare()
         elif self._steps == MOST_STEPS:
             self.judge()
             self._ended = True
@@ -46,9 +47,8 @@ class Content:
         """All ranks call it. Raises BrokenInput when some have had the same for long enough."""
         if self._ended:
             return
-        alike = self._alike()
-        self._ended = not alike
-        found = [ranks for ranks, different in alike if different >= DIFFERENT]
+        self._compare()
+        found = [ranks for ranks, different in self._alike if different >= DIFFERENT]
         if found:
             raise BrokenInput(
                 f"data: {self._named(found)} were given the same samples",
@@ -56,13 +56,22 @@ class Content:
                 hint="__getitem__ must go by its index alone: the trainer gives each rank others",
             )
 
+    def doubt(self) -> str:
+        """At the end of a training, after `judge`: the warning that some may have had the same, or ""."""
+        doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
+        if not doubtful:
+            return ""
+        named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
+        found = f"warning: data: {named} were given the same samples, as far as {most} batches can tell"
+        return f"{found}: many samples may be alike, or __getitem__ goes by more than its index"
+
     def _named(self, found: list[list[int]]) -> str:
         if len(found[0]) == self._group.world_size:
             return f"all {self._group.world_size} ranks"
         return " and ".join(f"ranks {listed(ranks)}" for ranks in found[:2])
 
-    def _alike(self) -> list[tuple[list[int], int]]:
-        """Ranks whose batches so far were the same, and how many different ones these are."""
+    def _compare(self) -> None:
+        """Whose batches so far were the same? When nobody's were, that is the end of it."""
         whole = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
         mine = [int.from_bytes(whole, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}
@@ -71,7 +80,8 @@ class Content:
             content, number, num_different = row.tolist()
             by_content.setdefault((content, number), []).append(rank)
             different[content, number] = num_different
-        return [(ranks, different[key]) for key, ranks in by_content.items() if len(ranks) > 1 and key[1]]
+        self._alike = [(ranks, different[key]) for key, ranks in by_content.items() if len(ranks) > 1 and key[1]]
+        self._ended = not self._alike
 
 
 def digest(batch: Any) -> bytes:

@@ -79,6 +79,10 @@ class Proof:
             raise BrokenInput("samples were not trained on exactly once each", [line], hint)
         return line
 
+    def doubt(self) -> str:
+        """At the end of the training, after its last proof: what could not be judged of so few batches, or ""."""
+        return self._content.doubt()
+
     def state(self, done: int) -> dict[str, Any]:
         """The notes of all ranks after `done` steps, for a checkpoint, as JSON; on rank 0. All ranks call it."""
         seen_N, num_fed, num_padding = self._of_all_ranks()
