@@ -87,6 +87,8 @@ TABLE: tuple[Variable, ...] = (
     Variable("PMI_SIZE", "PMI", "count", "processes of the job", "WORLD_SIZE"),
     Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: among those of its node", "LOCAL_RANK"),
     Variable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
+    Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: among those of its node", "LOCAL_RANK"),
+    Variable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
     Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: this process among all", "RANK"),
     Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: processes of the job", "WORLD_SIZE"),
     Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: among those of its node", "LOCAL_RANK"),

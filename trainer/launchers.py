@@ -6,6 +6,7 @@ Out  torchrun's variables as far as they are known, and every contradiction, nam
 Launchers start launchers: srun starts torchrun once on each node, a batch job starts mpirun. The outer one then counts
 agents, and what it says agrees with the inner one in its meaning; two that both count ranks must say the same.
 Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; SkyPilot 0.14.
+Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" (argonne-lcf/user-guides 40eaa57).
 """
 
 import re

@@ -83,6 +83,7 @@ BATCH = {name: value for name, value in {**SRUN, "SLURM_PROCID": "0"}.items() if
 MPIRUN = {f"OMPI_COMM_WORLD_{name}": value for name, value in
           {"RANK": "3", "SIZE": "4", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}.items()}  # fmt: skip
 HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+PALS = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "2"}
 SKYPILOT = {
     "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2",
     "SKYPILOT_TASK_ID": "sky-1", "SKYPILOT_NUM_GPUS_PER_NODE": "1",
@@ -90,7 +91,7 @@ SKYPILOT = {
 TORCHRUN = {**LAUNCHED, "TORCHELASTIC_USE_AGENT_STORE": "True"}
 
 
-@pytest.mark.parametrize("environ", [SRUN, {**MPIRUN, **MEET}, {**HYDRA, **MEET}])
+@pytest.mark.parametrize("environ", [SRUN, {**MPIRUN, **MEET}, {**HYDRA, **MEET}, {**PALS, **MEET}])
 def test_a_rank_of_another_launcher_is_that_of_torchrun(environ: dict[str, str]) -> None:
     env = read(environ)
     assert (env.rank, env.world_size, env.local_rank, env.local_world_size, env.group_rank) == (3, 4, 1, 2, 1)
