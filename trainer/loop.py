@@ -146,7 +146,8 @@ def steps(
 def watched_step(training: Training, step: int, wished: Wishes, progress: Progress, profiling: Profiling) -> StepResult:
     """Global step `step`, from 0, with everything that is measured beside it."""
     done = step + 1
-    profiling.before_step(done)
+    if line := profiling.before_step(done):
+        print(line, flush=True)
     training.phases.begin_step(done)
     started = time.perf_counter()
     result = train_step(training, step, wished)

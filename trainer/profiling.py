@@ -4,12 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._C._autograd import _profiler_enabled
 
 from .config import ProfileConfig
 
+TROUBLE = (OSError, RuntimeError, AssertionError)  # of torch.profiler
+NO_PROFILE = "warning: no profile"
+
 
 class Profiling:
-    """Told before and after each step; does nothing on other ranks and in other steps. Never a reason to die."""
+    """Told before and after each step; does nothing on other ranks and in other steps. Never a reason to die.
+
+    A process has one profiler, and the recipe may have one of its own: torch 2.13 lets a second one begin, ends both
+    with either, and dies by a fault where the other one is written then.
+    """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
         self.steps = config.steps if config.steps and rank in config.ranks else None
@@ -21,15 +29,24 @@ class Profiling:
         """The warning that there will be no such step, or ""."""
         if self.steps is None or self.steps[0] <= total_steps:
             return ""
-        return f"warning: no profile: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+        return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
 
-    def before_step(self, step: int) -> None:
-        """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there."""
+    def before_step(self, step: int) -> str:
+        """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there. What to tell."""
         self._step = step
-        if self.steps and self._profile is None and self.steps[0] <= step <= self.steps[1]:
-            self._first = step
-            self._profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
-            self._profile.start()
+        if not self.steps or self._profile is not None or not self.steps[0] <= step <= self.steps[1]:
+            return ""
+        self._first = step
+        try:
+            if _profiler_enabled():
+                raise RuntimeError("another profiler is at work in this process")
+            profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
+            profile.start()
+        except TROUBLE as error:
+            self.steps = None
+            return f"{NO_PROFILE}: {error}"
+        self._profile = profile
+        return ""
 
     def after_step(self, step: int) -> str:
         """What there is to tell, or ""."""
@@ -43,9 +60,11 @@ class Profiling:
         profile, self._profile, self.steps = self._profile, None, None
         path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
         try:
+            if not _profiler_enabled():
+                raise RuntimeError("another profiler in this process has ended it")
             self._folder.mkdir(exist_ok=True)
             profile.stop()
             profile.export_chrome_trace(str(path))
-        except (OSError, RuntimeError) as error:
-            return f"warning: no profile: {error}"
+        except TROUBLE as error:
+            return f"{NO_PROFILE}: {error}"
         return f"profile of steps {self._first} to {step}: profile/{path.name}"

@@ -17,11 +17,12 @@ import torch
 
 from jobc.trainer import attempts, roll_call, train_json
 from jobc.trainer import env as environment
-from jobc.trainer.config import GptConfig
+from jobc.trainer.config import GptConfig, ProfileConfig
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged
 from jobc.trainer.loop import run
 from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
+from jobc.trainer.profiling import Profiling
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 from jobc.trainer.speed import flops_per_sample, peak_flops, percentile
 from jobc.trainer.trackers import TrackedRun, Trackers
@@ -138,6 +139,30 @@ def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
         train(tmp_path, digits({"profile.steps": [1, 100], **changes}))
     assert [path.name for path in (tmp_path / "profile").iterdir()] == [f"rank_00_steps_1-{last}.json.gz"]
     assert f"profile of steps 1 to {last}: profile/rank_00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("theirs", "why"),
+    [
+        (range(1, 4), "another profiler is at work in this process"),
+        (range(2, 3), "another profiler in this process has ended it"),
+    ],
+)
+def test_a_profiler_of_the_recipes_own_costs_the_profile_alone(theirs: range, why: str, tmp_path: Path) -> None:
+    profiling, told = Profiling(ProfileConfig(steps=(1, 3), ranks=(0,)), 0, tmp_path), []
+    own = torch.profiler.profile()
+    for step in range(1, 4):
+        if step == theirs.start == 1:
+            own.start()
+        told.append(profiling.before_step(step))
+        if step == theirs.start > 1:
+            own.start()
+        torch.ones(2) + 1
+        if step == theirs[-1]:
+            own.stop()
+        told.append(profiling.after_step(step))
+    assert [line for line in [*told, profiling.end()] if line] == [f"warning: no profile: {why}"]
+    assert any(event.key == "aten::add" for event in own.key_averages())  # theirs is whole
 
 
 def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
