@@ -346,7 +346,7 @@ class EstimateSpec:
 
     samples:           training samples of an epoch
     parameters:        numbers that a model of your own learns
-    largest_unit:      of these, in the largest module that is gathered at once; null = all
+    largest_unit:      of these, in the largest module that is gathered at once
     tokens_per_sample: null = as the built-in model reads them
     step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
     run:               run folder whose metrics say how long a step takes

@@ -31,11 +31,11 @@ def _bytes(value: int | None) -> str:
     return "–" if value is None else readable_bytes(value)
 
 
-def _total(known: bool) -> Cell:
-    """known: whether the activations are"""
+def _total(*unknown: str) -> Cell:
+    """unknown: the parts that the sum is without"""
 
     def show(one: Figures) -> str:
-        fits = one.memory and (one.memory.activations is not None) is known
+        fits = one.memory and unknown == tuple(p for p in ("activations", "gathered") if getattr(one.memory, p) is None)
         return readable_bytes(one.memory.total) if one.memory and fits else "–"
 
     return show
@@ -79,10 +79,12 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("weights", _memory("weights")),
             ("gradients", _memory("gradients")),
             ("optimizer", _memory("optimizer")),
-            ("gathered, cast, in messages", _memory("buffers")),
+            ("cast, in messages", _memory("buffers")),
+            ("gathered", lambda f: readable_bytes(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
             ("activations", _memory("activations")),
-            ("all of it", _total(known=True)),
-            ("without activations", _total(known=False)),
+            ("all of it", _total()),
+            ("without activations", _total("activations")),
+            ("without activations, largest_unit", _total("activations", "gathered")),
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),

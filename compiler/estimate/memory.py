@@ -22,12 +22,17 @@ ACTIVATION_ERROR = 0.10  # of what autograd was seen to keep (tests/trainer)
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes. host: of one rank in CPU memory, by offload; activations: None when the model is not a built-in one."""
+    """Bytes. host: of one rank in CPU memory, by offload; buffers: casts, and what is in messages.
+
+    gathered: what FSDP and ZeRO 3 have whole at a time, None when nobody says how large the largest unit is
+    activations: None when the model is not a built-in one
+    """
 
     weights: int
     gradients: int
     optimizer: int
     buffers: int
+    gathered: int | None
     activations: int | None
     host: int
     checkpoint: int
@@ -35,7 +40,7 @@ class Memory:
     @property
     def states(self) -> int:
         """What does not depend on the samples."""
-        return self.weights + self.gradients + self.optimizer + self.buffers
+        return self.weights + self.gradients + self.optimizer + self.buffers + (self.gathered or 0)
 
     @property
     def total(self) -> int:
@@ -60,7 +65,7 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
     low = FP32 if train["loop"]["precision"] == "fp32" else 2
-    weights = gradients = optimizer = buffers = host = 0
+    weights = gradients = optimizer = buffers = host = gathers = 0
     if kind == "deepspeed":
         stage = parallel["zero_stage"]
         shares = [world_size if stage >= at else 1 for at in (1, 2, 3)]
@@ -68,7 +73,7 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory
         copy = FP32 if stage else 0
         optimizer = (MOMENTS + copy) * n // shares[0]
         buffers = FP32 * min(parallel["reduce_bucket_size"], n) if stage and world_size > 1 else 0
-        buffers += FP32 * size.largest_unit if stage == 3 else 0
+        gathers = FP32 if stage == 3 else 0
         if parallel["offload_optimizer_device"] != "none":
             host, optimizer = optimizer, 0
             host, gradients = host + gradients, 0  # gradients follow the optimizer (ZeRO-Offload)
@@ -78,15 +83,17 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Memory
         share = parallel["shards"] if kind == "hsdp" else world_size if kind == "fsdp" else 1
         weights, gradients, optimizer = FP32 * n // share, FP32 * n // share, MOMENTS * n // share
         if share > 1:  # two units are whole at a time: one is used, the next is on its way
-            buffers = 2 * low * size.largest_unit
+            gathers = 2 * low
             if train["batch"]["accumulation"] > 1:  # whole until the last pass, which exchanges them
                 gradients = FP32 * n
         if kind != "ddp" and parallel["offload_params"]:
             host, weights, gradients, optimizer = weights + gradients + optimizer, 0, 0, 0
     if low < FP32 and kind not in ("fsdp", "hsdp"):
         buffers += low * n  # autocast keeps its copies of a pass
+    unit = size.largest_unit if gathers else 0
+    gathered = None if unit is None else gathers * unit
     activations = None
     if size.saved_per_sample is not None:
         activations = train["batch"]["micro"] * size.saved_per_sample
     checkpoint = (FP32 + MOMENTS) * n
-    return Memory(weights, gradients, optimizer, buffers, activations, host, checkpoint)
+    return Memory(weights, gradients, optimizer, buffers, gathered, activations, host, checkpoint)

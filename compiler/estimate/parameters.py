@@ -20,14 +20,14 @@ DIGITS, PIXELS = 10, 64
 
 @dataclass(frozen=True)
 class ModelSize:
-    """parameters: of the whole model; largest_unit: of the part that FSDP and ZeRO 3 gather at once
+    """parameters: of the whole model; largest_unit: of the part that FSDP and ZeRO 3 gather at once, None = not known
 
     saved_per_sample: bytes that autograd keeps of one sample; None = not known
     tokens_per_sample: 1 where a sample has one target
     """
 
     parameters: int
-    largest_unit: int
+    largest_unit: int | None
     saved_per_sample: int | None
     tokens_per_sample: int
 
@@ -37,7 +37,7 @@ def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
     given = spec.estimate
     if given.parameters is not None:
         n = round(given.parameters)
-        return ModelSize(n, given.largest_unit or n, None, given.tokens_per_sample or 1)
+        return ModelSize(n, given.largest_unit, None, given.tokens_per_sample or 1)
     return model_size(plan.train) if plan.uses_trainer else None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .figures import Figures
 
-PARTS = ("weights", "gradients", "optimizer", "buffers", "activations")
+PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 LONG = 8  # letters of a label that stands upright on its tick

@@ -6,16 +6,19 @@ and optimizer are, sharing them over the ranks. The samples of a step stay as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..plan import LaunchPlan
 from ..spec import JobSpec
-from .memory import memory
+from .memory import Memory, memory
 from .parameters import size_of
 
-NONE = "more nodes with parallel=fsdp, or a GPU of more memory: nothing that jobc can set is enough"
+MORE_NODES = "more nodes with {}, or a GPU of more memory: these GPUs cannot share it so that it fits"
+LARGER_GPU = "a GPU of more memory, or offload to that of the CPU: however many share it, a part is whole on each"
+NOT_ALL = "; estimate.largest_unit=N, the parameters of the largest layer, tells whether there is room for it as well"
+MANY_RANKS = 2**20
 
 
 @dataclass(frozen=True)
@@ -29,21 +32,20 @@ class Change:
 def relief(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     """The hint. most: bytes of a GPU"""
     for changes in _tries(spec, plan, most):
-        train = dict(plan.train)
-        for change in changes:
-            for section, values in change.train.items():
-                train[section] = {**train[section], **values}
-        if _needs(spec, replace(plan, train=train)) <= most:
-            return " ".join(word for change in changes for word in change.words)
-    return NONE
+        needs = _needs(spec, plan, changes)
+        if needs.total <= most:
+            words = " ".join(word for change in changes for word in change.words)
+            return words if needs.gathered is not None else f"{words}{NOT_ALL}"
+    widest = _widest(plan)
+    if _needs(spec, plan, [widest], MANY_RANKS).total <= most:
+        return MORE_NODES.format(" ".join(widest.words))
+    return LARGER_GPU
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
     """Alone, then together; first what takes from the largest part."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
-    size = size_of(spec, plan)
-    assert size
-    now = memory(plan.train, size, plan.topology.world_size)
+    now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
     for way in ways:
         yield from ((change,) for change in way)
@@ -51,10 +53,15 @@ def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change,
     yield from (tuple(last[:count]) for count in range(2, len(last) + 1))
 
 
-def _needs(spec: JobSpec, plan: LaunchPlan) -> int:
-    size = size_of(spec, plan)
+def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
+    """ranks: None = those of the plan"""
+    train = dict(plan.train)
+    for change in changes:
+        for section, values in change.train.items():
+            train[section] = {**train[section], **values}
+    size = size_of(spec, replace(plan, train=train))
     assert size
-    return memory(plan.train, size, plan.topology.world_size).total
+    return memory(train, size, ranks or plan.topology.world_size)
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
@@ -80,11 +87,15 @@ def _computed_again(plan: LaunchPlan) -> list[Change]:
 
 def _shared(plan: LaunchPlan) -> list[Change]:
     """JC2073 and JC2076 say what of loop.compile goes with each."""
-    kind = plan.train["parallel"]["kind"]
-    if plan.topology.world_size == 1 or kind == "fsdp":
+    if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
-    if kind == "deepspeed":
-        return [Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})]
+    return [_widest(plan)]
+
+
+def _widest(plan: LaunchPlan) -> Change:
+    """All of it over all ranks."""
+    if plan.train["parallel"]["kind"] == "deepspeed":
+        return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"
     words = ("parallel=fsdp", *(("loop.compile=blocks",) if compiles else ()))
-    return [Change(words, {"parallel": {"kind": "fsdp", "offload_params": False}})]
+    return Change(words, {"parallel": {"kind": "fsdp", "offload_params": False}})

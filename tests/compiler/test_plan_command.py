@@ -18,8 +18,10 @@ from jobc.compiler.cli import main
 from jobc.compiler.estimate.goodput import best_interval_s, fraction
 from jobc.compiler.estimate.memory import memory
 from jobc.compiler.estimate.parameters import ModelSize
+from jobc.compiler.estimate.relief import NOT_ALL
 
 from .diagnosed import assert_complete
+from .hints import words_of
 
 QWEN = ("+experiment=qwen_image", "backend=ssh", "nodes=1,2,8")
 
@@ -234,7 +236,7 @@ def test_without_activations_the_sum_has_no_bound(plan: Plan) -> None:
         (("estimate.parameters=7e9", "estimate.largest_unit=200000000", "estimate.gpu_mem=80GiB"), "parallel=fsdp"),
         (
             ("parallel=deepspeed", "parallel.zero_stage=1", "estimate.parameters=7e9", "estimate.gpu_mem=60GiB"),
-            "parallel.zero_stage=3",
+            f"parallel.zero_stage=3{NOT_ALL}",
         ),
     ],
 )  # fmt: skip
@@ -243,14 +245,30 @@ def test_what_takes_from_the_largest_part_is_hinted_and_is_enough(
 ) -> None:
     words = ("gpus=8", "backend=slurm", *words)
     assert hint_of(plan(*words)[2], "JC2120") == hint
-    assert not plan("--strict", *words, *hint.split())[2]
-    assert main(["check", "--strict", *words, *hint.split()]) == 0
+    assert not plan("--strict", *words, *words_of(hint))[2]
+    assert main(["check", "--strict", *words, *words_of(hint)]) == 0
 
 
 def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
     said = plan("gpus=8", "backend=slurm", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2]
     assert hint_of(said, "JC2120").startswith("more nodes with parallel=fsdp")
     assert not plan("gpus=0", "procs=8", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2], "no GPU is used"
+    whole = ("estimate.parameters=7e9", "estimate.largest_unit=7000000000", "parallel=fsdp", "estimate.gpu_mem=40GiB")
+    said = plan("gpus=8", "backend=slurm", *whole)[2]
+    assert hint_of(said, "JC2120").startswith("a GPU of more memory"), "each rank gathers all of it"
+
+
+@pytest.mark.parametrize("sharing", [("fsdp",), ("hsdp", "parallel.shards=8"), ("deepspeed", "parallel.zero_stage=3")])
+def test_what_is_gathered_counts_when_somebody_says_how_much(plan: Plan, sharing: tuple[str, ...]) -> None:
+    words = (f"parallel={sharing[0]}", *sharing[1:], "gpus=8", "backend=slurm", "estimate.parameters=7e9")
+    words = (*words, "estimate.gpu_mem=20GiB", "--strict")
+    status, printed, said = plan(*words)
+    assert (status, said) == (0, "") and re.search(r"without activations, largest_unit +\d", printed)
+    assert main(["check", *words]) == 0
+    status, printed, said = plan(*words, "estimate.largest_unit=200000000")
+    assert (status, said) == (0, "") and re.search(r"without activations +\d", printed)
+    status, _, said = plan(*words, "estimate.largest_unit=7000000000")
+    assert status == 1 and "error[JC2120]" in said
 
 
 def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
@@ -358,11 +376,11 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
 
 
 def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
-    n, low = SEVEN_B.parameters, SEVEN_B.largest_unit
+    n, low = SEVEN_B.parameters, 200_000_000
     for kind, shares in ({"kind": "fsdp"}, 64), ({"kind": "hsdp", "shards": 8}, 8):
         found = memory(train(**kind, offload_params=False), SEVEN_B, 64)
         assert (found.weights, found.gradients, found.optimizer) == (4 * n // shares, 4 * n // shares, 8 * n // shares)
-        assert found.buffers == 2 * 4 * low
+        assert found.gathered == 2 * 4 * low
         accumulated = {**train(**kind, offload_params=False), "batch": {"micro": 1, "accumulation": 2}}
         assert memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
         assert memory(train(**kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients

@@ -89,7 +89,7 @@ def test_states_are_those_of_accelerates_estimator(precision: str) -> None:
         "batch": {"micro": 1, "accumulation": 1},
     }
     size = model_size(train)
-    assert size is not None
+    assert size is not None and size.largest_unit is not None
     ours = memory(train, size, 1)
     assert 4 * size.parameters == theirs
     assert 4 * size.largest_unit == pytest.approx(largest, rel=0.03), "its largest layer; ours has the places as well"
