@@ -279,6 +279,50 @@ def test_the_grace_holds_the_step_under_way_and_the_write(plan: Plan) -> None:
     assert not plan(*words, "estimate.step_s=20", hint_of(said, "JC2121"))[2]
 
 
+POD = "image=x:1 code=image code.root=/app storage.root=/s/r mounts=[{kind:claim,source:c,target:/s,read_only:false}]"
+
+
+@pytest.mark.parametrize("engine", ["backend=slurm", "backend=ssh hosts=[a,b]", f"backend=kubernetes {POD}"])
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("70e9", "512MiB", "20m"), "lifecycle.grace=52m20s time=1h13m"),
+        (("1e9", "1KiB", "1h"), "lifecycle.grace=271d6h25m10s time=271d7h26m"),
+        (("70e9", "512MiB", "55m"), "lifecycle.grace=52m20s"),
+        (("70e9", "512MiB", "54m"), "lifecycle.grace=52m20s time=1h47m"),
+    ],
+)
+def test_a_longer_grace_is_hinted_with_the_time_that_it_needs(
+    plan: Plan, capsys: pytest.CaptureFixture[str], engine: str, words: tuple[str, ...], hint: str
+) -> None:
+    parameters, rate, time = words
+    asked = ("nodes=2", *engine.split(), f"time={time}")
+    asked = (*asked, f"estimate.parameters={parameters}", f"estimate.write_rate={rate}")
+    assert hint_of(plan(*asked)[2], "JC2121") == hint
+    main(["check", *asked, *hint.split()])
+    assert "error[" not in (said := capsys.readouterr().err) and "JC2121" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("gpu_type=h100", "estimate.prices.H100=2.5"), "estimate.prices.h100=2.5"),
+        (("estimate.prices.H100=2",), "estimate.prices.any=2"),
+        (("gpu_type=A100-80GB", "estimate.prices.H100=2"), "estimate.prices.A100-80GB=2"),
+        (("gpu_type='RTX 6000'", "estimate.prices.H100=2"), "estimate.prices.any=2"),
+    ],
+)
+def test_a_price_that_is_of_no_gpu_of_the_job_is_noted(plan: Plan, words: tuple[str, ...], hint: str) -> None:
+    words = ("gpus=8", "backend=slurm", "estimate.step_s=1", *words)
+    status, printed, said = plan(*words)
+    assert status == 0 and "note[JC2127]" in said and "cost" not in printed
+    assert_complete(said)
+    assert said.partition("= hint: ")[2].splitlines()[0].split(", ")[0] == hint
+    assert plan("--strict", *words, hint)[2] == ""
+    assert plan("--strict", *words[:2], *words[3:])[2] == "", "no time, so no cost either"
+    assert plan("--strict", "gpus=0", *words[1:])[2] == "", "nothing costs"
+
+
 @pytest.mark.parametrize(
     ("words", "count", "hint"),
     [

@@ -11,6 +11,8 @@ from ...values import show_duration
 from ..figures import Figures, readable_bytes
 from ..limits import Finding, warning
 
+_AROUND_S = 120  # more than engines take around the grace: 10 s to end, and Slurm's notice up to 60 s early (JC4305)
+
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     grace, step_s = spec.lifecycle.grace, figures.step_s or 0
@@ -18,5 +20,8 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         title = f"a checkpoint is not written within the grace of {show_duration(grace)}"
         after = f", after a step of {step_s:.3g} s" if step_s else ""
         because = f"one of {readable_bytes(figures.memory.checkpoint)} takes about {figures.write_s:.0f} s{after}"
-        hint = f"lifecycle.grace={show_duration(2 * math.ceil(needed_s) + 10)}"
+        longer, limit = 2 * math.ceil(needed_s) + 10, plan.lifecycle.time_limit_s
+        hint = f"lifecycle.grace={show_duration(longer)}"
+        if 0 < limit <= longer + _AROUND_S:
+            hint += f" time={show_duration(60 * math.ceil((limit + longer) / 60))}"
         yield warning("JC2121", title, because, hint, "lifecycle.grace", needed_s)

@@ -1,0 +1,25 @@
+"""JC2127: there are prices, and none is of the job's GPUs, so no cost is reckoned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ..figures import ANY_GPU, Figures
+from ..limits import Finding
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    prices, kind = spec.estimate.prices, spec.gpu_type
+    if not prices or figures.gpu_hours is None or figures.cost is not None:
+        return
+    same = next((price for name, price in prices.items() if name.lower() == (kind or "").lower()), None)
+    is_key = kind is not None and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", kind)
+    hint = f"estimate.prices.{kind if is_key else ANY_GPU}={next(iter(prices.values())) if same is None else same:g}"
+    hint += ", if that is what an hour of one costs" if same is None else ""
+    title = f"no price for {kind}" if kind else "no price for a GPU of any type"
+    because = f"estimate.prices has {', '.join(prices)}, so no cost is reckoned"
+    yield Finding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)
