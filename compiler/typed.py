@@ -83,6 +83,10 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return replace(diagnostic, hint=hint)
     if diagnostic.code != "JC1201" or group not in composed.choices:
         return diagnostic
+    if not composed.tree[group]:
+        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
+        hint = "write keys of the job into it, below the line `# @package _global_`"
+        return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
     because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 

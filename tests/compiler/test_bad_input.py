@@ -332,12 +332,21 @@ def test_a_folder_in_the_place_of_a_file_is_no_option(jobc: Jobc) -> None:
     assert "group cluster has: other" in printed
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "nodes: 1\n"])
-def test_a_preset_without_its_first_line_is_told_of_it(text: str, jobc: Jobc) -> None:
-    write("jobc/cluster/mine.yaml", text)
+def test_a_preset_without_its_first_line_is_told_of_it(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "nodes: 1\n")
     status, printed = jobc("cluster=mine")
     assert (status, codes(printed)) == (1, ["JC1201"])
-    assert "cluster/mine.yaml" in printed and "`# @package _global_`" in printed
+    assert "cluster/mine.yaml sets keys below cluster" in printed and "`# @package _global_`" in printed
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
+@pytest.mark.parametrize(("group", "word"), [("experiment", "+experiment=mine"), ("cluster", "cluster=mine")])
+def test_a_preset_that_says_nothing_is_called_empty(text: str, group: str, word: str, jobc: Jobc) -> None:
+    write(f"jobc/{group}/mine.yaml", text)
+    status, printed = jobc(word)
+    assert (status, codes(printed)) == (1, ["JC1201"])
+    assert f"{group}/mine.yaml is empty" in printed and "sets keys" not in printed
+    assert f"--> command line: {word}" in printed and "^^^^" in printed
 
 
 @pytest.mark.parametrize("text", ["# @package _global_\n", "# @package _global_\n---\n"])
