@@ -204,12 +204,15 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    read = typed(composed, request.command, dict(request.config_dirs))
+    levels = Levels(read_allowances(read_inputs()), request.strict)
+    try:
+        read = typed(composed, request.command, dict(request.config_dirs))
+    except CompileError as error:
+        raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
     checked = [*own_container, *rules.check_spec(spec)]
     checked += too_few_slots(read.host_files, spec.nodes, procs(spec))
-    levels = Levels(read_allowances(read_inputs()), request.strict)
     notes = levels.settle(_placed(checked, origin_of), last=False)
     plan, table, made_by = lower(spec)
     found = [*trainer_checks.check(plan, partial(blamed, composed, read.values)), *rules.check_values(read.values)]

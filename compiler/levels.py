@@ -13,13 +13,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
+from .registry import code_pages
 from .text import Origin
 
 OF_SIZES = "JC21"  # which only jobc plan and jobc check look for (estimate/rules/)
-_COMMENT = re.compile(r"#\s*jobc:\s*allow\b(.*)")
-_FORM = re.compile(r"\s+([A-Z]+\d+)\s+because\s+(\S.*)")
+_COMMENT = re.compile(r"#\s*jobc\s*:.*", re.IGNORECASE)
+_FORM = re.compile(r"#\s*jobc:\s*allow\s+([A-Z]+\d+)\s+because\s+(\S.*)")
+_MEANT = re.compile(r"\b(allow|ignore|disable|suppress|skip|noqa|[A-Z]{2,}\d{2,})\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\s*(#.*)?$")
 _EXAMPLE = "# jobc: allow JC4102 because the queue has a limit of its own"
 
@@ -76,26 +79,25 @@ class Levels:
             hint = found.hint or "mend the value, and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
-    def unused(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """JC3081 for each comment that allowed nothing of what a compile finds."""
-        seen = [d for d in found if d.allowed]
-        idle = [a for a in self.allowances if not a.code.startswith(OF_SIZES) and not any(map(a.covers, seen))]
-        return [
-            _idle(allowance) for allowance in idle
-        ]  # a note with --strict too: another backend may have a use for it
+    def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
+        """JC3081 for each comment that allowed nothing of what a compile finds, or of what is found of sizes.
+
+        A note with --strict too: another backend may have a use for it.
+        """
+        found = list(found)
+        asked = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
+        return [_idle(a) for a in asked if not any(a.covers(d) for d in found if d.allowed)]
 
 
 def _idle(allowance: Allowance) -> Diagnostic:
     title = f"nothing here is {allowance.code}"
     because = f"no rule says it of line {allowance.line}, so the comment may hide the next mistake"
-    return Diagnostic(
-        "JC3081",
-        title,
-        because,
-        "remove the comment, unless another backend needs it",
-        allowance.origin,
-        severity=Severity.NOTE,
-    )
+    hint = "remove the comment, unless another backend needs it"
+    if allowance.code not in (known := code_pages()):
+        title, because = f"there is no code {allowance.code}", "the comment allows nothing, on any backend"
+        near = get_close_matches(allowance.code, known, 1)
+        hint = f"did you mean {near[0]}? jobc explain CODE tells what each is" if near else "remove the comment"
+    return Diagnostic("JC3081", title, because, hint, allowance.origin, severity=Severity.NOTE)
 
 
 def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
@@ -109,10 +111,10 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
         lines = text.split("\n")
         for number, column, said in _comments(text, lines):
             origin = Origin(root, path, number, column)
-            if form := _FORM.fullmatch(said.rstrip()):
+            if form := _FORM.fullmatch(said):
                 found.append(Allowance(form[1], form[2], _value_line(lines, number), origin))
-            else:
-                because = "it needs a code, the word because, and a reason for whoever reads it next"
+            elif _MEANT.search(said):  # else it is a comment like others
+                because = "it is `allow`, a code, the word `because`, and a reason for whoever reads it next"
                 refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
     if refused:
         raise CompileError(refused)
@@ -120,7 +122,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 
 def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """(line, column, what follows `allow`) of each; text of a scalar that looks like one is none."""
+    """(line, column, text) of each; text of a scalar that looks like one is none."""
     import yaml  # here, because few files hold such a comment
 
     from .source import Loader
@@ -133,7 +135,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
             at = (row, found.start())
             before = bisect_right(starts, at)
             if not before or ends[before - 1] <= at:
-                yield row + 1, found.start() + 1, found[1]
+                yield row + 1, found.start() + 1, found[0].rstrip()
 
 
 def _value_line(lines: list[str], number: int) -> int:

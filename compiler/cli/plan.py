@@ -15,6 +15,7 @@ from ..estimate.limits import Finding, told_once, warnings
 from ..estimate.measured import measured
 from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
+from ..levels import Levels
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
 from .compiling import request
@@ -56,7 +57,11 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
         for each in warnings(size, one.spec, one.plan):
             placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
             found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
-    return sizes, told_once(found)
+    comments = dict.fromkeys(comment for one in points for comment in one.levels.allowances)
+    return sizes, [
+        *told_once(found),
+        *Levels(tuple(comments)).unused((each.diagnostic for each in found), of_sizes=True),
+    ]
 
 
 def _attempts(one: Planned | Compiled) -> int:

@@ -84,10 +84,50 @@ def test_of_a_sweep_one_point_with_a_use_for_it_is_enough(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    "comment", ["allow JC4102", "allow JC4102 because", "allow because I say so", "allow JC4102, it is fine"]
+    "comment",
+    [
+        "jobc: allow JC4102",
+        "jobc: allow JC4102 because",
+        "jobc: allow because I say so",
+        "jobc: allow JC4102, it is fine",
+        "jobc: ignore JC4102 because it is fine",
+        "jobc: alow JC4102 because it is fine",
+        "jobc: Allow JC4102 because it is fine",
+        "JOBC: allow JC4102 because it is fine",
+        "jobc : allow JC4102 because it is fine",
+        "jobc: allow jc4102 because it is fine",
+        "jobc: noqa",
+    ],
 )
-def test_a_code_and_a_reason_are_required(comment: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(capsys, f"nodes: 1  # jobc: {comment}\n") == (1, ["error[JC3080]"])
+def test_a_comment_that_is_meant_to_allow_is_read_or_refused(comment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, f"nodes: 1  # {comment}\n") == (1, ["error[JC3080]"])
+
+
+@pytest.mark.parametrize("comment", ["jobc: one node is enough", "jobc explain JC4102 tells why"])
+def test_a_comment_about_jobc_is_a_comment(comment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, f"nodes: 1  # {comment}\n") == (0, [])
+
+
+@pytest.mark.parametrize(("code", "hint"), [("JC41022", "did you mean JC4102?"), ("JC99999", "remove the comment")])
+def test_a_code_that_there_is_not_is_said(code: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, f"nodes: 1  # jobc: allow {code} because it is fine\n", "--strict") == (0, ["note[JC3081]"])
+    main(["check", "+experiment=team"])
+    shown = capsys.readouterr().err
+    assert f"there is no code {code}" in shown and f"= hint: {hint}" in shown
+
+
+def test_of_what_is_found_of_sizes_an_idle_comment_is_told_where_they_are_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    team = "estimate:\n  parameters: 7e9\n  gpu_mem: 80GiB  # jobc: allow JC2120 because it is offloaded by hand\n"
+    words = ("gpus=8", "backend=slurm")
+    assert check(capsys, team, *words, "--strict") == (0, [])
+    assert check(capsys, team, *words, "parallel=fsdp") == (0, ["note[JC3081]"])
+    assert check(capsys, team, *words, "-m", "parallel=ddp,fsdp") == (0, [])
+    assert main(["plan", "+experiment=team", *words, "parallel=fsdp"]) == 0
+    assert "note[JC3081]" in capsys.readouterr().err
+    assert main(["+experiment=team", *words, "parallel=fsdp"]) == 0
+    assert capsys.readouterr().err == "", "a compile does not look at sizes"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +146,8 @@ def test_text_that_looks_like_a_comment_is_text(team: str, capsys: pytest.Captur
 def test_what_would_make_the_artifact_wrong_cannot_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     team = "batch:\n  global: 7  # jobc: allow JC2003 because I like seven\n"
     assert check(capsys, team, "procs=2") == (1, ["error[JC2003]", "error[JC3082]"])
+    team = "nodes: 0  # jobc: allow JC1202 because nobody is there\nprocs: x\n"
+    assert check(capsys, team) == (1, ["error[JC1202]", "error[JC3082]", "error[JC1202]"])
 
 
 def test_an_error_that_is_a_judgment_can_be(capsys: pytest.CaptureFixture[str]) -> None:
