@@ -40,6 +40,15 @@ def test_every_manifest_fits_the_strict_schema(version: str) -> None:
             assert strictly(item, version) == "", f"{file}: {item['kind']}"
 
 
+@pytest.mark.parametrize("case", ["two_nodes", "jobset", "trainjob"])
+def test_no_pod_has_the_variables_of_services(case: str) -> None:
+    """A Service called master would set MASTER_PORT to tcp://…; Kubernetes links them unless a pod says false."""
+    files = {file.path: file.text for file in compile_job(read_case(GOLDEN / case)).artifacts}
+    for path in ("job.yaml", "pod.yaml"):
+        pods = [pod for item in yaml.safe_load_all(files[path]) for pod in pod_specs(item)]
+        assert pods and all(pod.get("enableServiceLinks") is False for pod in pods), path
+
+
 @pytest.mark.parametrize("case", ["train_on_gpus", "jobset", "trainjob"])
 def test_a_field_or_a_kind_that_is_none_is_noticed(case: str) -> None:
     for item in documents(GOLDEN / case / "expected" / "job.yaml"):

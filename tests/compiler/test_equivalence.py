@@ -303,6 +303,20 @@ def test_ranks_get_the_same_from_every_backend(one_job_everywhere: dict[str, Che
     assert beside(first, other) == []
 
 
+MEET = {  # the name of node 0, as a pattern; the address is that which SkyPilot has for it
+    "ssh": "node1", "pdsh": "node1", "accelerate": "node1", "slurm": "node0",
+    "kubernetes": r"(one-\w+)-0\.\1", "skypilot": r"10\.0\.0\.1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", MEET)
+def test_all_nodes_meet_where_the_engine_has_node_0(one_job_everywhere: dict[str, Checked], backend: str) -> None:
+    """What a node takes for its own address, one or several or loopback, is in none of them."""
+    first, second = one_job_everywhere[backend].ranks
+    assert first.rendezvous == second.rendezvous and re.fullmatch(MEET[backend], first.rendezvous.address)
+    assert first.env["JOBC_HEAD_ADDR"] == second.env["JOBC_HEAD_ADDR"] == first.rendezvous.address
+
+
 def test_the_command_names_the_file_the_fact_and_the_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
