@@ -124,11 +124,14 @@ def _nulls(files: Mapping[str, str]) -> set[str]:
     return {key for key, (value, *_) in spec.items() if value is None}
 
 
+def made(files: Mapping[str, str]) -> dict[str, str]:
+    """Without those below .jobc/, which are about the rest."""
+    return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
+
+
 def _files(left: Side, right: Side) -> Iterator[FileChange]:
-    a, b = left.files, right.files
+    a, b = made(left.files), made(right.files)
     for path in sorted(a.keys() | b.keys()):
-        if path.startswith(".jobc/"):
-            continue  # made of the rest
         if path not in b or path not in a:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
         elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare
+from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare, made
 from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST, changed, is_executable, read_manifest
 from ..drift import NotHere, recorded
@@ -137,7 +137,9 @@ def _attempts(run: Path) -> list[Path]:
 def _text(a: Side, b: Side, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
-        return [*lines, "the same job, in the same files"]
+        is_equal = made(a.files) == made(b.files)
+        where = "in the same files" if is_equal else "in files of other comments, order or spaces"
+        return [*lines, f"the same job, {where}"]
     return [*lines, *describe(found)]
 
 
@@ -155,7 +157,10 @@ def describe(found: Comparison) -> list[str]:
     elif found.spec:
         lines += ["", "one can resume the other"]
     if found.files:
-        rows = [(one.path, f"{one.lines} lines" if one.kind == "changed" else one.kind) for one in found.files]
+        rows = [
+            (one.path, f"{one.lines} line{'s' if one.lines != 1 else ''}" if one.kind == "changed" else one.kind)
+            for one in found.files
+        ]
         lines += ["", "files", *_aligned(rows)]
     return lines
 

@@ -83,7 +83,22 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     text = (OLD / file).read_text()
     assert old in text
     (OLD / file).write_text(text.replace(old, new))
-    assert diff(*SAME)[0] == 0
+    status, printed, _ = diff(*SAME)
+    assert (status, printed.splitlines()[-1]) == (0, "the same job, in files of other comments, order or spaces")
+
+
+def test_a_run_folder_is_that_of_its_newest_attempt(diff: Diff) -> None:
+    run = Path("runs/old/20260101-000000")
+    shutil.copytree(OLD, run / "artifact/0")
+    assert main(["name=old", "backend=slurm", "nodes=4", "gpus=4", "--out", "later"]) == 0
+    shutil.copytree("later/old/slurm", run / "artifact/10")
+    shutil.copytree(OLD, run / "artifact/9")
+    diff("nodes=1,2")  # drains what the compile printed
+    assert changes(found(diff, str(OLD), str(run)), "meaning")["topology.nodes"] == (2, 4)
+    shutil.copytree(run, "runs/old/copy")
+    assert diff(str(run), "runs/old/copy")[1].endswith("\nthe same job, in the same files\n")
+    shutil.rmtree(run / "artifact/10")
+    assert diff(str(run), str(OLD))[0] == 0
 
 
 def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
@@ -105,6 +120,7 @@ def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str
 def test_a_file_that_is_no_data_any_more_is_compared_as_text(diff: Diff, file: str) -> None:
     (OLD / file).write_text((OLD / file).read_text() + "{\n")
     assert found(diff, *SAME)["files"] == [{"path": file, "kind": "changed", "lines": 1}]
+    assert diff(*SAME)[1].endswith(f"  {file}  1 line\n")
 
 
 def test_a_number_without_its_quotes_is_a_difference(diff: Diff) -> None:
