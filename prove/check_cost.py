@@ -43,6 +43,8 @@ CAMPAIGN = Campaign(
     trial=(
         f"is `python bench/check_cost.py --pairs {PAIRS}`: pairs in one process, warm, in turns, CPU time; the other of"
         " each pair is the same command with every rule left out. The upper bound of the median (95 %) has to hold."
+        " It is the median of the pairs' ratios, which what slows a machine for a while leaves alone, for it slows both"
+        " of a pair; the medians of the times are of all calls of a side, and their quotient is another number."
     ),
     count=1,
     run=run,
