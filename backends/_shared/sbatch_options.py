@@ -1,7 +1,8 @@
 """The options of sbatch, for all that hand some on: backend slurm's `extra`, and SkyPilot's `sbatch_options`.
 
 Source: src/common/slurm_opt.c of the releases XX.YY.0 from 22.05 to 25.11 (github.com/SchedMD/slurm), those with a
-set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxis: README of github.com/NVIDIA/pyxis
+set_func or set_func_sbatch; the letters are those of the manual of sbatch. Pyxis 0.24: spank_opts in its args.c
+(github.com/NVIDIA/pyxis)
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ PYXIS = frozenset(
     f"container-{name}"
     for name in (
         "image", "mounts", "workdir", "name", "save", "mount-home", "remap-root", "entrypoint", "entrypoint-log",
-        "writable", "readonly", "env",
+        "writable", "readonly", "env", "unshare",
     )
 ) | {"no-container-mount-home", "no-container-remap-root", "no-container-entrypoint"}  # fmt: skip
+CONTAINER = PYXIS | {"container", "container-id"}  # what puts a job into a container; the two are Slurm's own, of OCI
 LETTERS: Mapping[str, str] = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
     "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",

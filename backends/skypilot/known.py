@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .._shared.sbatch_options import CONTAINER
+
 # `config:` of a task: section -> keys below it. What is not here is taken and dropped.
 CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
     "docker": ("run_options",),
@@ -41,6 +43,7 @@ BREAKS: Mapping[str, str] = {
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gpu-bind", "tres-per-task"), "gpus"),
     "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",
     "nodefile": "queue.nodelist", "clusters": "backend.infra", "cluster": "backend.infra",
+    **dict.fromkeys(CONTAINER, "image, container and mounts"),
     **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit.sh, which lets SkyPilot submit"),
 }  # fmt: skip
 # Options that config.py makes of keys of a job: said twice, the one would hide the other.

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 from ...compiler.diagnostics import Diagnostic
 from ...compiler.extra import refuse_extra
+from .._shared.sbatch_options import CONTAINER
 from .options import SlurmOptions
 
 # What job.sbatch or submit.sh say themselves, and the keys that they say it from. --gpus-per-task and its like would
-# hide the other GPUs of the node from a rank.
+# hide the other GPUs of the node from a rank; a container that only Slurm knows of would pass by what a site says of
+# images.
 OURS = {
     "--array": "a sweep (jobc -m) and backend.array_limit",
     "--chdir": "storage.root",
@@ -54,6 +56,7 @@ OURS = {
     "--time": "time",
     "--tres-per-task": "gpus and cpus",
     "--wrap": "the words after --",
+    **{f"--{option}": "image, container, mounts and container.options" for option in CONTAINER},
 }
 
 

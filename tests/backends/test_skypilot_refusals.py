@@ -78,6 +78,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4715", (*PLAIN, "backend.config={kubernets: {pod_config: {}}}")),
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {time: soon}}}")),
         ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {mem: 4G}}}")),
+        ("JC4716", (*PLAIN, "backend.config={slurm: {sbatch_options: {container-image: x}}}")),
         ("JC4720", (*PLAIN, "backend.disk_size=1MiB")),
         ("JC4720", (*PLAIN, "backend.infra=gcp", "backend.disk_size=45GiB")),
         ("JC4720", (*PLAIN, "backend.extra={resources: {disk_size: 20GB}}")),
@@ -127,7 +128,7 @@ NODES = (*SHARED, "queue.nodelist=[node1, node2]")
         ((*SHARED, "queue.qos=a"), "qos: b", "KEY is said twice; leave out KEY, or queue.qos"),
         (SHARED, "exclusive: maybe", "KEY: 'maybe' is no way to have a node; KEY=true"),
         (SHARED, "nodelist: a", ""),
-        (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: a}", ""),
+        (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: null}", ""),
     ],
 )  # fmt: skip
 def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...], option: str, found: str) -> None:

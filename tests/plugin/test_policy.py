@@ -13,6 +13,8 @@ from jobc.tests.plugin.installed import Installed, install
 LAB = Path(__file__).parents[2] / "examples" / "site_policy"
 SKY = ("backend=skypilot", "storage.run=node")
 GOOD = (*SKY, "time=12h", "labels.team=vision")
+NOTE = "note[JC4102]"  # Slurm has no labels
+SLURM = ("backend=slurm", "time=12h", "labels.team=vision")
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         (SKY, ["error[JC3092]", "error[JC3091]"]),
         ((*GOOD, "container=pod", "image=someone/else:1"), ["error[JC3090]"]),
         ((*GOOD, "container=pod", "image=pytorch/pytorch:2.9.0"), []),
+        ((*SLURM, "+backend.extra.container-image=someone/else:1"), ["error[JC4600]", NOTE]),
+        ((*SLURM, "+backend.extra.container=/images/bundle"), ["error[JC4600]", NOTE]),
+        ((*SLURM, "container=pyxis", "image=pytorch/pytorch:2.9.0", "+backend.extra.comment=container-image"), [NOTE]),
         ((*GOOD, "time=2d"), ["error[JC3091]"]),
         ((*GOOD, "nodes=8", "checkpoint.every_steps=5000"), ["warning[LAB01]"]),
         ((*GOOD, "nodes=8", "checkpoint.every_steps=5000", "--strict"), ["error[LAB01]"]),
@@ -37,6 +42,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         "no time, no label",
         "an image",
         "an image of the list",
+        "an image as an option of Slurm",
+        "a bundle of OCI as an option of Slurm",
+        "an image of the list and another option of Slurm",
         "time",
         "its own rule",
         "strict",
