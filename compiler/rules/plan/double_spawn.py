@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import program, shell_text, unquoted
+from ._shell import program, simple_commands
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "colossalai")
 _MODULES = (
@@ -19,7 +18,7 @@ _MODULES = (
     "accelerate.commands.launch",
     "deepspeed.launcher.runner",
 )
-_IN_SHELL = re.compile(rf"(?:^|[;&|(]|\bexec|\bdo|\bthen)\s*({'|'.join(_LAUNCHERS)})\s")
+_MODULE = re.compile(r"(?:\S*python[\d.]* )?(?:-[XW] \S+ |-(?![XW] )\S+ )*?-\w*m ?(\S+)")  # of Python's own options
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -36,13 +35,13 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _launcher(command: Sequence[str]) -> str:
-    if program(command) in _LAUNCHERS:
-        return program(command)
-    for flag, module in pairwise(command):
-        if flag == "-m" and module in _MODULES:
-            return module
-    found = _IN_SHELL.search(unquoted(shell_text(command)) + " ")
-    return found[1] if found else ""
+    for words in simple_commands(command):
+        module = _MODULE.match(" ".join(words))
+        if module and module[1] in _MODULES:
+            return module[1]
+        if program(words) in _LAUNCHERS:
+            return program(words)
+    return ""
 
 
 def _from_the_script(command: Sequence[str]) -> str:
