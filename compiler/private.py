@@ -21,7 +21,8 @@ _TOKEN = re.compile(
     r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-_GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?(?=[^\s\"'`$<{(])")  # NAME=value, of a shell or of `docker run -e`
+# NAME=value, of a shell or of `docker run -e`
+_GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?(?=[^\s\"'`$<{();&|])")
 
 
 def looks_like_token(text: str) -> bool:

@@ -62,3 +62,41 @@ def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: 
 )
 def test_the_name_of_a_launcher_elsewhere_is_none(command: list[str]) -> None:
     assert found("JC3001", *command, words=("procs=4",)) == []
+
+
+HEX = "0123456789abcdef0123456789abcdef01234567"
+AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (in_shell(f"WANDB_API_KEY={HEX} python train.py"), "a value for WANDB_API_KEY"),
+        (in_shell(f"export AWS_SECRET_ACCESS_KEY='{AWS}'; python train.py"), "a value for AWS_SECRET_ACCESS_KEY"),
+        (("env", f"WANDB_API_KEY={HEX}", "python", "train.py"), "a value for WANDB_API_KEY"),
+        (in_shell("curl -H 'Authorization: Bearer hf_abcdefghijklmnopqrstuv'"), "what looks like a token"),
+        (in_shell("python train.py --lr 0.1 --api-key 'abc'"), "a value for --api-key"),
+        (("train.py", "--wandb-key", HEX), "a value for --wandb-key"),
+        (("train.py", f"--storage_secret={AWS}52"), "a value for --storage_secret"),
+    ],
+)
+def test_a_secret_in_a_command_is_named_and_not_repeated(command: tuple[str, ...], what: str) -> None:
+    (told,) = found("JC3003", *command)
+    assert told.title == f"the command holds {what}" and HEX not in f"{told}" and AWS not in f"{told}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        in_shell("WANDB_API_KEY=$KEY python train.py"),
+        in_shell('export HF_TOKEN="$(cat ~/.token)"; python train.py'),
+        in_shell("WANDB_API_KEY=; WANDB_MODE=offline python train.py"),
+        in_shell('python train.py --api-key "$KEY" --password ${PASSWORD} --hf-token="$(cat ~/.token)"'),
+        in_shell(f"GIT_COMMIT={HEX} python train.py"),
+        ("train.py", "--pad-token", "<|endoftext|>", "--eos_token=151643", "--sort-key=num_tokens_per_sample_2048"),
+        ("train.py", "--cache-key", HEX, "--ssh-key", "/home/me/.ssh/id_ed25519", "--commit", HEX),
+        ("train.py", "--max-token", "1" * 40, "--label_key", "AverageMonthlyTemperaturesOfAllStations"),
+    ],
+)
+def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, ...]) -> None:
+    assert found("JC3003", *command) == []

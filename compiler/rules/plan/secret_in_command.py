@@ -7,17 +7,24 @@ from collections.abc import Iterator
 
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
-from ...private import looks_like_token
+from ...private import looks_like_token, secret_in
 from ...spec import JobSpec
+from ._shell import shell_text
 
 _FLAG = re.compile(
     r"--?[\w-]*?(password|passwd|api[-_]?key|secret[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token)(=(.+))?", re.I
 )
+# Less plain names: a long random value tells. A key of a cache or a public one is none, however random.
+_MAY_BE_FLAG = re.compile(r"--?(?![\w-]*(?:cache|hash|public))[\w-]*(key|token|secret)(=(.+))?", re.I)
+_RANDOM = re.compile(
+    r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
+)
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    command = spec.command or ()
-    shown = next((what for i, what in enumerate(map(_what, command, (*command[1:], ""))) if what), "")
+    in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
+    words = (*(spec.command or ()), *in_shell)
+    shown = next(filter(None, map(_what, words, (*words[1:], ""))), "")
     if shown:
         because = "`ps` shows the words of a command to all users of the node, and node.sh holds them in clear"
         hint = "secrets.NAME=env:NAME, and let the program read it from its environment"
@@ -34,8 +41,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _what(word: str, following: str) -> str:
     """What a word of the command gives away, in words that do not repeat it."""
-    if found := _FLAG.fullmatch(word):
+    if found := _FLAG.fullmatch(word) or _MAY_BE_FLAG.fullmatch(word):
         value = found[3] or ("" if found[2] or following.startswith("-") else following)
-        if value and not value.startswith("$"):
+        is_plain = found.re is _FLAG
+        if value and not value.startswith("$") and (is_plain or _RANDOM.fullmatch(value)):
             return f"a value for {word.partition('=')[0]}"
-    return "what looks like a token" if looks_like_token(word) else ""
+    name = secret_in(word)
+    return "what looks like a token" if name == "TOKEN" else name and f"a value for {name}"
