@@ -1,9 +1,13 @@
 """JC3004: a variable that is set to nothing, which is not the same as not set at all.
 
-Source PyTorch 2.13: torch.distributed ends with a ValueError for TORCH_DISTRIBUTED_DEBUG, ProcessGroupNCCL with
-       `Invalid value for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool)
+CUDA_VISIBLE_DEVICES is none of them: set to nothing it hides the GPUs, which is what is meant on a CPU.
+
+Source PyTorch 2.13, seen: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS, `Invalid value
+       for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool), `unsupported gloo
+       device` for GLOO_DEVICE_TRANSPORT
        NCCL 2.28: an empty number is its default (misc/param.cc), an empty NCCL_NET a name that no network has (init.cc)
-       libfabric and UCX have parsers of their own
+       libgomp 12, seen: `Invalid value for environment variable OMP_NUM_THREADS`, and goes on
+       UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c
 """
 
 from __future__ import annotations
@@ -14,12 +18,23 @@ from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
 
-_PARSED = ("NCCL_", "RCCL_", "TORCH_", "UCX_", "FI_", "GLOO_", "CUDA_", "OMP_")
+_READ = {  # prefix -> what its reader makes of nothing
+    "TORCH_DISTRIBUTED_": "torch ends at an empty value",
+    "TORCH_NCCL_": "torch ends at an empty number or flag",
+    "TORCH_GLOO_": "torch ends at an empty number or flag",
+    "TORCH_LOGS": "torch 2.13 ends at an empty value",
+    "NCCL_": "NCCL takes its default for a number, and for NCCL_NET looks for a network without a name",
+    "RCCL_": "RCCL takes its default for a number",
+    "GLOO_": "gloo ends at an empty GLOO_DEVICE_TRANSPORT, and takes its default for an interface",
+    "UCX_": "UCX ends at a number or a flag that it cannot read",
+    "FI_": "libfabric reads an empty number as 0",
+    "OMP_": "OpenMP calls it invalid, and takes its default",
+}
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
-        if not value and name.startswith(_PARSED):
-            because = "torch ends at an empty value, NCCL looks for a network without a name, or takes its default"
+        because = next((words for prefix, words in _READ.items() if name.startswith(prefix)), "")
+        if not value and because:
             title, hint = f"env.{name} is set to nothing", f"~env.{name}, and it is not set at all"
             yield Diagnostic("JC3004", title, because, hint, key=f"env.{name}", severity=Severity.WARNING)
