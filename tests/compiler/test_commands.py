@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from jobc.compiler.diagnostics import CompileError, Diagnostic
@@ -100,3 +103,107 @@ def test_a_secret_in_a_command_is_named_and_not_repeated(command: tuple[str, ...
 )
 def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, ...]) -> None:
     assert found("JC3003", *command) == []
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PATH on which python fails and everything else succeeds."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("python", "cp", "sleep", "pkill", "rm", "sync", "touch", "cat", "nvidia-smi"):
+        (folder / name).write_text(f"#!/bin/sh\nexit {3 * (name == 'python')}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def status(text: str, path: Path) -> int:
+    """Of bash with the text, where no command but python fails."""
+    quiet = f"cd() {{ :; }}; kill() {{ :; }}; /bin/cp() {{ :; }}; disown() {{ :; }}\n{text}"
+    done = subprocess.run(["/bin/bash", "-c", quiet], env={"PATH": str(path)}, capture_output=True, check=False)
+    return done.returncode
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py; echo done",
+        "python train.py; cp -r out /nfs/out",
+        "python train.py\ncp -r out /nfs/out\n",
+        "python train.py; sleep 5  # for the log",
+        "set +e; python train.py; kill $(cat mon.pid)",
+        "set -e; set +o errexit; python train.py; true",
+        "python train.py; pkill -f monitor.py",
+        "python train.py; rc=$?",
+        "python train.py; rc=$?; echo ended with $rc",
+        "python train.py; rm -f lock; exit 0",
+        "python train.py || echo failed",
+        "set -e; python train.py || echo failed; sync",
+        "set -e; python train.py && touch ok; sync",
+        "if python train.py; then touch ok; fi; sync",
+        "for i in 1 2; do python train.py --seed $i; done; /bin/cp -r out /nfs/out",
+        "python a.py & python b.py & wait",
+        "set -e; python a.py & python b.py & wait",
+        "python train.py &",
+        "python monitor.py & python train.py; kill $!",
+        "python train.py & sleep 5; disown",
+        "(cd src; python train.py; nvidia-smi)",
+    ],
+)
+def test_a_last_command_that_hides_the_status_is_told(text: str, failing: Path) -> None:
+    assert len(found("JC3009", *in_shell(text))) == 1
+    assert status(text, failing) == 0, "what the rule says is so"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py",
+        "python train.py;",
+        "python train.py && cp -r out /nfs/out",
+        "cd x; python train.py",
+        "cp -r /nfs/data . ; exec python train.py",
+        "set -e; python train.py; cp -r out /nfs/out",
+        "set -euo pipefail\npython train.py\nset +e\ncp -r out /nfs/out",
+        "set -e; python monitor.py & python train.py; kill $!",
+        "python train.py; status=$?; rm -f lock; exit $status",
+        'python train.py; status=$?; rm -f lock; exit "$status"',
+        "python train.py; rc=$?; if [ $rc -ne 0 ]; then exit $rc; fi; cp -r out /nfs/out",
+        "python train.py || exit 1; cp -r out /nfs/out",
+        "python train.py || { rm -f lock; exit 1; }; sync",
+        "python train.py; exit",
+        "python train.py; rc=$?; sync; [ $rc -eq 0 ]",
+        "for i in 1 2; do python train.py --seed $i; done",
+        "python a.py & first=$!; python b.py & second=$!; wait $first && wait $second",
+        "python train.py & wait $!",
+        "python train.py & pid=$!; trap 'kill $pid' TERM; wait \"$pid\"",
+        "trap 'rm -f lock' EXIT; python train.py",
+        "main() { python train.py; }; main",
+        "cleanup() { rm -f lock; }; trap cleanup EXIT; python train.py",
+    ],
+)
+def test_a_status_that_is_kept_is_not(text: str, failing: Path) -> None:
+    assert found("JC3009", *in_shell(text)) == []
+    assert status(text, failing) != 0, "what the rule relies on is so"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "until python train.py; do sleep 60; done; cp -r out /nfs/out",
+        "while ! python train.py; do sleep 60; done; sync",
+        "python prepare.py; ./train.sh",
+        "python prepare.py; bash run/train.sh",
+        "python prepare.py; accelerate launch main.py",
+        'python prepare.py; "$@"',
+        "python -m pip install -e .; my-train --lr 0.1",
+        "python --version; nvidia-smi",
+        "echo python train.py; echo done",
+    ],
+)
+def test_a_loop_until_it_succeeds_and_another_program_at_the_end_are_left_alone(text: str) -> None:
+    assert found("JC3009", *in_shell(text)) == []
+
+
+@pytest.mark.parametrize(("options", "fires"), [("-c", 1), ("-ec", 0), ("-lc", 1), ("-euxc", 0)])
+def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
+    assert len(found("JC3009", "bash", options, "python train.py; sync")) == fires
+    assert len(found("JC3009", "bash", options, "set +e; python train.py; sync")) == 1
