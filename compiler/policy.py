@@ -70,7 +70,7 @@ class Policy:
                 "a job needs a time limit here" if spec.time is None else f"time={show_duration(spec.time)} is too long"
             )
             because = f"policy {self.name} gives a job {most} at most"
-            hint = f"time={most} lifecycle.max_requeues=3, for a requeued job goes on where it was"
+            hint = f"time={most}; in a queue also lifecycle.max_requeues=3, for a requeued job goes on where it was"
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:

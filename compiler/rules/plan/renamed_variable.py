@@ -13,20 +13,21 @@ from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
 
-_RENAMED = {  # old name -> new name, since when
-    **{
-        f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
-        for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
-    },
+_OF_TORCH = {  # old name -> new name, since when
+    f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
+    for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
+}
+_OF_OTHERS = {  # whose version no spec says, and which does not follow from that of torch
     "TRANSFORMERS_CACHE": ("HF_HOME", "transformers 5"),
     "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
     for name in spec.env:
-        if name in _RENAMED and _torch(spec) >= (2, 2):
-            new, since = _RENAMED[name]
+        if name in renamed:
+            new, since = renamed[name]
             value = spec.env[name]
             title, because = f"env.{name} has another name", f"since {since} it is {new}"
             yield _warning(title, because, f"~env.{name} env.{new}={value}", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...diagnostics import Diagnostic
@@ -13,5 +14,12 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         for name, path in (("source", mount.source), ("target", mount.target)):
             if not path.startswith("/") and (mount.kind == "host" or name == "target"):
                 because = "the node and the container have no folder in common to start from"
-                title, hint = f"mounts: {path} is not an absolute path", f"{name}: /{path.lstrip('./~')}"
+                title, hint = f"mounts: {path} is not an absolute path", f"{name}: {_absolute(path)}"
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
+
+
+def _absolute(path: str) -> str:
+    """For a hint. No shell reads it, so `~` is no folder: that of a home is written out."""
+    if home := re.match(r"~([^/]*)", path):
+        return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"
+    return f"/{path.lstrip('./')}"
