@@ -56,6 +56,7 @@ def test_a_field_or_a_kind_that_is_none_is_noticed(case: str) -> None:
         unknown["spec"]["nodez"] = 1
         assert strictly(unknown, "1.36.0")
         assert "no matches for kind" in problem({**item, "kind": "Jobb"})
+        assert problem({**item, "metadata": {**item["metadata"], "annotations": {"jobc/owner": 3}}})
         for pod in pod_specs(item):
             pod["containers"][0]["imagePolicy"] = "Always"
             assert strictly(item, "1.36.0")

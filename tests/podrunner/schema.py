@@ -32,7 +32,10 @@ SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 def problem(item: Object, version: str = VERSION) -> str:
     """Empty when the object decodes strictly. An unknown kind is a problem."""
     if model := MODELS.get((item["apiVersion"], item["kind"])):
-        read = model.from_dict(copy.deepcopy(item))
+        try:
+            read = model.from_dict(copy.deepcopy(item))
+        except ValueError as error:  # pydantic's
+            return str(error)
         return "" if read is not None and read.to_dict() == item else "unknown fields, or values of another type"
     group, _, number = item["apiVersion"].rpartition("/")
     name = "-".join(part for part in (item["kind"].lower(), group.split(".")[0], number) if part)
