@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from jobc.trainer import script
 
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, -1)); rt.log(2, loss=1); rt.log(3, loss=1)"
 
@@ -57,3 +60,8 @@ def test_no_line_is_lost_at_an_end_that_is_not_a_kill(end: str, code: int, tmp_p
     done = alone(f"import os, sys; rt.log(1, loss=1); rt.log(2, loss=1); {end}", tmp_path)
     assert done.returncode == code, done.stderr
     assert steps(tmp_path) == [1, 2]
+
+
+def test_the_metrics_of_a_script_are_written_as_those_of_the_trainer_by_default() -> None:
+    metrics = yaml.safe_load((Path(__file__).parents[2] / "conf" / "config.yaml").read_text())["metrics"]
+    assert (metrics["flush_s"], metrics["max_mib"] * 2**20) == (script.FLUSH_S, script.FILE_BYTES)
