@@ -54,7 +54,7 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
     given, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, given, size)
-    needs = memory(plan.train, size, topology.world_size) if size else None
+    needs = memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None

@@ -61,7 +61,7 @@ def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), rank
             train[section] = {**train[section], **values}
     size = size_of(spec, replace(plan, train=train))
     assert size
-    return memory(train, size, ranks or plan.topology.world_size)
+    return memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:

@@ -1,0 +1,63 @@
+"""What DeepSpeed ZeRO keeps on a rank's device: 0.19.8, whose tensors were counted on CPUs with 1 and 2 ranks.
+
+Weights of 16 bits (`bf16.enabled`, `fp16.enabled`) are what deepspeed.json tells programs of one's own: their gradients
+have 16 bits as well, and the optimizer updates copies of 4 bytes, from gradients that are cast to 4 bytes for the
+update. The trainer has weights of 4 bytes and autocast.
+Source runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
+runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .parameters import ModelSize
+from .states import FP32, MOMENTS, States
+
+SUB_GROUP = 1_000_000_000  # parameters that stage 3 updates at once: sub_group_size
+# Half of stage3_max_reuse_distance: what the end of the forward pass gathered, the backward pass needs that soon.
+KEPT = 500_000_000
+
+
+def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bool) -> States:
+    """train: train.json"""
+    n, parallel, is_low = size.parameters, train["parallel"], train["loop"]["precision"] != "fp32"
+    stage = parallel["zero_stage"]
+    of_optimizer, of_gradients, of_weights = (ranks if stage >= at else 1 for at in (1, 2, 3))
+    of_weight = 2 if is_low and not uses_trainer else FP32
+    copy = FP32 if stage or of_weight < FP32 else 0
+    weights, gradients = of_weight * n // of_weights, of_weight * n // of_gradients
+    optimizer, host = (MOMENTS + copy) * n // of_optimizer, 0
+    gathered = _gathered(of_weight, size) if stage == 3 and ranks > 1 else 0
+    bucket = _bucket(parallel, 2 if is_low and stage == 3 else of_weight)
+    updated = min(n // ranks, SUB_GROUP) if stage == 3 else n // of_optimizer
+    cast = FP32 * updated if of_weight < FP32 or stage == 3 else 0
+    if parallel["offload_optimizer_device"] != "none":
+        host, optimizer = optimizer + cast + gradients, 0
+        gradients = cast = 0  # gradients follow the optimizer (ZeRO-Offload)
+    if stage == 3:  # its bucket is there for ever; weights are shared again before the update
+        buffers = bucket + max(cast - (gathered or 0), 0)
+    else:  # in the update there is no bucket, and of whole gradients the share
+        at_update = gradients * of_gradients // of_optimizer + cast
+        buffers = max(bucket, at_update - gradients)
+    if is_low and uses_trainer and stage < 3:  # stage 3 has a linear layer that casts anew in the backward pass
+        buffers += 2 * n  # autocast keeps its copies of a pass
+    if parallel["offload_param_device"] != "none":
+        host, weights = host + weights, 0
+    return States(weights, gradients, optimizer, buffers, gathered, host)
+
+
+def _gathered(of_weight: int, size: ModelSize) -> int | None:
+    """Whole at a time in stage 3; None when nobody says how large the largest unit is, unless all is kept."""
+    if size.parameters <= KEPT:
+        return of_weight * size.parameters
+    return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
+
+
+def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
+    """Made as large as it may be, of a small model too; twice where one is filled while the other is sent."""
+    if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
+        return 0
+    count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1
+    return count * of_number * int(parallel["reduce_bucket_size"])
