@@ -83,6 +83,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("gathered", lambda f: readable_bytes(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
             ("activations", _memory("activations")),
             ("all of it", _total()),
+            ("without largest_unit", _total("gathered")),
             ("without activations", _total("activations")),
             ("without activations, largest_unit", _total("activations", "gathered")),
             ("  give or take", _memory("error")),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .gathered import gathered
 from .parameters import ModelSize
 from .states import FP32, MOMENTS, States
 from .zero import zero
@@ -39,15 +40,20 @@ class Memory(States):
 
     @property
     def error(self) -> int | None:
-        """Half the width of the bound on `total`; None without activations, which may be most of it."""
-        if self.activations is None:
+        """Half the width of the bound on `total`; None where a part of it is not known, which may be most of it."""
+        if self.activations is None or self.gathered is None:
             return None
-        return round(STATES_ERROR * self.states + ACTIVATION_ERROR * self.activations)
+        return self._wrong
 
     @property
     def least(self) -> int:
         """What it takes at least, by the bounds on what is known."""
-        return self.total - (round(STATES_ERROR * self.states) if self.error is None else self.error)
+        return self.total - self._wrong
+
+    @property
+    def _wrong(self) -> int:
+        """Of what is known."""
+        return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
@@ -66,16 +72,15 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int) -> Sta
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
     low = FP32 if train["loop"]["precision"] == "fp32" else 2
-    host = gathers = 0
+    whole: int | None = 0
+    host = 0
     share = parallel["shards"] if kind == "hsdp" else world_size if kind == "fsdp" else 1
     weights, gradients, optimizer = FP32 * n // share, FP32 * n // share, MOMENTS * n // share
-    if share > 1:  # two units are whole at a time: one is used, the next is on its way
-        gathers = 2 * low
+    if share > 1:
+        whole = gathered(parallel, size)
         if train["batch"]["accumulation"] > 1:  # whole until the last pass, which exchanges them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + optimizer, 0, 0, 0
     buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast keeps its copies of a pass
-    unit = size.largest_unit if gathers else 0
-    gathered = None if unit is None else gathers * unit
-    return States(weights, gradients, optimizer, buffers, gathered, host)
+    return States(weights, gradients, optimizer, buffers, None if whole is None else low * whole, host)

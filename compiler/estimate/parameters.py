@@ -17,6 +17,22 @@ from ..spec import JobSpec
 BYTES = 256  # vocabulary of byte streams
 DIGITS, PIXELS = 10, 64
 
+Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
+
+
+@dataclass(frozen=True)
+class Modules:
+    """How the parameters of a built-in model lie in its modules, as FSDP wraps them.
+
+    block: of the largest of its `blocks`; kind: their class; rest: beside all blocks
+    tree: number and content of each module below the model; that of one without modules is its parameters
+    """
+
+    block: int
+    kind: str
+    rest: int
+    tree: Tree
+
 
 @dataclass(frozen=True)
 class ModelSize:
@@ -24,12 +40,14 @@ class ModelSize:
 
     saved_per_sample: bytes that autograd keeps of one sample; None = not known
     tokens_per_sample: 1 where a sample has one target
+    modules: None when the model is not a built-in one
     """
 
     parameters: int
     largest_unit: int | None
     saved_per_sample: int | None
     tokens_per_sample: int
+    modules: Modules | None = None
 
 
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
@@ -71,11 +89,15 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     if every:  # a block that is computed again keeps its input, and one at a time keeps the rest
         again = -(-layers // every)
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
-    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_end), context)
+    matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
+    in_tree = (1, vocabulary * width), (1, context * width), (1, ((layers, matrices[0] + matrices[1]),)), (1, width)
+    modules = Modules(block, "Block", ends, in_tree)
+    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_end), context, modules)
 
 
 def _mlp(model: Mapping[str, Any]) -> ModelSize:
     """trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]
-    return ModelSize(sum(layers), sum(layers), 4 * sum(widths), 1)
+    modules = Modules(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))
+    return ModelSize(sum(layers), max(layers), 4 * sum(widths), 1, modules)

@@ -19,6 +19,10 @@ MORE_NODES = "more nodes with {}, or a GPU of more memory: these GPUs cannot sha
 LARGER_GPU = "a GPU of more memory, or offload to that of the CPU: however many share it, a part is whole on each"
 NOT_ALL = "; estimate.largest_unit=N, the parameters of the largest layer, tells whether there is room for it as well"
 MANY_RANKS = 2**20
+# What conf/parallel/fsdp.yaml says of what is gathered, for a job of another way.
+FSDP: Mapping[str, Any] = {
+    "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,4 +102,5 @@ def _widest(plan: LaunchPlan) -> Change:
         return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"
     words = ("parallel=fsdp", *(("loop.compile=blocks",) if compiles else ()))
-    return Change(words, {"parallel": {"kind": "fsdp", "offload_params": False}})
+    given = {key: value for key, value in plan.train["parallel"].items() if key in FSDP}
+    return Change(words, {"parallel": {**FSDP, **given, "kind": "fsdp", "offload_params": False}})

@@ -8,7 +8,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -253,7 +253,7 @@ def test_where_nothing_is_enough_the_hint_says_so(plan: Plan) -> None:
     said = plan("gpus=8", "backend=slurm", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2]
     assert hint_of(said, "JC2120").startswith("more nodes with parallel=fsdp")
     assert not plan("gpus=0", "procs=8", "estimate.parameters=700e9", "estimate.gpu_mem=80GiB")[2], "no GPU is used"
-    whole = ("estimate.parameters=7e9", "estimate.largest_unit=7000000000", "parallel=fsdp", "estimate.gpu_mem=40GiB")
+    whole = ("estimate.parameters=7e9", "estimate.largest_unit=7000000000", "parallel=fsdp", "estimate.gpu_mem=24GiB")
     said = plan("gpus=8", "backend=slurm", *whole)[2]
     assert hint_of(said, "JC2120").startswith("a GPU of more memory"), "each rank gathers all of it"
 
@@ -481,15 +481,45 @@ def test_a_large_model_of_ones_own_fits_where_deepspeed_shares_all(plan: Plan) -
     assert size["memory"]["total"] == pytest.approx(states + bucket + in_update, rel=1e-6), "11.1 GiB"
 
 
+def sharded(kind: Mapping[str, Any], **said: Any) -> dict[str, Any]:
+    wrapped = {"auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [], "min_num_params": 1}
+    return train(**kind, **{"offload_params": False, "reshard_after_forward": True, **wrapped, **said})
+
+
 def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
     n, low = SEVEN_B.parameters, 200_000_000
     for kind, shares in ({"kind": "fsdp"}, 64), ({"kind": "hsdp", "shards": 8}, 8):
-        found = memory(train(**kind, offload_params=False), SEVEN_B, 64)
+        found = memory(sharded(kind), SEVEN_B, 64)
         assert (found.weights, found.gradients, found.optimizer) == (4 * n // shares, 4 * n // shares, 8 * n // shares)
         assert found.gathered == 2 * 4 * low
-        accumulated = {**train(**kind, offload_params=False), "batch": {"micro": 1, "accumulation": 2}}
+        accumulated = {**sharded(kind), "batch": {"micro": 1, "accumulation": 2}}
         assert memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
-        assert memory(train(**kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients
+        assert memory(sharded(kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients
+
+
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [
+        ({}, 2 * 200_000_000),
+        ({"reshard_after_forward": False}, 7_000_000_000),
+        ({"auto_wrap_policy": "NO_WRAP"}, 7_000_000_000),
+        ({"auto_wrap_policy": "SIZE_BASED_WRAP", "min_num_params": 8_000_000_000}, 7_000_000_000),
+        ({"auto_wrap_policy": "SIZE_BASED_WRAP", "min_num_params": 100_000_000}, 2 * 200_000_000),
+        ({"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}, 2 * 200_000_000),
+    ],
+)
+def test_the_keys_of_fsdp_say_what_is_whole(said: dict[str, Any], whole: int) -> None:
+    for precision, low in ("fp32", 4), ("bf16", 2):
+        train = {**sharded({"kind": "fsdp"}, **said), "loop": {"precision": precision}}
+        assert memory(train, SEVEN_B, 8).gathered == low * whole
+        assert memory(train, ModelSize(300_000_000, 200_000_000, None, 1), 8).gathered == low * min(whole, 300_000_000)
+
+
+def test_classes_that_a_built_in_model_may_not_have_leave_what_is_gathered_open(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "parallel=fsdp", "loop.compile=blocks", "procs=2")
+    assert "all of it" in plan(*words)[1] and "all of it" in plan(*words, "parallel.auto_wrap_policy=NO_WRAP")[1]
+    printed = plan(*words, "parallel.transformer_layer_cls_to_wrap=[Attention]")[1]
+    assert "without largest_unit" in printed and "give or take" not in printed
 
 
 def test_what_is_offloaded_lies_with_the_cpu() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from jobc.compiler.estimate.gathered import gathered
 from jobc.compiler.estimate.memory import ACTIVATION_ERROR, memory
 from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
-from jobc.trainer.config import GptConfig, MlpConfig
+from jobc.trainer.config import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.loss import autocast
 from jobc.trainer.models.gpt import Gpt
 from jobc.trainer.models.mlp import Mlp
+from jobc.trainer.parallel.fsdp import parts
 from jobc.trainer.recipe import cross_entropy
 from jobc.trainer.strict import plain
 
@@ -65,6 +69,37 @@ def test_a_classifier_has_and_keeps_what_is_said() -> None:
     assert said.parameters == sum(parameter.numel() for parameter in model.parameters())
     found = kept(model, torch.rand(32, PIXELS), torch.randint(0, DIGITS, (32,)), "fp32") / 32
     assert said.saved_per_sample == pytest.approx(found, rel=ACTIVATION_ERROR)
+
+
+SMALL_GPT, SMALL_MLP = GptConfig("gpt", 3, 4, 64, 32, 0.0), MlpConfig("mlp", 96, 3)
+
+
+@pytest.mark.parametrize("model", [SMALL_GPT, SMALL_MLP], ids=["gpt", "mlp"])
+@pytest.mark.parametrize(
+    ("policy", "least"),
+    [
+        ("TRANSFORMER_BASED_WRAP", 0), ("NO_WRAP", 0),
+        *(("SIZE_BASED_WRAP", least) for least in (1, 5000, 10_000, 30_000, 100_000, 10**8)),
+    ],
+)  # fmt: skip
+def test_what_fsdp_has_whole_is_what_the_trainer_wraps(model: GptConfig | MlpConfig, policy: Any, least: int) -> None:
+    sharding = FsdpConfig("fsdp", True, policy, (), least, False, "FULL_STATE_DICT", True)
+    data = {"kind": "stdlib_bytes" if model.kind == "gpt" else "digits"}
+    size = model_size(
+        {"model": plain(model), "data": data, "loop": {"precision": "fp32", "activation_checkpointing": 0}}
+    )
+    made = Gpt(model, BYTES) if isinstance(model, GptConfig) else Mlp(model, PIXELS, DIGITS)
+    taken: set[nn.Parameter] = set()
+    units = []
+    for part in parts(made, sharding):  # inner ones first
+        own = set(part.parameters()) - taken
+        units.append(sum(parameter.numel() for parameter in own))
+        taken |= own
+    assert size is not None
+    rest = size.parameters - sum(units)
+    assert gathered(plain(sharding), size) == min(2 * max(units, default=0) + rest, size.parameters)
+    kept = FsdpConfig("fsdp", False, policy, (), least, False, "FULL_STATE_DICT", True)
+    assert gathered(plain(kept), size) == size.parameters
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
