@@ -58,7 +58,8 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
-    write_s = needs.checkpoint / given.write_rate if needs and given.write_rate else None
+    size_of_save = needs.checkpoint if needs else None
+    write_s = size_of_save / given.write_rate if size_of_save is not None and given.write_rate else None
     chance = None
     if given.mtbf and write_s is not None and given.restart is not None:
         every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
@@ -94,7 +95,8 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
 
 def on_disk(one: Figures) -> int | None:
     """Bytes of the checkpoints of a run."""
-    return one.memory.checkpoint * one.checkpoints if one.memory else None
+    one_save = one.memory.checkpoint if one.memory else None
+    return None if one_save is None else one_save * one.checkpoints
 
 
 def readable_bytes(size: float) -> str:

@@ -6,11 +6,13 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 from ..values import show_duration
 from .figures import Figures, on_disk, readable_bytes
+from .memory import MAY_BE_UNKNOWN
 
 Cell = Callable[[Figures], str]
 
@@ -31,14 +33,21 @@ def _bytes(value: int | None) -> str:
     return "–" if value is None else readable_bytes(value)
 
 
-def _total(*unknown: str) -> Cell:
+def _total(unknown: tuple[str, ...]) -> Cell:
     """unknown: the parts that the sum is without"""
 
     def show(one: Figures) -> str:
-        fits = one.memory and unknown == tuple(p for p in ("activations", "gathered") if getattr(one.memory, p) is None)
-        return readable_bytes(one.memory.total) if one.memory and fits else "–"
+        return readable_bytes(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
 
     return show
+
+
+def _sums() -> Iterator[tuple[str, Cell]]:
+    """A row for each choice of parts that may be unknown."""
+    for count in range(len(MAY_BE_UNKNOWN) + 1):
+        for unknown in combinations(MAY_BE_UNKNOWN, count):
+            named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)
+            yield f"without {named}" if unknown else "all of it", _total(unknown)
 
 
 def _time(value: float | None) -> str:
@@ -82,10 +91,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("cast, in messages", _memory("buffers")),
             ("gathered", lambda f: readable_bytes(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
             ("activations", _memory("activations")),
-            ("all of it", _total()),
-            ("without largest_unit", _total("gathered")),
-            ("without activations", _total("activations")),
-            ("without activations, largest_unit", _total("activations", "gathered")),
+            *_sums(),
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),

@@ -1,7 +1,7 @@
 """How many numbers a built-in model learns, and what it keeps for the backward pass: from train.json, without torch.
 
-Shapes: B samples, T context, C width, V vocabulary. Without dropout. Held against the models
-themselves in tests/trainer/test_estimate.py.
+Shapes: B samples, T context, C width, V vocabulary. Of dropout its masks, as GPUs keep them: a byte a number, and none
+of attention, whose kernels draw them again. Held against the models themselves in tests/trainer/test_estimate.py.
 """
 
 from __future__ import annotations
@@ -81,10 +81,13 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     ends = (vocabulary + context) * width + width
     low = 4 if loop["precision"] == "fp32" else 2  # bytes of what a matrix product takes and gives
     # Of one token in one block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
-    # q, k, v; the attention's output; the feed-forward's two arrays of 4 C. And statistics of norms and softmax.
-    in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4)) * width + 4 * (4 + model["heads"])
-    # The last norm and the head; log-probabilities for the loss; the numbers of the token and its target.
-    at_end = (4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
+    # q, k, v; the attention's output; the feed-forward's two arrays of 4 C; the masks of both. And statistics of norms
+    # and softmax.
+    mask = 1 if model["dropout"] else 0
+    in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4) + 2 * mask) * width + 4 * (4 + model["heads"])
+    # The mask behind the embeddings; the last norm and the head; log-probabilities for the loss; the numbers of the
+    # token and its target.
+    at_ends = (mask + 4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
     in_blocks, every = layers * in_block, loop["activation_checkpointing"]
     if every:  # a block that is computed again keeps its input, and one at a time keeps the rest
         again = -(-layers // every)
@@ -92,7 +95,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
     in_tree = (1, vocabulary * width), (1, context * width), (1, ((layers, matrices[0] + matrices[1]),)), (1, width)
     modules = Modules(block, "Block", ends, in_tree)
-    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_end), context, modules)
+    return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_ends), context, modules)
 
 
 def _mlp(model: Mapping[str, Any]) -> ModelSize:

@@ -13,28 +13,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from .parameters import ModelSize
-from .states import FP32, MOMENTS, States
+from .states import FP32, States
 
 SUB_GROUP = 1_000_000_000  # parameters that stage 3 updates at once: sub_group_size
 # Half of stage3_max_reuse_distance: what the end of the forward pass gathered, the backward pass needs that soon.
 KEPT = 500_000_000
 
 
-def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bool) -> States:
-    """train: train.json"""
+def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bool, moments: int | None) -> States:
+    """train: train.json; moments: bytes of the optimizer for one parameter"""
     n, parallel, is_low = size.parameters, train["parallel"], train["loop"]["precision"] != "fp32"
     stage = parallel["zero_stage"]
     of_optimizer, of_gradients, of_weights = (ranks if stage >= at else 1 for at in (1, 2, 3))
     of_weight = 2 if is_low and not uses_trainer else FP32
     copy = FP32 if stage or of_weight < FP32 else 0
     weights, gradients = of_weight * n // of_weights, of_weight * n // of_gradients
-    optimizer, host = (MOMENTS + copy) * n // of_optimizer, 0
+    optimizer = None if moments is None else (moments + copy) * n // of_optimizer
+    host = 0
     gathered = _gathered(of_weight, size) if stage == 3 and ranks > 1 else 0
     bucket = _bucket(parallel, 2 if is_low and stage == 3 else of_weight)
     updated = min(n // ranks, SUB_GROUP) if stage == 3 else n // of_optimizer
     cast = FP32 * updated if of_weight < FP32 or stage == 3 else 0
     if parallel["offload_optimizer_device"] != "none":
-        host, optimizer = optimizer + cast + gradients, 0
+        host, optimizer = (optimizer or 0) + cast + gradients, 0
         gradients = cast = 0  # gradients follow the optimizer (ZeRO-Offload)
     if stage == 3:  # its bucket is there for ever; weights are shared again before the update
         buffers = bucket + max(cast - (gathered or 0), 0)

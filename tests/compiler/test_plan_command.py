@@ -216,6 +216,20 @@ def test_without_activations_the_sum_has_no_bound(plan: Plan) -> None:
     assert unknown["memory"]["error"] is None
 
 
+def test_an_optimizer_of_ones_own_leaves_the_sum_open_or_is_known(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "estimate.write_rate=1GiB", "optim=target", "optim._target_=torch.optim.SGD")
+    (plain,) = figures(plan, *words)
+    (heavy,) = figures(plan, *words, "optim.momentum=0.9")
+    n = plain["parameters"]
+    assert (plain["memory"]["optimizer"], heavy["memory"]["optimizer"]) == (0, 4 * n)
+    assert (plain["memory"]["checkpoint"], heavy["memory"]["checkpoint"]) == (4 * n, 8 * n)
+    words = (*words[:-1], "optim._target_=my_pkg.Shampoo", "estimate.gpu_mem=8GiB")
+    printed, said = plan(*words)[1:]
+    assert "without optimizer" in printed and "give or take" not in printed and "a checkpoint" not in printed
+    assert not said, "no GPU is asked for"
+    assert "weights, gradients and activations take about" in plan(*words, "gpus=8", "backend=slurm")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -381,7 +395,7 @@ def test_failures_and_saves_count_against_the_time_limit(plan: Plan) -> None:
 
 
 def train(**parallel: Any) -> dict[str, Any]:
-    return {"parallel": parallel, "loop": {"precision": "fp32"}, "batch": {"micro": 1, "accumulation": 1}}
+    return {"parallel": parallel, "loop": {"precision": "fp32"}, "batch": {"micro": 1, "accumulation": 1}, "optim": {}}
 
 
 def zero(stage: int, offload: str = "none", bucket: int = 0, precision: str = "fp32") -> dict[str, Any]:

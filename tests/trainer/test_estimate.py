@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from jobc.compiler.estimate.gathered import gathered
 from jobc.compiler.estimate.memory import ACTIVATION_ERROR, memory
+from jobc.compiler.estimate.moments import moments
 from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
 from jobc.trainer.config import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.loss import autocast
-from jobc.trainer.models.gpt import Gpt
+from jobc.trainer.models.gpt import Attention, Gpt
 from jobc.trainer.models.mlp import Mlp
 from jobc.trainer.parallel.fsdp import parts
 from jobc.trainer.recipe import cross_entropy
@@ -59,6 +60,56 @@ def test_a_gpt_has_and_keeps_what_is_said(config: GptConfig, precision: str) -> 
     tokens = torch.randint(0, BYTES, (3, config.context))
     found = kept(model, tokens, tokens, precision) / 3
     assert said.saved_per_sample == pytest.approx(found, rel=ACTIVATION_ERROR / 5)
+
+
+class DropoutOfGpus(nn.Module):
+    """The operator of CUDA, which keeps a mask of a byte a number; that of a CPU keeps the numbers of the mask."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        dropped: Tensor = torch.native_dropout(x, self.p, True)[0]
+        return dropped
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_masks_of_dropout_are_counted(precision: str) -> None:
+    found, said = [], []
+    for dropout in (0.0, 0.3):
+        config = GptConfig("gpt", 4, 4, 128, 64, dropout)
+        model = Gpt(config, BYTES)
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.dropout = 0.0  # its kernels of GPUs keep the seed alone
+            for name, child in module.named_children():
+                if dropout and isinstance(child, nn.Dropout):
+                    setattr(module, name, DropoutOfGpus(dropout))
+        loop = {"precision": precision, "activation_checkpointing": 0}
+        size = model_size({"model": plain(config), "data": {"kind": "stdlib_bytes"}, "loop": loop})
+        assert size is not None and size.saved_per_sample is not None
+        tokens = torch.randint(0, BYTES, (3, config.context))
+        found.append(kept(model, tokens, tokens, precision) / 3)
+        said.append(size.saved_per_sample)
+    assert said[1] - said[0] == found[1] - found[0] == (2 * 4 + 1) * 128 * 64
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("AdamW", {}), ("AdamW", {"amsgrad": True}),
+        ("NAdam", {}), ("RAdam", {}), ("Adamax", {}),
+    ],
+)  # fmt: skip
+def test_an_optimizer_of_torch_keeps_what_is_said(name: str, arguments: dict[str, Any]) -> None:
+    weight = nn.Parameter(torch.zeros(100))
+    optimizer = getattr(torch.optim, name)([weight], lr=0.1, **arguments)
+    weight.grad = torch.ones(100)
+    optimizer.step()
+    numbers = [value for value in optimizer.state[weight].values() if isinstance(value, Tensor) and value.numel() > 1]
+    assert moments({"_target_": f"torch.optim.{name}", **arguments}) == 4 * len(numbers)
+    assert moments({"_target_": "torch.optim.LBFGS"}) is None
 
 
 def test_a_classifier_has_and_keeps_what_is_said() -> None:
@@ -122,6 +173,7 @@ def test_states_are_those_of_accelerates_estimator(precision: str) -> None:
         "loop": {"precision": precision, "activation_checkpointing": 0},
         "parallel": {"kind": "ddp"},
         "batch": {"micro": 1, "accumulation": 1},
+        "optim": {"kind": "adamw"},
     }
     size = model_size(train)
     assert size is not None and size.largest_unit is not None

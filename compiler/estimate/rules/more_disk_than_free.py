@@ -13,10 +13,10 @@ from ..limits import Finding, warning
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    needed, has = on_disk(figures), spec.estimate.disk
-    if has and needed and figures.memory and needed > has:
+    needed, has, size = on_disk(figures), spec.estimate.disk, figures.memory.checkpoint if figures.memory else None
+    if has and needed and size and needed > has:
         title = f"more than the {show_bytes(has)} that are free where runs lie"
-        one = readable_bytes(figures.memory.checkpoint)
+        one = readable_bytes(size)
         because = f"at most {figures.checkpoints} checkpoints of {one} lie there at once, {readable_bytes(needed)}"
-        hint = fewer(spec.checkpoint, figures.schedule.steps, has // figures.memory.checkpoint)
+        hint = fewer(spec.checkpoint, figures.schedule.steps, has // size)
         yield warning("JC2126", title, because, hint, "estimate.disk", needed / has)
