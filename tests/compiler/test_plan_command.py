@@ -361,6 +361,39 @@ def test_the_checkpoints_of_a_run_fit_the_disk(plan: Plan, words: tuple[str, ...
     assert short["checkpoints"] == 2, "there are no more saves"
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("task=digits", "procs=2000"), "procs=1438"),
+        (("task=digits", "procs=2000", "loop.drop_last=true"), "procs=1438 loop.drop_last=false"),
+        (("task=digits", "procs=1000", "nodes=2", "backend=slurm"), "nodes=1"),
+        (("task=digits", "procs=2000", "nodes=3", "backend=slurm"), "nodes=1 procs=1438"),
+        (("task=digits", "batch.micro=4000", "loop.drop_last=true"), "loop.drop_last=false"),
+        (
+            ("estimate.samples=10", "loop.drop_last=true", "loop.epochs=3", "loop.steps=null", "procs=4"),
+            "loop.drop_last=false",
+        ),
+        (("data=random_tokens", "data.samples=31", "gpus=8", "nodes=4", "backend=slurm"), "nodes=3"),
+        (("estimate.samples=7", "gpus=8", "backend=slurm"), "more data, or fewer nodes and ranks"),
+        (("task=digits", "procs=2000", "batch.global=64000"), "more data, or fewer nodes and ranks"),
+    ],
+)  # fmt: skip
+def test_too_few_samples_are_said_before_the_trainer_refuses_them(
+    plan: Plan, words: tuple[str, ...], hint: str
+) -> None:
+    assert hint_of(plan(*words)[2], "JC2128") == hint
+    if "=" in hint:
+        assert not plan("--strict", *words, *words_of(hint))[2]
+    assert "JC2128" not in plan(*words, "--", "train.py")[2], "a program of one's own is not asked"
+
+
+def test_samples_that_are_enough_or_not_known_are_no_finding(plan: Plan) -> None:
+    assert not plan("task=digits", "procs=1438", "--strict")[2]
+    assert not plan("estimate.samples=64", "loop.drop_last=true", "nodes=4", "backend=slurm", "--strict")[2]
+    assert not plan("task=digits", "procs=2000", "recipe=my_pkg.Mine", "--strict")[2], "it may read other data"
+    assert "JC2128" in plan("task=digits", "procs=2000", "recipe=my_pkg.Mine", "estimate.samples=1999")[2]
+
+
 def hint_of(said: str, code: str) -> str:
     """The hint of the only warning, which is this one."""
     assert said.count("warning[") == 1 and f"[{code}]" in said, said

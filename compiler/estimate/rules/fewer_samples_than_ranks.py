@@ -1,0 +1,45 @@
+"""JC2128: there are too few samples: for one on each rank, or for one whole batch where others are left out.
+
+The trainer refuses both when it has read its data (trainer/training.py, refuse_too_few).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ..figures import Figures
+from ..limits import Finding, warning
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    steps = figures.schedule
+    samples, ranks, batch = steps.epoch_samples, steps.world_size, steps.global_batch
+    has_own_data = spec.recipe is not None and spec.estimate.samples is None  # a recipe may read others
+    if not samples or not plan.uses_trainer or has_own_data:
+        return
+    if samples < ranks:
+        because = "a rank without a sample would wait for the others in every step: the trainer refuses it at start"
+        key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
+        hint = _fewer_ranks(samples, figures, spec, plan)
+        yield warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
+    elif spec.loop.drop_last and samples < batch:
+        title = f"{samples:,} samples do not fill one batch of {batch:,}"
+        because = "loop.drop_last leaves incomplete batches out, so there is no step: the trainer refuses it at start"
+        yield warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
+
+
+def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
+    """As many nodes as have a sample for each rank, else as many processes, where the batch follows from the ranks."""
+    of_node = plan.topology.world_size // plan.topology.nodes
+    nodes = max(samples // of_node, 1)
+    is_enough = samples >= of_node
+    if spec.batch.global_ is not None or (not is_enough and plan.topology.gpus):
+        return "more data, or fewer nodes and ranks"
+    words = [f"nodes={nodes}"] if nodes < plan.topology.nodes else []
+    words += [] if is_enough else [f"procs={samples}"]
+    ranks = nodes * of_node if is_enough else samples
+    if spec.loop.drop_last and samples < figures.schedule.micro * figures.schedule.accumulation * ranks:
+        words.append("loop.drop_last=false")
+    return " ".join(words)
