@@ -1,0 +1,23 @@
+"""JC2129: the largest unit has more parameters than the model that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ..figures import Figures
+from ..limits import Finding
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    unit, given = spec.estimate.largest_unit, spec.estimate.parameters
+    if unit is None or given is None or unit <= (n := round(given)):
+        return
+    title = f"a unit of {unit:,} parameters in a model of {n:,}"
+    because = "estimate.largest_unit is a part of estimate.parameters"
+    key = "estimate.largest_unit"
+    yield Finding(
+        Diagnostic("JC2129", title, because, f"{key}={n}, if all of it is gathered at once", key=key), unit / n
+    )
