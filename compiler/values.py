@@ -96,10 +96,16 @@ def _count(least: int) -> Callable[[str], int]:
 def _number(least: float, most: float) -> Callable[[str], float]:
     """A finite number with limits, so that nothing reckoned with it overflows."""
 
+    fitting = f"{max(least, 1):g}"
+
     def read(text: str) -> float:
-        value = read_float(text)
+        try:
+            value = read_float(text)
+        except Refused as refused:
+            values = [each for each in refused.values if least <= float(each) <= most]
+            raise Refused(refused.because, *(values or [fitting])) from None
         if not least <= value <= most:
-            raise Refused(f"it is {least:g} to {most:g}", f"{max(least, 1):g}")
+            raise Refused(f"it is {least:g} to {most:g}", fitting)
         return value
 
     return read

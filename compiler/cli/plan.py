@@ -25,7 +25,8 @@ def plan_command(arguments: Arguments) -> int:
     """Print the figures of every point; commas make several with or without -m. --strict makes warnings errors."""
     if arguments.plot and arguments.plot.suffix not in ENDINGS:
         because = f"the ending says what is drawn, and {arguments.plot.suffix or 'none'} is not known"
-        hint = f"--plot {arguments.plot.with_suffix('.png')}"
+        named = arguments.plot.with_suffix(".png") if arguments.plot.name else arguments.plot / "sizes.png"
+        hint = f"--plot {named}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     if arguments.plot and not arguments.plot.parent.is_dir():
         because, hint = f"there is no folder {arguments.plot.parent}", f"--plot {arguments.plot.name}"

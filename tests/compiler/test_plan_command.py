@@ -132,6 +132,16 @@ def test_a_number_that_cannot_be_is_refused(plan: Plan, word: str) -> None:
     assert_complete(said)
 
 
+@pytest.mark.parametrize(
+    "word", ["estimate.parameters=inf", "estimate.step_s=nan", "estimate.prices.any=x", "estimate.parameters=007"]
+)
+def test_the_hint_for_what_is_no_number_is_within_its_limits(plan: Plan, word: str) -> None:
+    said = plan(word)[2]
+    assert "JC1202" in said
+    for offered in said.partition("= hint: ")[2].strip().split(" or "):
+        assert plan(offered)[0] == 0, offered
+
+
 def test_the_largest_numbers_give_figures(plan: Plan) -> None:
     most = ("estimate.step_s=1e7", "estimate.parameters=1e15", f"loop.steps={2**63 - 1}", "estimate.prices.any=1e6")
     failing = ("estimate.write_rate=1KB", "estimate.mtbf=1s", "estimate.restart=365d", "estimate.gpu_mem=1GiB")
@@ -178,6 +188,8 @@ def test_the_same_figures_give_the_same_picture(plan: Plan, ending: str) -> None
         (("estimate.run=nowhere",), "cannot take the time of a step from nowhere"),
         (("--plot", "sizes.gif"), "cannot draw sizes.gif"),
         (("--plot", "nodir/sizes.svg"), "there is no folder nodir"),
+        (("--plot", ""), "--plot sizes.png"),
+        (("--plot", "/"), "--plot /sizes.png"),
         (("estimate.samples=many",), "estimate.samples"),
     ],
 )
