@@ -69,6 +69,14 @@ class DescribedBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class OrderedBackend(Backend, Protocol):
+    """A backend that makes lists of some mappings of its options. All others are emitted by their sorted keys."""
+
+    def keeps_order(self, at: tuple[str, ...]) -> bool:
+        """Whether the keys of the mapping at this path stay in the user's order. at: below `backend`"""
+
+
+@runtime_checkable
 class ReadableBackend(Backend, Protocol):
     """A backend whose files can be read back, for the equivalence check."""
 

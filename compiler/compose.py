@@ -128,6 +128,11 @@ def read_inputs() -> dict[str, str]:
     return {place: text for place, text in read_files.items() if not place.startswith(("jobc:", "plugin:"))}
 
 
+def groups_with_default() -> set[str]:
+    """Those in the defaults list of our config.yaml: that is their place, wherever on a command line they stand."""
+    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
+
+
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
     """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError."""
     config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)

@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 from .. import __version__
 from . import accelerate_checks, capabilities, directory, neutral, policy, private, rules, sourcemap, trainer_checks
 from .accelerate import read_keys
+from .arranged import arranged_words
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
-from .compose import Composed, Folder, compose, hydra_ready, read_inputs
+from .compose import Composed, Folder, compose, groups_with_default, hydra_ready, read_inputs
 from .convert import spec_keys
 from .derive import procs
 from .diagnostics import CompileError, Diagnostic, merged
@@ -224,7 +225,7 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
     planned = _plan(request, overrides, loader, last=False)
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
-    chosen, backend, _, options, values, host_files = planned.typed
+    chosen, backend, _, options, values, host_files, keeps = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
     found = [
         *(unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else ()),
@@ -245,20 +246,18 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     place = f"{plan.run.folder}/{backend.name}"
     whole = [*files, *neutral.library(), *neutral.identity_files(spec, plan, backend.name, options)]
     asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
-    sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request)})
+    placed = groups_with_default()
+    groups = {group: group in placed for group in composed.choices}
+    words = arranged_words(request.words, overrides, groups, keeps)
+    sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request, words)})
     made = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
     return Compiled(*made, planned.origin_of, planned.levels)
 
 
-def _asked(request: Request) -> dict[str, Any]:
-    """What a compile must be told to do this again; the config folders are where the user has them.
-
-    The words by key, for only the last of one key counts; what `+` adds first, as typed, for there the order counts.
-    """
-    added = [word for word in request.words if word.startswith("+")]
-    others = sorted((word for word in request.words if word not in added), key=lambda word: word.partition("=")[0])
+def _asked(request: Request, words: list[str]) -> dict[str, Any]:
+    """What a compile must be told to do this again; the config folders are where the user has them."""
     return {
-        "words": [*added, *others],
+        "words": words,
         "command": None if request.command is None else list(request.command),
         "config_name": request.config_name,
         "strict": request.strict,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from .arranged import KeepsOrder, arranged, meaningful
 from .backend import Backend
 from .compose import Composed
 from .convert import Converted, convert
@@ -24,7 +25,10 @@ Command = tuple[str, ...] | None
 
 
 class Typed(NamedTuple):
-    """values: spec key -> what it is, as typed, and where. options: of the backend's own type."""
+    """values: spec key -> what it is, as typed, and where. options: of the backend's own type.
+
+    keeps: where the order of keys has a meaning, as of arranged.py
+    """
 
     plugin: Plugin
     backend: Backend
@@ -32,6 +36,7 @@ class Typed(NamedTuple):
     options: Any
     values: dict[str, SpecValue]
     host_files: HostFiles
+    keeps: KeepsOrder
 
 
 def typed(composed: Composed, command: Command, folders: Folders) -> Typed:
@@ -41,7 +46,8 @@ def typed(composed: Composed, command: Command, folders: Folders) -> Typed:
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
-    tree = dict(composed.tree)
+    keeps = meaningful(composed.tree, backend)
+    tree = arranged(composed.tree, keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)
@@ -63,7 +69,7 @@ def typed(composed: Composed, command: Command, folders: Folders) -> Typed:
         for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
-    return Typed(chosen, backend, spec.value, options.value, values, host_files)
+    return Typed(chosen, backend, spec.value, options.value, values, host_files, keeps)
 
 
 def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:

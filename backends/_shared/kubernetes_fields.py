@@ -104,6 +104,18 @@ def _is_named(shape: Any) -> bool:
     return isinstance(known, dict) and "name" in known
 
 
+def is_list(at: At) -> bool:
+    """Whether a mapping there becomes a list, of items by their names. at: below `extra`, with the kind"""
+    shape: Any = KINDS
+    for part in at:
+        shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
+        while isinstance(shape, str) and shape in fields():
+            shape = fields()[shape]
+        if not isinstance(shape, (list, dict)):
+            return False
+    return isinstance(shape, list)
+
+
 def fitted(kind: str, tree: Any) -> Any:
     """The tree of a kind as the API has it: items by their names, `{A: {value: 1}}`, as a list, `1` as text.
 

@@ -21,6 +21,7 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
+from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
 from .lone_pod import lone_pod
@@ -101,6 +102,9 @@ class KubernetesBackend:
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.template(f"{BUCKET}.j2", BUCKET)
+
+    def keeps_order(self, at: tuple[str, ...]) -> bool:
+        return at[:1] == ("extra",) and fields.is_list(at[1:])
 
     def read_back(self, stage: Stage) -> Reading:
         from .read_back import read_back

@@ -11,10 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 import jobc
 from jobc.compiler.driver import Request, compile_job
@@ -116,15 +118,67 @@ def test_the_version_of_jobc_is_in_the_manifest_alone(
     assert json.loads(before[".jobc/manifest.json"]) == {**tree, "jobc": jobc.__version__}
 
 
-def test_variables_keep_the_order_in_which_they_were_typed(usual: Tree) -> None:
-    """The order is the user's, as in a shell script: one value may be meant to be read before another."""
-    node = usual["node.sh"][1].decode()
-    assert re.findall(r"^export ([AZ])=", node, re.MULTILINE) == ["Z", "A"]
-    assert re.findall(r"^secret_\w+ (\w)", node, re.MULTILINE) == ["Y", "X"]
+def files(words: Iterable[str]) -> dict[str, str]:
+    return {a.path: a.text for a in compile_job(Request(tuple(words))).artifacts}
 
 
-def test_the_order_of_overrides_of_different_keys_does_not_matter() -> None:
-    def files(words: tuple[str, ...]) -> dict[str, str]:
-        return {a.path: a.text for a in compile_job(Request(words)).artifacts}
+@pytest.mark.parametrize(
+    "words",
+    [
+        JOB,
+        ("backend=slurm", "model=mlp", "task=digits", "+backend.extra.switches=1", "+backend.extra.comment=x"),
+        (
+            "launcher=accelerate", "parallel=deepspeed", "gpus=1", "accelerate.extra.main_training_function=m",
+            "accelerate.extra.downcast_bf16=false", "accelerate.deepspeed_extra.flops_profiler.enabled=true",
+            "accelerate.deepspeed_extra.flops_profiler.detailed=true", "accelerate.deepspeed_extra.dump_state=true",
+        ),
+        (
+            "backend=kubernetes", "image=x:1", "code=image", "code.root=/app", "storage.root=/s/r",
+            "mounts=[{kind: claim, source: c, target: /s, read_only: false}]", "labels.b=2", "labels.a=1",
+            "secrets.B=k8s:s/b", "secrets.A=k8s:s/a", "backend.extra.Pod.metadata.annotations.b=2",
+            "backend.extra.Pod.metadata.annotations.a=1", "backend.extra.Pod.spec.hostIPC=true",
+        ),
+        ("backend=skypilot", "labels.b=2", "labels.a=1", "backend.extra.resources.local_disk=nvme"),
+    ],
+    ids=["local", "slurm", "deepspeed", "kubernetes", "skypilot"],
+)  # fmt: skip
+def test_the_order_of_overrides_of_different_keys_does_not_matter(words: tuple[str, ...]) -> None:
+    usual = files(words)
+    for other in (words[::-1], sorted(words)):
+        now = files(other)
+        assert [path for path in usual if usual[path] != now.get(path)] == []
 
-    assert files(("name=same", "procs=2", "cpus=4")) == files(("cpus=4", "name=same", "procs=2"))
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("env={A: 1, B: 2}", "env.B=3"),
+        ("env.B=3", "env={A: 1, B: 2}"),
+        ("env.B=3", "~env.B", "env.A=1"),
+        ("env={B: 1}", "~env.B", "env.B=3"),
+        ("env.B=3", "++env.B=4", "env.A=1"),
+        ("model=target", "model._target_=m.Net", "model.context=8", "model.z={b: 1, a: 2}", "model.y=1"),
+        ("model=target", "model.z.b=1", "model.z.a=2", "model.context=8", "model._target_=m.Net"),
+    ],
+)
+def test_the_recorded_words_give_the_same_where_their_order_counts(words: tuple[str, ...]) -> None:
+    first = files(words)
+    recorded = json.loads(first[".jobc/manifest.json"])["words"]
+    assert sorted(recorded) == sorted(words)
+    assert files(recorded) == first
+
+
+def test_what_becomes_a_list_keeps_the_order_in_which_it_was_typed() -> None:
+    """Init containers run one after another, and a variable of a pod may be made of those before it."""
+    init = "backend.extra.Pod.spec.initContainers"
+    words = (
+        "backend=kubernetes", "image=x:1", "code=image", "code.root=/app", "storage.root=/s/r",
+        "mounts=[{kind: claim, source: c, target: /s, read_only: false}]", f"{init}.z={{image: y}}",
+        f"{init}.b={{image: y}}", f"{init}.b.env.Z.value=1", f"{init}.b.env.A.value=$(Z)",
+    )  # fmt: skip
+    first = files(words)
+    (pod,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(first["job.yaml"]) if d["kind"] == "Job"]
+    own = [c for c in pod["initContainers"] if c["name"] in ("z", "b")]
+    assert [c["name"] for c in own] == ["z", "b"] and [v["name"] for v in own[1]["env"]] == ["Z", "A"]
+    assert files(json.loads(first[".jobc/manifest.json"])["words"]) == first
+    assert files((*words[:-2], words[-1], words[-2]))["job.yaml"] != first["job.yaml"]

@@ -87,6 +87,26 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     assert (status, printed.splitlines()[-1]) == (0, "the same job, in files of other comments, order or spaces")
 
 
+@pytest.mark.parametrize(
+    ("words", "swapped"),
+    [
+        (("env.A=1", "env.B=2"), ("env.B=2", "env.A=1")),
+        (("labels.a=1", "labels.b=2"), ("labels.b=2", "labels.a=1")),
+        (
+            ("+backend.extra.comment=x", "+backend.extra.switches=1"),
+            ("+backend.extra.switches=1", "+backend.extra.comment=x"),
+        ),
+        (("+experiment=ab",), ("+experiment=ba",)),
+    ],
+)
+def test_the_order_of_the_words_is_no_difference(diff: Diff, words: tuple[str, ...], swapped: tuple[str, ...]) -> None:
+    Path("jobc/experiment").mkdir(parents=True)
+    for name, env in (("ab", "{A: 1, B: 2}"), ("ba", "{B: 2, A: 1}")):
+        Path(f"jobc/experiment/{name}.yaml").write_text(f"# @package _global_\nenv: {env}\n")
+    status, printed, _ = diff("backend=slurm", *words, "vs", "backend=slurm", *swapped)
+    assert (status, printed.splitlines()[-1]) == (0, "the same job, in the same files")
+
+
 def test_a_run_folder_is_that_of_its_newest_attempt(diff: Diff) -> None:
     run = Path("runs/old/20260101-000000")
     shutil.copytree(OLD, run / "artifact/0")

@@ -141,6 +141,23 @@ def test_each_point_of_a_sweep_and_a_command_are_compiled_again_as_they_were(cal
     assert printed.count("give the same files now") == 2
 
 
+def test_a_fresh_directory_has_not_drifted_whatever_was_typed_first(call: Call) -> None:
+    Path("jobc/later").mkdir()
+    Path("jobc/later/short.yaml").write_text(PRESET.replace("100", "10"))
+    first = ""
+    for words in (
+        ("env.Z=1", "labels.z=1", "env.A=2", "labels.a=1"),
+        ("labels.a=1", "env.A=2", "env.Z=1", "labels.z=1"),
+    ):
+        call(*words)
+        assert call("verify", JOB)[0] == 0 and digest(JOB) == (first or digest(JOB))
+        first = digest(JOB)
+    for presets, steps in ((("+later=short", "+experiment=long"), 100), (("experiment=long", "later=short"), 10)):
+        call("seed=1", *presets)
+        assert json.loads(Path(JOB, "train.json").read_text())["loop"]["steps"] == steps
+        assert call("verify", JOB)[0] == 0
+
+
 def test_the_digest_is_of_the_job_and_not_of_how_it_was_said(call: Call) -> None:
     call("+experiment=long")
     first = digest(JOB)

@@ -90,13 +90,13 @@ export JOBC_LIB=$here/lib
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
+export BACKSLASH='C:\temp\'
+export EMPTY=''
+export PERCENT=%s%%
 export QUOTES='it'"'"'s "me"'
 export SHELL_TEXT='$(id) `id` ${HOME} $HOME ~ !x * ; & | > #'
-export PERCENT=%s%%
-export UNICODE='日本 é'
-export EMPTY=''
 export SPACES='  two  '
-export BACKSLASH='C:\temp\'
+export UNICODE='日本 é'
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
