@@ -1,0 +1,53 @@
+"""JC2018: names of variables that the scripts of an artifact use themselves, held against what bash has in the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler import shell_names
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_job, write_job
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "spawn", "torch_distributed_launch", "mpirun"])
+def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, launcher: str) -> None:
+    job = compile_job(Request(("name=end", "procs=1", f"launcher={launcher}"), ("python3", "train.py")))
+    node = write_job(job, tmp_path) / "node.sh"
+    last = re.search(r"\nexec .*supervise\.py.*\n$", text := node.read_text())
+    assert last is not None
+    needs = "need_launch_module need_mpirun find_python"  # of the machine, not of the script
+    calm = "".join(f"{name}() {{ python=python3; }}\n" for name in needs.split())
+    changed = text[: last.start()].replace("# ---- settings", f"{calm}# ---- settings") + "\ncompgen -v\n"
+    node.write_text(changed)
+    run = tmp_path / "run"
+    (run / "state").mkdir(parents=True)
+    (run / "exit").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JOBC_RUN_DIR": str(run)}
+    command = ["bash", str(node), "0", "train"]
+    shown = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    own = {name for name in shown.split() if re.search("[a-z]", name) and not name.startswith("OMPI_MCA_")}
+    assert own >= {"rank", "launch", "nodes", "here"} and own - shell_names.of_nodes() == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("env.rank=7",), ("env.launch=q",), ("env.code=9",), ("env.python=x",), ("env.procs=99",), ("env.UID=7",),
+        ("env.GROUPS=1",), ("secrets.folder=env:TOKEN",), ("secrets.TOKEN=env:folder",), ("secrets.run=file:~/x",),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_name_that_would_be_lost_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(CompileError) as refused:
+        compile_job(Request(words))
+    assert [found.code for found in refused.value.diagnostics] == ["JC2018"]
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "no_proxy", "lr", "steps", "my_rank", "HOSTNAME", "CODE", "RUN"])
+def test_other_names_reach_the_ranks(name: str) -> None:
+    compile_job(Request((f"env.{name}=1",)))
