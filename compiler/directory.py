@@ -23,6 +23,7 @@ from .spans import spans
 
 MANIFEST = ".jobc/manifest.json"
 SOURCE_MAP = ".jobc/sourcemap.json"
+UNSUMMED = "its digest is not that of its sums"
 IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
 
 
@@ -31,7 +32,7 @@ class Edit:
     """One difference between a directory and its manifest. lines: 1-based, as they are now; () = the whole file."""
 
     path: str
-    kind: str  # changed | missing | added | mode
+    kind: str  # changed | missing | added | mode | link | UNSUMMED, of the manifest
     lines: tuple[int, ...] = ()
 
 
@@ -45,12 +46,17 @@ def manifest(
     source map, so that the same job has, whether its values were typed or stand in a file.
     """
     files = {a.path: {"sha256": _sha256(a.text), "executable": a.executable} for a in sorted(artifacts, key=_path)}
-    covered = {path: entry for path, entry in files.items() if path != SOURCE_MAP}
-    digest = _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered.items()))
     tree = {
-        "schema": 2, "jobc": version, "digest": digest, **asked, "inputs": dict(sorted(inputs.items())), "files": files,
+        "schema": 2, "jobc": version, "digest": digest_of(files), **asked, "inputs": dict(sorted(inputs.items())),
+        "files": files,
     }  # fmt: skip
     return Artifact(MANIFEST, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The digest of a manifest, from its sums."""
+    covered = sorted((path, entry) for path, entry in files.items() if path != SOURCE_MAP)
+    return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
 
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
@@ -127,17 +133,27 @@ def verify(directory: Path) -> list[Edit]:
 
 def changed(directory: Path) -> list[Edit]:
     """Every hand edit, without lines. Raises as read_manifest()."""
-    entries = read_manifest(directory)["files"]
-    edits = [Edit(path, "added") for path in _files(directory) - set(entries) - {MANIFEST}]
+    tree = read_manifest(directory)
+    entries = tree["files"]
+    edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
+    edits += [Edit(path, "added") for path in _files(directory) - set(entries) - {MANIFEST}]
     for path, entry in entries.items():
         file = directory / path
         if not file.is_file():
             edits.append(Edit(path, "missing"))
+        elif _is_linked(directory, path):
+            edits.append(Edit(path, "link"))
         elif hashlib.sha256(file.read_bytes()).hexdigest() != entry["sha256"]:
             edits.append(Edit(path, "changed"))
         elif is_executable(file) != entry["executable"]:
             edits.append(Edit(path, "mode"))
     return sorted(edits, key=lambda edit: (edit.path, edit.kind))
+
+
+def _is_linked(directory: Path, path: str) -> bool:
+    """Whether what lies there is not in the directory itself: the file or a folder above it is a symbolic link."""
+    parts = path.split("/")
+    return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
 
 
 def is_executable(file: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .compare import FREE, IDENTITY, PLAN, Comparison, Side, compare
 from .diagnostics import CompileError, Diagnostic
-from .directory import MANIFEST, read_manifest
+from .directory import MANIFEST, digest_of, read_manifest
 from .driver import Request, compile_job
 
 
@@ -57,7 +57,7 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | No
     except CompileError as error:
         return Drift(_causes(written, {}, dict(config_dirs)), tuple(error.diagnostics))
     now = json.loads(artifacts.pop(MANIFEST))
-    if now["digest"] == written["digest"]:
+    if now["digest"] == digest_of(written["files"]):
         return None
     paths = sorted(written["files"].keys() | now["files"].keys())
     other = [path for path in paths if written["files"].get(path) != now["files"].get(path)]
@@ -94,6 +94,8 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
     causes = [*_changed(written["inputs"], folders)]
     causes += [f"{place} was not read then" for place in now.get("inputs", {}) if place not in written["inputs"]]
     causes += [f"{place} is not read any more" for place in written["inputs"] if now and place not in now["inputs"]]
+    if written["digest"] != digest_of(written["files"]):
+        causes.append("the manifest has other sums than jobc wrote")
     if written["jobc"] != __version__:
         causes.append(f"jobc was {written['jobc']}, and is {__version__}")
     if now and written.get("plugin") != now.get("plugin"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,29 @@ def test_a_fresh_directory_has_not_drifted_whatever_was_typed_first(call: Call) 
         call("seed=1", *presets)
         assert json.loads(Path(JOB, "train.json").read_text())["loop"]["steps"] == steps
         assert call("verify", JOB)[0] == 0
+
+
+def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
+    call("name=job")
+    submit, manifest = Path(JOB, "submit.sh"), Path(JOB, ".jobc/manifest.json")
+    tree = json.loads(manifest.read_text())
+    submit.write_text(submit.read_text() + "# mine\n")
+    tree["files"]["submit.sh"]["sha256"] = hashlib.sha256(submit.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(tree))
+    status, printed, said = call("verify", JOB)
+    assert status == 1 and ".jobc/manifest.json (its digest is not that of its sums)" in said
+    assert "[JC5032]" in said and "because: the manifest has other sums than jobc wrote" in said
+    assert printed.endswith("\nfiles\n  submit.sh\n")
+    assert call("name=job")[0] == 1, "not overwritten without --force"
+
+
+@pytest.mark.parametrize("path", ["node.sh", "lib/jobc_trainer"])
+def test_a_link_to_equal_files_elsewhere_is_an_edit(call: Call, path: str) -> None:
+    call("name=job")
+    Path(JOB, path).rename("outside")
+    Path(JOB, path).symlink_to(Path("outside").resolve())
+    status, _, said = call("verify", JOB)
+    assert status == 1 and "[JC5007]" in said and " (link)" in said
 
 
 def test_the_digest_is_of_the_job_and_not_of_how_it_was_said(call: Call) -> None:
