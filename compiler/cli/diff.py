@@ -155,7 +155,9 @@ def describe(found: Comparison) -> list[str]:
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:
-        lines += ["", "one can resume the other"]
+        elsewhere = any(change.key in ("run.folder", "run.root") for change in found.meaning)
+        by_folder = ", by its folder: --resume FOLDER, for an ID is looked up among the job's own runs"
+        lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
         rows = [
             (one.path, f"{one.lines} line{'s' if one.lines != 1 else ''}" if one.kind == "changed" else one.kind)

@@ -67,6 +67,13 @@ def test_what_may_change_freely_breaks_no_resume(diff: Diff) -> None:
     assert "lifecycle.time_limit_s  3600 → 7200" in printed
 
 
+def test_a_run_of_another_name_is_resumed_by_its_folder(diff: Diff) -> None:
+    said = "\none can resume the other, by its folder: --resume FOLDER"
+    assert said in diff("name=rb", "vs", "name=rc")[1]
+    assert said in diff("storage.root=a", "vs", "storage.root=b")[1]
+    assert "\none can resume the other\n" in diff("time=1h", "vs", "time=2h")[1]
+
+
 def test_the_same_words_give_the_same_job(diff: Diff) -> None:
     assert diff(*SAME) == (0, f"a  {OLD}\nb  {' '.join(SAME[1:])}\nthe same job, in the same files\n", "")
 
