@@ -14,6 +14,7 @@ from typing import Any
 from .reading import ARTIFACT, RUN, Call, Meeting, Rank, Unreadable
 
 RT = f"{ARTIFACT}/lib/jobc_trainer/rt/"
+MPI_RANK = ("-I", "-S", f"{RT}mpi.py", "--rank")  # how mpirun starts a rank
 SETTINGS = (
     "topology.nodes", "topology.procs", "topology.gpus", "launcher", "network.profile", "network.interface",
     "rendezvous.timeout_s", "code.kind", "code.root", "setup.python", "uses_trainer",
@@ -35,12 +36,15 @@ def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
         if call.name in ("fail", "die"):
             raise Unreadable(f"node.sh gives up: {' '.join(call.words[2:])}")
     started = [call for call in calls if call.name == "python" and any(word.startswith(RT) for word in call.words)]
+    of_mpirun = [call for call in started if call.words[1:5] == MPI_RANK]
+    started = [call for call in started if call not in of_mpirun]
     if not started:
         raise Unreadable("node.sh starts nothing")
     call = started[-1]
     facts = _facts(calls, call)
-    folder = next((c.words[-1] for c in reversed(calls) if c.name == "cd"), call.folder)
-    ranks = tuple(_ranks(call, facts, folder, files))
+    before = calls[: calls.index(call)]
+    folder = next((c.words[-1] for c in reversed(before) if c.name == "cd"), call.folder)
+    ranks = tuple(_ranks(call, facts, folder, files, of_mpirun))
     return Node(facts, ranks, tuple(c.words for c in calls if c.name in ("module", "conda", "source")))
 
 
@@ -91,7 +95,9 @@ def _typed(key: str, text: str) -> Any:
     return known[text] if text in known else _number(text) if key.startswith(("topology.", "rendezvous.")) else text
 
 
-def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str, str]) -> list[Rank]:
+def _ranks(
+    call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str, str], of_mpirun: Sequence[Call]
+) -> list[Rank]:
     words = list(call.words[3:])  # without python -I -S
     if words[0] == f"{RT}supervise.py":
         words = words[words.index("--") + 1 :]
@@ -100,7 +106,7 @@ def _ranks(call: Call, facts: Mapping[str, Any], folder: str, files: Mapping[str
     wait: tuple[str, ...] = ()
     if words[3:4] == [f"{RT}reach.py"]:
         wait, words = tuple(words[4:7]), words[8:]
-    launch = _launch(words, call.env, files)
+    launch = _launch(words, call, files, of_mpirun)
     meeting = launch.rendezvous
     modules = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
     needs_head = words[1:2] == ["-m"] and words[2] in modules
@@ -139,7 +145,8 @@ class _Launch:
     local_ranks: tuple[int, ...]
 
 
-def _launch(words: list[str], env: Mapping[str, str], files: Mapping[str, str]) -> _Launch:
+def _launch(words: list[str], call: Call, files: Mapping[str, str], of_mpirun: Sequence[Call]) -> _Launch:
+    env = call.env
     if words[:2] == ["python", "-m"]:
         module = words[2]
         if module == "torch.distributed.run":
@@ -151,7 +158,7 @@ def _launch(words: list[str], env: Mapping[str, str], files: Mapping[str, str]) 
     if words[3:4] == [f"{RT}spawn.py"]:
         return _spawn(words[4:], env)
     if words[3:4] == [f"{RT}mpi.py"]:
-        return _mpi(words[4:], env)
+        return _mpi(words[4:], call, of_mpirun)
     raise Unreadable(f"no launcher is known that is called so: {' '.join(words)}")
 
 
@@ -260,11 +267,9 @@ def _spawn(words: list[str], env: Mapping[str, str]) -> _Launch:
     return _Launch(nodes, procs, node, tuple(words[at + 1 :]), Meeting(*meeting, timeout), local)
 
 
-def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
-    """The ranks are in JOBC_MPI_RANK; on node 0 mpirun says how many there are."""
-    import shlex
-
-    nodes, procs, node, meeting = _environment(env)
+def _mpi(words: list[str], call: Call, of_mpirun: Sequence[Call]) -> _Launch:
+    """of_mpirun: what the stage's mpirun, or its daemon, has started; on node 0 mpirun says how many there are."""
+    nodes, procs, node, meeting = _environment(call.env)
     if words[0] != ("--node" if node else "--head"):
         raise Unreadable(f"node {node} calls mpi.py {words[0]}; node 0 is the --head, and any other a --node")
     if words[0] == "--head":
@@ -273,11 +278,12 @@ def _mpi(words: list[str], env: Mapping[str, str]) -> _Launch:
         hosts = words[words.index("--host") + 1].split(",")
         if count != nodes * procs or [host.rpartition(":")[2] for host in hosts] != [str(procs)] * nodes:
             raise Unreadable(f"mpirun starts {count} processes on {','.join(hosts)}, the node knows {nodes}x{procs}")
-    argv = shlex.split(env.get("JOBC_MPI_RANK", "").partition(" exec ")[2])
-    at = argv.index("--") if "--" in argv else 0
-    if argv[:at] != ["python", "-I", "-S", f"{RT}mpi.py", "--rank"]:
-        raise Unreadable(f"mpirun starts {' '.join(argv[:at])}, and no rank by mpi.py --rank")
-    return _Launch(nodes, procs, node, tuple(argv[at + 1 :]), Meeting(*meeting, words[1]), tuple(range(procs)))
+    if not of_mpirun:
+        raise Unreadable("mpirun starts no rank by mpi.py --rank")
+    rank = of_mpirun[-1]
+    if rank.folder != call.folder:
+        raise Unreadable(f"mpirun starts the ranks in {rank.folder}, and node.sh is in {call.folder}")
+    return _Launch(nodes, procs, node, rank.words[6:], Meeting(*meeting, words[1]), tuple(range(procs)))
 
 
 MPIRUN = (  # what node.sh says of each, beside the counts

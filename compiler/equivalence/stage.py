@@ -29,10 +29,13 @@ CLIENTS = (
 )  # fmt: skip # found by `type -P` and by exec, which a function does not stand in for
 TIMEOUT_S = 60
 _RECORDER = '#!{bash}\njobc_note "$0" "$@"\n'
-_DEPOT = """#!{bash}
-# depot.py runs what stands behind `--`, when it has brought the run from the bucket.
+_PYTHON = """#!{bash}
 jobc_note "$0" "$@"
+# depot.py runs what stands behind `--`, when it has brought the run from the bucket.
 if [[ ${{3:-}} == */depot.py && ${{4:-}} == run ]]; then exec "${{@:7}}"; fi
+# mpirun of node 0 runs its last words for each rank, and so does its daemon on another node.
+if [[ ${{9:-}} == */mpi.py && ${{10:-}} == --head ]]; then exec "${{@: -3}}"; fi
+if [[ ${{9:-}} == */mpi.py && ${{10:-}} == --node ]]; then exec bash -c 'eval "$JOBC_MPI_RANK"'; fi
 """
 _HOSTS = """#!{bash}
 # Behind the words the hosts, which it reads from its input or from a file.
@@ -74,7 +77,7 @@ class ScriptStage:
             if (found := shutil.which(name)) is not None:
                 (folder / "bin" / name).symlink_to(found)
         for name in CLIENTS:
-            text = _HOSTS if name in ("pdsh", "clush") else _DEPOT if name == "python" else _RECORDER
+            text = _HOSTS if name in ("pdsh", "clush") else _PYTHON if name == "python" else _RECORDER
             self._script(name, text.format(bash=bash))
         for name in ("run", "head", "link"):  # as a node 0 that is up leaves them
             (folder / "run/state" / name).write_text("attempt=0\n", encoding="utf-8")

@@ -129,6 +129,9 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, the fact t
     ("accelerate", "accelerate.yaml", "num_processes: 4", "num_processes: 2", "topology.world_size"),
     ("accelerate", NODE, '      --machine_rank "$JOBC_NODE_RANK"\n', "", "--machine-rank"),
     ("mpirun", NODE, '-np "$((nodes * procs))"', '-np "$nodes"', "mpirun starts"),
+    ("mpirun", NODE, "exec ${words[*]@Q}", "exec ${words[*]}", "starts no rank"),
+    ("mpirun", NODE, "cd -- ${PWD@Q}", "cd -- ${TMPDIR@Q}", "mpirun starts the ranks in"),
+    ("mpirun", NODE, "export JOBC_MPI_RANK=", "JOBC_MPI_RANK=", "starts no rank"),
     ("spawn", NODE, "export JOBC_PROCS=$procs", "export JOBC_PROCS=1", "topology.world_size"),
     ("spawn", CLIENT, "command+=' %h'", "command+=' node1'", "JOBC_NODE_RANK|node|resources.hosts|world_size"),
     ("spawn", NODE, "code_kind=shared", "code_kind=snapshot", "code.kind"),
@@ -268,6 +271,32 @@ def test_an_edit_that_no_start_reaches_is_noticed(job: str, path: str, before: s
 def test_a_line_end_of_unicode_in_a_value_is_none_in_the_plan() -> None:
     made = compile_job(Request(("name=x", "secrets.T=env:TT"), ("train.py", "a\x85b\u2028c")))
     assert check({artifact.path: artifact.text for artifact in made.artifacts}).differences == ()
+
+
+ODD = (  # arguments that a shell, torchrun's Template or a reader of the quoted words might change
+    "", " ", "a b", "a\tb", "\n", "c\nd", "e\r\nf", "\x01", "\x7f", "\x85", "\u2028", "é ü", "日本", "🙂", "'", '"',
+    "it's \"so\"", "$'x'", "$'", "$'c\\nd'", "\\", "\\n", "a\\'b", "a\\", "-", "--", "---", "-n", "--x=1", "=", ":",
+    "$", "$$", "$HOME", "${x}", "$$x", "`id`", "$(id)", "*", "?", "[a]", "~", "!", "#c", "%s", "{}", "{a,b}", ";",
+    "&&", "|", "<", ">&2", "' && exec x -- '", " exec ", "set -e\npython train.py\n",
+)  # fmt: skip
+ON_TWO = ("backend=ssh", "nodes=2", "gpus=0", "hosts=node[1-2]")
+LAUNCHED = {
+    "torchrun": ON_TWO,  # thorough: with torch.distributed.launch, spawn and mpirun as well
+    "c10d": (*ON_TWO, "rendezvous.backend=c10d"),
+    "accelerate": (*ON_TWO, "launcher=accelerate"),
+    "accelerate_alone": ("backend=local", "gpus=0", "launcher=accelerate"),
+    "mpirun": (*ON_TWO, "launcher=mpirun"),
+    "srun": ("backend=slurm", "nodes=2", "gpus=0", "procs=2", "launcher=srun"),
+    "docker": (*ON_TWO, "container=docker", "image=x:1"),
+}
+
+
+@pytest.mark.parametrize("way", LAUNCHED)
+def test_odd_arguments_are_read_back_as_they_are(way: str) -> None:
+    made = compile_job(Request(("name=odd", *LAUNCHED[way]), ("train.py", *ODD)))
+    found = check({artifact.path: artifact.text for artifact in made.artifacts}, thorough=True)
+    assert found.differences == ()
+    assert {rank.argv[1:] for rank in found.ranks} == {("train.py", *ODD)}
 
 
 def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:
