@@ -55,7 +55,8 @@ def _difference(place: ScriptStage, start: Start, node: Node) -> str:
 
 
 def _preflight(place: ScriptStage, node: Node, number: int, plan: Mapping[str, Any]) -> Iterator[str]:
-    env = {name: value for name, value in node.ranks[0].env.items() if name not in OF_SHELL}
+    own = OF_SHELL | {key.removeprefix("env.") for key in plan}  # node.sh itself sets the job's variables
+    env = {name: value for name, value in node.ranks[0].env.items() if name not in own}
     calls = place.run(("bash", f"{ARTIFACT}/node.sh", str(node.ranks[0].node), "preflight"), env)
     words = next((call.words for call in calls if any(w.endswith("/preflight.py") for w in call.words)), None)
     if words is None:

@@ -28,30 +28,31 @@ CLIENTS = (
     "scontrol", "sinfo", "sky", "squeue", "srun", "ssh",
 )  # fmt: skip # found by `type -P` and by exec, which a function does not stand in for
 TIMEOUT_S = 60
-_RECORDER = '#!{bash}\njobc_note "$0" "$@"\n'
-_PYTHON = """#!{bash}
-jobc_note "$0" "$@"
+_HEAD = """#!{bash} -p
+builtin source "$JOBC_STAGE/stage.sh" # -p: by no BASH_ENV of the job, and although it sets POSIXLY_CORRECT
+"""
+_RECORDER = """jobc_note "$0" "$@"
+"""
+_PYTHON = """jobc_note "$0" "$@"
 # depot.py runs what stands behind `--`, when it has brought the run from the bucket.
-if [[ ${{3:-}} == */depot.py && ${{4:-}} == run ]]; then exec "${{@:7}}"; fi
+if [[ ${3:-} == */depot.py && ${4:-} == run ]]; then exec "${@:7}"; fi
 # mpirun of node 0 runs its last words for each rank, and so does its daemon on another node.
-if [[ ${{9:-}} == */mpi.py && ${{10:-}} == --head ]]; then exec "${{@: -3}}"; fi
-if [[ ${{9:-}} == */mpi.py && ${{10:-}} == --node ]]; then exec bash -c 'eval "$JOBC_MPI_RANK"'; fi
+if [[ ${9:-} == */mpi.py && ${10:-} == --head ]]; then exec "${@: -3}"; fi
+if [[ ${9:-} == */mpi.py && ${10:-} == --node ]]; then exec bash -c 'eval "$JOBC_MPI_RANK"'; fi
 """
-_HOSTS = """#!{bash}
-# Behind the words the hosts, which it reads from its input or from a file.
+_HOSTS = """# Behind the words the hosts, which it reads from its input or from a file.
 file=/dev/stdin
-for word in "$@"; do if [[ $word == --hostfile=* ]]; then file=${{word#*=}}; fi; done
+for word in "$@"; do if [[ $word == --hostfile=* ]]; then file=${word#*=}; fi; done
 mapfile -t hosts <"$file"
-jobc_note "$0" "$@" "${{hosts[@]}}"
+jobc_note "$0" "$@" "${hosts[@]}"
 """
-_BASH = """#!{bash}
-# A script of the artifact is started from the stage, wherever the engine would have put it.
-if [[ ${{1:-}} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${{1##*/}}" "${{@:2}}"; fi
-if [[ ${{1:-}} == */node.sh && ! -d ${{JOBC_RUN_DIR:-/}} ]]; then
+_BASH = """# A script of the artifact is started from the stage, wherever the engine would have put it.
+if [[ ${1:-} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${1##*/}" "${@:2}"; fi
+if [[ ${1:-} == */node.sh && ! -d ${JOBC_RUN_DIR:-/} ]]; then
   jobc_note run_folder # with JOBC_RUN_DIR as it was meant
   export JOBC_RUN_DIR=$JOBC_STAGE/run
 fi
-exec {bash} "$@"
+exec "$BASH" "$@"
 """
 
 
@@ -69,6 +70,7 @@ class ScriptStage:
         for path, text in files.items():
             if "/" not in path:
                 (folder / "artifact" / path).write_text(text, encoding="utf-8")
+        (folder / "stage.sh").symlink_to(Path(__file__).with_name("stage.sh"))
         self._make_code(files.get("node.sh", ""))
         bash = shutil.which("bash")
         if bash is None:
@@ -78,10 +80,10 @@ class ScriptStage:
                 (folder / "bin" / name).symlink_to(found)
         for name in CLIENTS:
             text = _HOSTS if name in ("pdsh", "clush") else _PYTHON if name == "python" else _RECORDER
-            self._script(name, text.format(bash=bash))
+            self._script(name, _HEAD.format(bash=bash) + text)
         for name in ("run", "head", "link"):  # as a node 0 that is up leaves them
             (folder / "run/state" / name).write_text("attempt=0\n", encoding="utf-8")
-        self._script("bash", _BASH.format(bash=bash))
+        self._script("bash", _HEAD.format(bash=bash) + _BASH)
         self._bash = bash
 
     def _make_code(self, node: str) -> None:
@@ -108,7 +110,7 @@ class ScriptStage:
         environment = {
             "PATH": str(self.folder / "bin"), "TMPDIR": str(self.folder / "tmp"), "HOME": "/home/user", "USER": "user",
             "LC_ALL": "C",
-            "BASH_ENV": str(Path(__file__).with_name("stage.sh")), "JOBC_STAGE": str(self.folder),
+            "BASH_ENV": str(self.folder / "stage.sh"), "JOBC_STAGE": str(self.folder),
         }  # fmt: skip
         if self.trace is not None:
             environment["JOBC_TRACE"] = str(self.trace)
@@ -135,8 +137,9 @@ class ScriptStage:
     def _call(self, file: Path) -> Call:
         folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
         words = tuple(self._plain(word) for word in rest[: int(count)])
-        pairs = (pair.partition("=") for pair in rest[int(count) :])
-        env = {name: self._plain(value) for name, _, value in pairs if name not in ("BASH_ENV", "JOBC_STAGE", "_")}
+        pairs = (pair.partition("=")[::2] for pair in rest[int(count) :])
+        stage = ("BASH_ENV", str(self.folder / "stage.sh")), ("JOBC_STAGE", str(self.folder))
+        env = {name: self._plain(value) for name, value in pairs if name != "_" and (name, value) not in stage}
         return Call(words, self._plain(folder), env)
 
     def _real(self, word: str) -> str:

@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC1090,SC2034,SC2154 # files and variables of the scripts that are run
-# stage.sh: read by every bash below stage.py (BASH_ENV). The scripts of an artifact run as they are; the functions of its
-# runtime library, and every command that is no plain filter, only note that they were called. Nothing is written but
-# $JOBC_STAGE/calls. In: JOBC_STAGE, with artifact/ (the emitted files), run/, project/, bin/ and calls/.
+# stage.sh: read by every bash below stage.py (BASH_ENV) and by the recorders. The scripts of an artifact run as they are;
+# the functions of its runtime library, and every command that is no plain filter, only note that they were called.
+# Nothing is written but $JOBC_STAGE/calls. In: JOBC_STAGE, with artifact/ (the emitted files), run/, project/, bin/ and
+# calls/.
 
 if [[ -n ${JOBC_TRACE:-} ]]; then # which lines are executed, for prove/mutations.py
   exec {BASH_XTRACEFD}>>"$JOBC_TRACE"
@@ -12,7 +13,7 @@ fi
 # jobc_note WORD…: folder, words and environment of a call, NUL-terminated.
 jobc_note() {
   local now=${EPOCHREALTIME:-$SECONDS} # bash 5 has microseconds
-  { printf '%s\0' "$PWD" "$#" "$@" && env -0; } >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
+  { printf '%s\0' "$PWD" "$#" "$@" && "$JOBC_STAGE/bin/env" -0; } >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
 }
 
 command_not_found_handle() {
@@ -20,16 +21,16 @@ command_not_found_handle() {
 }
 
 # Files of the artifact are the stage's, whatever folder a script thinks they are in; those of the library are this one.
-source() {
+# Aliases: in POSIX mode (env.POSIXLY_CORRECT=1) bash 5.2 takes a special builtin before a function of its name.
+jobc_source() {
   local file=$JOBC_STAGE/artifact/${1##*/}
   case $1 in
     */lib/jobc_trainer/rt/*) ;;
     *) if [[ -f $file ]]; then builtin source "$file" "${@:2}"; else jobc_note source "$@"; fi ;;
   esac
 }
-.() {
-  source "$@"
-}
+shopt -s expand_aliases
+alias source=jobc_source .=jobc_source
 
 exit_with() { # of what the library calls fail and die: the reader says why a script gave up
   jobc_note "$@"

@@ -299,6 +299,13 @@ def test_odd_arguments_are_read_back_as_they_are(way: str) -> None:
     assert {rank.argv[1:] for rank in found.ranks} == {("train.py", *ODD)}
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+def test_variables_that_change_bash_itself_are_read_back(launcher: str) -> None:
+    env = ("env.POSIXLY_CORRECT=1", "env.BASH_ENV=/no/such", "env.PATH=/usr/bin:/bin", "env.CDPATH=/usr", "env=venv")
+    made = compile_job(Request(("name=odd", *ON_TWO, f"launcher={launcher}", *env), COMMAND))
+    assert check({artifact.path: artifact.text for artifact in made.artifacts}, thorough=True).differences == ()
+
+
 def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:
     files = files_of("slurm")
     edited = files["job.sbatch"].replace("#SBATCH --open-mode=append\n", "# mine\n#SBATCH --open-mode=append\n\n")
