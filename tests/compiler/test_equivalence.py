@@ -306,6 +306,14 @@ def test_variables_that_change_bash_itself_are_read_back(launcher: str) -> None:
     assert check({artifact.path: artifact.text for artifact in made.artifacts}, thorough=True).differences == ()
 
 
+@pytest.mark.parametrize("offline", ["true", "false"])
+def test_what_prefetch_sets_is_read(offline: str) -> None:
+    words = ("name=x", "caches=shared", "caches.prefetch=[model:gpt2]", f"caches.offline={offline}")
+    files = {artifact.path: artifact.text for artifact in compile_job(Request(words)).artifacts}
+    assert check(files).differences == ()
+    assert ("JOBC_ONLINE" in files["prefetch.sh"]) == ("JOBC_ONLINE" in files["node.sh"]) == (offline == "true")
+
+
 def test_a_comment_or_another_order_of_keys_is_no_difference() -> None:
     files = files_of("slurm")
     edited = files["job.sbatch"].replace("#SBATCH --open-mode=append\n", "# mine\n#SBATCH --open-mode=append\n\n")
