@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import pairs
+from ..backend import VERBS
 from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic, nearest
 from ..directory import SOURCE_MAP, read_source_map
@@ -25,6 +26,7 @@ from ..sourcemap import SourceMap
 from . import OK
 from .arguments import Arguments
 from .inspect import no_option, usage
+from .why_launcher import made_by, own_lines
 from .why_line import as_written, keys_of, lines_of, spec_key, why
 
 EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
@@ -240,7 +242,7 @@ def _column(title: str, rows: Any) -> Iterator[str]:
 
 def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     """Where a variable of the ranks is set: lines of this artifact, then of the trainer's files beside them."""
-    from ...trainer.env import TABLE
+    from ...trainer.env import LAUNCHER_NAMES, TABLE
 
     yield name
     row = next((row for row in TABLE if row.name == name), None)
@@ -248,19 +250,32 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    paths = [path for path in sorted(job.source_map.files) if path != "spec.yaml"]  # which nothing reads
-    own = [(path, n) for path in paths for n in _setting(job.files.get(path, ()), name)]
-    for path, number in own:
-        yield f"  set      {job.show(path, number)}"
-        yield from _behind(job, path, number)
-        for other in re.findall(r"\$\{?([a-z][a-z0-9_]*)\b", job.files[path][number - 1]):  # of the script itself
-            for at in _setting(job.files[path], other):
-                yield f"  through  {job.show(path, at)}"
-                yield from _behind(job, path, at)
+    made = made_by(job.plan, name)
+    if made is not None:
+        yield f"  how      {made.how}"
+    told: set[tuple[str, int]] = set()
+    own = _settings(job, name)
+    if made is not None and made.words and job.plan["launcher"] == "accelerate" and name in LAUNCHER_NAMES:
+        own = []  # those lines are for a single process
+    yield from _all(job, "set", name, own, told)
+    for path, pattern in made.words if made is not None else ():
+        lines = _lines(job, path)
+        passed = [(path, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
+        yield from _all(job, "passed", "", passed, told)
+    for other in made.reads if made is not None else ():
+        yield from _all(job, "through", other, _settings(job, other), told)
+    if name == "JOBC_RUN_DIR":
+        rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
+        by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
+        yield from _all(job, "through", "", rows if by_submit else (), told)  # else the nodes make the folder
+    if name == "WORLD_SIZE":
+        yield from _plan_keys(job, ["topology.world_size"])
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     if not own and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
     library = [p for p in job.files if p.startswith(f"{LIB}/rt/") or p == f"{LIB}/env.py"]
+    if name in LAUNCHER_NAMES:
+        library = [p for p in library if made is not None and p.rpartition("/")[2] in made.files]
     copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name, path.endswith(".py"))]
     yield from _column("on node", copied)
     if row is None and not own and not copied and key not in job.source_map.spec:
@@ -268,6 +283,46 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
         because = "no file of this job sets it, and docs/environment.md does not name it"
         raise CompileError([Diagnostic("JC5030", f"nothing is called {name}", because, hint)])
+
+
+_ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # no start of a rank goes through them
+
+
+def _lines(job: Job, path: str) -> Sequence[str]:
+    lines = job.files.get(path, ())
+    return own_lines(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
+
+
+def _settings(job: Job, name: str) -> list[tuple[str, int]]:
+    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE]
+    return [(path, n) for path in paths for n in _setting(_lines(job, path), name)]
+
+
+def _all(
+    job: Job, title: str, name: str, places: Sequence[tuple[str, int]], told: set[tuple[str, int]]
+) -> Iterator[str]:
+    """Lines that give `name` its value ("": that have words of a launcher), and those of the variables they read."""
+    for path, number in places:
+        if (path, number) in told:
+            continue
+        told.add((path, number))
+        lines = job.files[path]
+        yield f"  {title:<8} {job.show(path, number)}"
+        yield from _behind(job, path, number)
+        if re.search(r"\bname: ", lines[number - 1]) and re.match(r"\s*value", "".join(lines[number : number + 1])):
+            yield from _all(job, "through", "", [(path, number + 1)], told)
+        if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
+            continue  # a whole command: what it reads is told beside it
+        for other in _read_in(lines[number - 1], name):
+            local = [(path, at) for at in _setting(_lines(job, path), other)]
+            yield from _all(job, "through", other, _settings(job, other) if other.isupper() else local, told)
+
+
+def _read_in(line: str, name: str) -> list[str]:
+    """Variables in what `name` is set to, or in the whole line; of the environment only jobc's."""
+    value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
+    found = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
+    return [other for other in dict.fromkeys(found) if other not in (name, "python", "rt")]
 
 
 def _place(job: Job, rank: int, name: str) -> str:
@@ -288,14 +343,18 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
     """Numbers of the lines that give a variable its value: in bash, or in YAML as `name: NAME` or `NAME: …`."""
     shell = re.compile(rf"(^|[\s;(]){name}\+?=")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
-    return [n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(line) and line[:1] != "#")]
+    code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # no text, such as that of a message
+    return [
+        n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
+    ]
 
 
 def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
     """Numbers of the lines of the trainer's own files that set it or make up its value, not of what they print."""
     keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
     pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
-    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not line.lstrip().startswith("#")]
+    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # not of a start of the ranks
+    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,80 @@ def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str
     assert f"[{code}]" in said and hint in said
 
 
-@pytest.mark.parametrize("name", ["MASTER_ADDR", "MASTER_PORT"])
-def test_a_line_that_tells_people_of_a_variable_sets_none(ask: Ask, name: str) -> None:
-    said = ask(FOLDER, name)
-    assert "/rt/spawn.py:" in said and "mpirun -x" not in said
+WORDS = ("name=y", "nodes=2", "procs=3", "rendezvous.port=29511", "threads=5", "storage.root=mine")
+HOSTS = ("backend=ssh", "hosts=a,b")
+LAUNCHED = {
+    "torchrun": HOSTS,
+    "torch_distributed_launch": HOSTS,
+    "c10d": (*HOSTS, "rendezvous.backend=c10d"),
+    "accelerate": HOSTS,
+    "spawn": HOSTS,
+    "mpirun": HOSTS,
+    "srun": ("backend=slurm",),
+}
+OF_ALL = {  # what leads from the words to the variable, whatever the launcher
+    "WORLD_SIZE": ("command line: nodes=2", "command line: procs=3"),
+    "LOCAL_WORLD_SIZE": ("command line: procs=3",),
+    "RANK": ("command line: procs=3",),
+    "LOCAL_RANK": ("command line: procs=3",),
+    "GROUP_RANK": ("JOBC_NODE_RANK=",),
+    "MASTER_ADDR": ("JOBC_HEAD_ADDR=",),
+    "MASTER_PORT": ("command line: rendezvous.port=29511",),
+    "OMP_NUM_THREADS": ("command line: threads=5",),
+    "JOBC_RUN_DIR": ("command line: storage.root=mine", "command line: name=y", "export JOBC_RUN_DIR="),
+}
+STARTS = {"spawn": 'spawn.py" -- ', "srun": 'spawn.py" --tasks', "mpirun": 'mpi.py" --rank'}
+TORCHRUN = {
+    "WORLD_SIZE": "--nnodes=", "LOCAL_WORLD_SIZE": "--nproc-per-node=", "RANK": "--nproc-per-node=",
+    "LOCAL_RANK": "--nproc-per-node=", "GROUP_RANK": "--node-rank=", "MASTER_ADDR": "--master-addr=",
+    "MASTER_PORT": "--master-port=",
+}  # fmt: skip
+ACCELERATE = {
+    "WORLD_SIZE": "num_processes: 6", "LOCAL_WORLD_SIZE": "num_machines: 2", "RANK": "num_processes: 6",
+    "LOCAL_RANK": "num_processes: 6", "GROUP_RANK": "--machine_rank", "MASTER_ADDR": "--main_process_ip",
+    "MASTER_PORT": "--main_process_port", "OMP_NUM_THREADS": "--num_cpu_threads_per_process",
+}  # fmt: skip
+C10D = {**TORCHRUN, "GROUP_RANK": "rank.py:", "MASTER_ADDR": "--rdzv-endpoint", "MASTER_PORT": "--rdzv-endpoint"}
+FLAGS = {
+    "torchrun": TORCHRUN,
+    "torch_distributed_launch": {k: "--" + v[2:].replace("-", "_") for k, v in TORCHRUN.items()},
+    "c10d": C10D,
+    "accelerate": ACCELERATE,
+}
+
+
+@pytest.mark.parametrize("way", LAUNCHED)
+def test_the_whole_chain_of_what_the_own_launcher_sets(ask: Ask, way: str) -> None:
+    launcher = "torchrun" if way == "c10d" else way
+    said = ask(*WORDS, f"launcher={launcher}", *LAUNCHED[way], *OF_ALL)
+    chains = dict(zip(OF_ALL, re.split(rf"^(?:{'|'.join(OF_ALL)})\n", said, flags=re.MULTILINE)[1:], strict=True))
+    for name, chain in chains.items():
+        of_launcher = name not in ("OMP_NUM_THREADS", "JOBC_RUN_DIR")
+        needed = [*OF_ALL[name], *([STARTS[way]] if way in STARTS and of_launcher else [])]
+        needed += [FLAGS[way][name]] if name in FLAGS.get(way, {}) else []
+        assert [words for words in needed if words not in chain] == [], f"{name}:\n{chain}"
+        assert ("  how      " in chain) == (of_launcher or name in FLAGS.get(way, {})), f"{name}:\n{chain}"
+        others = ["no run folder", "prefetch.sh", *(["--nproc", "--master"] if way in STARTS else [])]
+        others += ["--machine_rank"] * (way != "accelerate") + ["/spawn.py:"] * (way not in STARTS)
+        others += [start for own, start in {**STARTS, "srun": 'spawn.py" --task'}.items() if own != way]
+        lines = "\n".join(re.findall(r"^  (?:set|passed|through|on node) .*$", chain, re.MULTILINE))
+        assert [words for words in others if words in lines] == [], f"{name}:\n{chain}"
+
+
+def test_accelerate_sets_nothing_for_one_process(ask: Ask) -> None:
+    said = ask("name=y", "launcher=accelerate", "WORLD_SIZE")
+    assert "set      node.sh:" in said and "WORLD_SIZE=1" in said and "num_processes" not in said
+
+
+def test_where_the_nodes_make_the_run_folder_submit_sh_has_no_part_in_it(ask: Ask) -> None:
+    volume = "mounts=[{kind: claim, source: s, target: /s, read_only: false}]"
+    said = ask("name=y", "backend=kubernetes", "image=x:1", "storage.root=/s/r", volume, "JOBC_RUN_DIR")
+    assert "command line: storage.root=/s/r" in said and "command line: name=y" in said and "this_job" not in said
+
+
+def test_a_message_and_a_script_for_downloads_set_nothing(ask: Ask) -> None:
+    said = ask("name=y", "caches=shared", "caches.prefetch=[model:gpt2]", "JOBC_RUN_DIR")
+    assert "prefetch.sh" not in said and "no run folder" not in said and "export JOBC_RUN_DIR=$run" in said
 
 
 def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, project: Path) -> None:
