@@ -162,7 +162,7 @@ def newest_verified(root: Path, group: Group) -> Found | None:
     rank = steps.index(max(steps))
     if steps[rank] < 0:
         return None
-    step, damaged = _verify(root) if group.rank == rank else (NONE_SOUND, [])
+    folder, step, damaged = _verify(root) if group.rank == rank else (None, NONE_SOUND, [])
     group.phases.enter("exchange")
     step = group.from_rank(rank, step)
     group.phases.enter("restore")
@@ -173,19 +173,19 @@ def newest_verified(root: Path, group: Group) -> Found | None:
     if step == NONE_SOUND:
         hint = "remove that folder to start from step 0, or restore it from a copy"
         raise BrokenInput(f"every checkpoint in {root} is damaged{seen_by}", damaged, hint=hint)
-    return Found(root / store.folder_name(step), rank, damaged, group)
+    return Found(folder or root / store.folder_name(step), rank, damaged, group)
 
 
 NONE_SOUND, NEWER_FORMAT = -1, -2  # in the place of a step
 
 
-def _verify(root: Path) -> tuple[int, list[str]]:
-    """The step of the newest sound checkpoint, or what is in its place; and a line for each that stands against it."""
+def _verify(root: Path) -> tuple[Path | None, int, list[str]]:
+    """The newest sound checkpoint, its step or what is in its place, and a line for each that stands against it."""
     try:
         folder, damaged = store.newest_verified(root)
     except store.NewerFormat as error:
-        return NEWER_FORMAT, [str(error)]
-    return NONE_SOUND if folder is None else store.step_of(folder), damaged
+        return None, NEWER_FORMAT, [str(error)]
+    return folder, NONE_SOUND if folder is None else store.step_of(folder), damaged
 
 
 def _read(path: Path) -> bytes:

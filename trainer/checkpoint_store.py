@@ -2,6 +2,7 @@
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
     checkpoints/best -> step_00000100       the lowest validation loss so far, where one was measured at a save
+    checkpoints/.step_00000100.replaced     counts as that step for as long as step_00000100 is not there
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
 last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm.
@@ -13,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -24,6 +26,8 @@ MANIFEST = "MANIFEST.json"
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
 BEST = "best"
+REPLACED = ".replaced"  # a sound checkpoint on its way out, whose place the new one has not taken yet
+NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
 def folder_name(step: int) -> str:
@@ -43,12 +47,14 @@ def save(
     val_loss: float | None = None,
     keep_every_steps: int | None = None,
     damaged: Collection[str] = (),
+    replaces: bool = False,
 ) -> Path:
     """Write `files` as the checkpoint of `step`, then remove what need not be kept.
 
     keep, keep_every_steps: the newest `keep` stay, the best, and those whose step is a multiple of the other
     val_loss: measured with these weights; None when it was not
     damaged: folders known not to be sound, which therefore count for nothing
+    replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays
     Raises OSError when the disk does not take it: older checkpoints are untouched, nothing new is visible.
     """
     target = root / folder_name(step)
@@ -56,7 +62,7 @@ def save(
         root.mkdir(parents=True, exist_ok=True)
         flush_folder(root.parent)
     remove_leftovers(root)
-    if not target.exists() or problem(target) is not None:  # else it is the same step of the same run
+    if replaces or not target.exists() or problem(target) is not None:
         _put(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # this one is safe; what could not be removed is tried again after the next
         _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
@@ -67,7 +73,7 @@ def save(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Make the folder `target`, replacing a damaged one."""
+    """Make the folder `target`, replacing what is there: killed at any line, the old one or the new one is found."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -75,12 +81,24 @@ def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float 
         write_durably(temporary / MANIFEST, manifest(step, written, val_loss))
         flush_folder(temporary)
         if target.exists():  # a folder that is not empty cannot be renamed over
-            target.rename(target.with_name(f".{target.name}.damaged"))
+            target.rename(_aside(target))
         temporary.rename(target)
         flush_folder(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
+        _bring_back(target)
         raise
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}{REPLACED}")
+
+
+def _bring_back(target: Path) -> None:
+    """What was to be replaced, when nothing has taken its place."""
+    if not target.exists():
+        with contextlib.suppress(OSError):
+            _aside(target).rename(target)
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
@@ -148,6 +166,8 @@ def _remove(folder: Path) -> None:
 
 def remove_leftovers(root: Path) -> None:
     """Delete what killed saves and removals left behind. Only the one writer of a run may call this."""
+    for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
+        _bring_back(root / folder_name(step_of(path)))
     for path in root.glob(f"{TEMPORARY}*"):
         if path.is_symlink():
             path.unlink(missing_ok=True)
@@ -161,8 +181,10 @@ def newest_first(root: Path) -> list[Path]:
     """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ."""
     if not root.is_dir():
         return []
-    folders = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.name[len(PREFIX) :].isdigit())
-    return sorted(folders, key=step_of, reverse=True)
+    folders = [path for path in root.iterdir() if NAMES.fullmatch(path.name)]
+    names = {path.name for path in folders}
+    waiting = {path for path in folders if path.name.endswith(REPLACED) and folder_name(step_of(path)) in names}
+    return sorted(set(folders) - waiting, key=step_of, reverse=True)
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
@@ -214,4 +236,4 @@ def _difference(path: Path, said: Written) -> str | None:
 
 def step_of(folder: Path) -> int:
     """The step in the folder's name."""
-    return int(folder.name.removeprefix(PREFIX))
+    return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

@@ -79,6 +79,7 @@ TABLE: tuple[Variable, ...] = (
     Variable("SLURM_NODEID", "srun", "index", "this node among those of the step", "GROUP_RANK"),
     Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the ranks meet on the first", "MASTER_ADDR"),
     Variable("SLURM_JOB_ID", "srun", "index", "gives the port where the ranks meet", "MASTER_PORT"),
+    Variable("SLURM_STEP_ID", "srun", "index", "one of several of a job, with its own port", "SLURM_STEP_ID"),
     Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: this process among all", "RANK"),
     Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: processes of the job", "WORLD_SIZE"),
     Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: among those of its node", "LOCAL_RANK"),

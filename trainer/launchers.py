@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 PORTS = range(20000, 32000)  # below Linux's range for outgoing connections, as in rt/head_port.py
+STEP_STRIDE = 7919  # a prime: two steps of a job differ, and seldom meet on a port of the next job's
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
 COUNTERS = ("RANK", "WORLD_SIZE")  # which of how many
 WORDS = ("jobc", "torchrun", *INNERMOST_FIRST)  # of JOBC_LAUNCHER
@@ -140,10 +141,11 @@ def _complete(claim: Claim) -> Claim:
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus = 0
     if claim.launcher == "srun":
+        step_id = values.pop("SLURM_STEP_ID", 0)  # all tasks of a step have the same: srun(1)
         follows: dict[str, Callable[[Any], Any]] = {
             "LOCAL_WORLD_SIZE": lambda text: tasks_of_node(text, values.get("GROUP_RANK", 0)),
             "MASTER_ADDR": first_host,
-            "MASTER_PORT": lambda job_id: PORTS[job_id % len(PORTS)],
+            "MASTER_PORT": lambda job_id: PORTS[(job_id + STEP_STRIDE * step_id) % len(PORTS)],
         }
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
     elif claim.launcher == "skypilot":

@@ -26,6 +26,7 @@ class Saver:
 
     damaged   checkpoints that are known not to be sound
     phases    of this rank, for whoever watches it
+    replaces  a step that is saved again may be another state
     gives_up  rank 0 asks all ranks to end
     """
 
@@ -36,10 +37,12 @@ class Saver:
         group: Group,
         damaged: Collection[str] = (),
         phases: Phases | None = None,
+        replaces: bool = False,
     ) -> None:
         self.gives_up = False
         self._phases = phases or Phases()
         self._root, self._config, self._group, self._damaged = root, config, group, damaged
+        self._replaces = replaces
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
         self._under_way: tuple[int, Future[Path]] | None = None
@@ -58,7 +61,7 @@ class Saver:
         waits = wait or not self._config.background
         files = contents(on_cpu if waits else self._snapshot.take)
         if self._group.is_first:
-            kept = self._config.keep, val_loss, self._config.keep_every_steps, self._damaged
+            kept = self._config.keep, val_loss, self._config.keep_every_steps, self._damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
         return self.wait() if waits else True
 

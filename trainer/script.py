@@ -32,12 +32,13 @@ import torch
 from . import checkpoint
 from . import env as environment
 from .checkpoint import torch_file
+from .checkpoint_store import newest_first, step_of
 from .config import CheckpointConfig
 from .control import answer_save, save_file, stop_file
 from .distributed import Group, join
 from .durable import Content
-from .errors import BrokenInput
-from .leave import leave
+from .errors import BrokenInput, PeerLost
+from .leave import known_cause, leave
 from .loadable import refuse_what_cannot_be_read
 from .metrics import MetricsFile, flush_interval
 from .random_state import RandomState
@@ -47,6 +48,7 @@ from .signals import StopSignals
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics; the same as metrics.flush_s and metrics.max_mib by default
+PEER_ENDS_S = 5.0  # from the end of a peer's connections to that of its process
 NEVER = sys.maxsize  # the script decides when to save, and whether a save that failed ends it
 
 
@@ -63,12 +65,25 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        runtime._metrics.flush()
+        runtime._write_own()
+        if isinstance(known_cause(error), PeerLost):
+            _wait_for(signals)
         _end_this_rank(kind, error, trace)
 
     sys.excepthook = end_this_rank  # init_process_group of torch 2.13 has put one around it that holds back stderr
-    atexit.register(runtime._metrics.flush)  # a script that ends without finish()
+    atexit.register(runtime._write_own)  # a script that ends without finish()
     return runtime
+
+
+def _wait_for(signals: StopSignals) -> None:
+    """The launcher ends this rank when the lost peer has ended: until then, at most PEER_ENDS_S.
+
+    A peer that calls sys.exit() closes its connections while the interpreter takes itself apart, a second before its
+    exit code is known. A rank that left at once would be the first that failed, and the peer be ended for it.
+    """
+    deadline = time.monotonic() + PEER_ENDS_S
+    while signals.received is None and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -102,10 +117,11 @@ class Runtime:
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
         self.save_asked = self._stop = self._checked = False
+        self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
         )
-        self._saver = Saver(self._checkpoints, saves, self.group)
+        self._saver = Saver(self._checkpoints, saves, self.group, replaces=True)
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
@@ -124,9 +140,13 @@ class Runtime:
 
         state: tensors, numbers, text, and lists and dictionaries of them, such as state_dicts
         wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
-        waits for it, and so do leave and finish; a save that control/SAVE asked for is always waited for.
+        waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
+        The same step again replaces its checkpoint.
+        Raises BrokenInput for a lower step than that of the newest checkpoint, and when there are checkpoints of an
+        earlier start and load() was not called: the newest count, so this one would be removed, or never be loaded.
         """
+        self._refuse_an_older(step)
         self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
         random_states = self.group.gather(RandomState.now(self.device).packed())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
@@ -146,6 +166,17 @@ class Runtime:
         self.save_asked = False
         return is_saved
 
+    def _refuse_an_older(self, step: int) -> None:
+        if self._newest is None:
+            found = newest_first(self._checkpoints) if self.is_first else []
+            self._newest = self.group.from_first(step_of(found[0]) if found else -1)
+            if self._newest >= 0:
+                why = f"{self._checkpoints} has step {self._newest} of an earlier start, which this one has not loaded"
+                raise BrokenInput(why, hint="call load() before the first save(), or begin with an empty run folder")
+        if step < self._newest:
+            raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
+        self._newest = step
+
     def load(self) -> dict[str, Any] | None:
         """What was given to save(), on the CPU, of the newest sound checkpoint; None when there is none.
 
@@ -155,6 +186,7 @@ class Runtime:
         """
         found = checkpoint.newest_verified(self._checkpoints, self.group)
         forked = found is None and self._env.init_from is not None
+        self._newest = -1 if found is None else step_of(found.folder)
         if found is None and self._env.init_from is not None:
             found = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
         if found is None:
@@ -200,8 +232,12 @@ class Runtime:
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
-        self._metrics.flush()
         self._saver.wait()
+        self._write_own()
+
+    def _write_own(self) -> None:
+        """What this rank still has to write. Sends nothing to other ranks."""
+        self._metrics.flush()
         self._saver.close()
 
     @property

@@ -1,7 +1,8 @@
 """Run by test_checkpoint_store.py: kill a save before each line that it executes, and look at what is left.
 
-In   a folder to work in
-Out  a JSON list on stdout: for each kill, the steps found, the damage found, and what a repeated save leaves
+In   a folder to work in; `replaces`: step 3 is there already, alone and with another content
+Out  a JSON list on stdout: for each kill, the step found and the first letter of its weights, the damage found, and
+     what a repeated save leaves
 Starts a child per line by fork; nothing but the standard library is loaded, so forking is cheap and safe.
 """
 
@@ -17,6 +18,9 @@ from jobc.trainer import checkpoint_store as store
 from jobc.trainer import durable
 
 FILES = {"weights.pt": b"w" * 10_000, "state.json": b"{}"}
+
+
+REPLACES = sys.argv[2:] == ["replaces"]
 
 
 def save_until(root: Path, lines: int) -> bool:
@@ -36,25 +40,28 @@ def save_until(root: Path, lines: int) -> bool:
             return trace
 
         sys.settrace(trace)
-        store.save(root, 3, FILES, keep=2, val_loss=3.0)
+        store.save(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
 
 
 def look(root: Path) -> dict[str, object]:
     newest, damaged = store.newest_verified(root)
-    return {"newest": newest and store.step_of(newest), "damaged": damaged}
+    content = (newest / "weights.pt").read_text()[:1] if newest else ""
+    return {"newest": newest and store.step_of(newest), "content": content, "damaged": damaged}
 
 
 def main(folder: Path) -> None:
     results = []
     for lines in range(1, 10_000):
         root = folder / str(lines)
-        for step in (1, 2):
+        if REPLACES:
+            store.save(root, 3, {**FILES, "weights.pt": b"o" * 500}, keep=2, val_loss=3.0)
+        for step in () if REPLACES else (1, 2):
             store.save(root, step, FILES, keep=2, val_loss=step)  # the first stays the best
         finished = save_until(root, lines)
         after_kill = look(root)
-        store.save(root, 3, FILES, keep=2, val_loss=3.0)
+        store.save(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
         results.append({**after_kill, "left": sorted(path.name for path in root.iterdir())})
         if finished:
             break

@@ -84,11 +84,16 @@ def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypa
         store.newest_verified(tmp_path)
 
 
-def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
+def killed(root: Path, *words: str) -> list[dict[str, object]]:
     script = Path(__file__).parent / "kill_while_saving.py"
-    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
-    results = json.loads(done.stdout)
+    done = subprocess.run([sys.executable, script, root, *words], capture_output=True, text=True, check=True)
+    results: list[dict[str, object]] = json.loads(done.stdout)
     assert len(results) > 30
+    return results
+
+
+def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
+    results = killed(tmp_path)
     assert {result["newest"] for result in results} == {2, 3}
     assert all(result["damaged"] == [] for result in results)
     assert all(result["left"] == ["best", *(f"step_0000000{step}" for step in (1, 2, 3))] for result in results)
@@ -142,6 +147,21 @@ def test_a_sound_checkpoint_is_never_written_again(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     before = (tmp_path / "step_00000001" / "weights.pt").stat().st_ino
     assert (saved(tmp_path, 1) / "step_00000001" / "weights.pt").stat().st_ino == before
+
+
+def test_a_kill_while_the_only_checkpoint_is_replaced_leaves_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    results = killed(tmp_path, "replaces")
+    assert {(result["newest"], result["content"]) for result in results} == {(3, "o"), (3, "w")}
+    assert results[-1]["content"] == "w"
+    assert all(result["damaged"] == [] for result in results)
+    assert all(result["left"] == ["best", "step_00000003"] for result in results)
+
+
+def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    with largest_file(500), pytest.raises(OSError, match="File too large"):
+        store.save(tmp_path, 1, FILES, keep=2, replaces=True)
+    assert store.newest_verified(tmp_path) == (tmp_path / "step_00000001", [])
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:

@@ -99,6 +99,14 @@ def test_a_rank_of_another_launcher_is_that_of_torchrun(environ: dict[str, str])
     assert (env.master_addr, env.master_port) == meet
 
 
+def test_two_steps_of_one_job_meet_at_two_ports() -> None:
+    steps = [[read({**SRUN, "SLURM_STEP_ID": step, "SLURM_PROCID": rank}) for rank in "03"] for step in ("0", "1", "2")]
+    ports = [{env.master_port for env in ranks} for ranks in steps]
+    assert ports[0] == {20001} and all(len(of_step) == 1 for of_step in ports)  # its ranks agree
+    assert len(set.union(*ports)) == 3
+    assert read({**SRUN, **MEET, "SLURM_STEP_ID": "1"}).master_port == 29500  # what is set counts
+
+
 def test_skypilot_starts_a_rank_on_each_node() -> None:
     env = read(SKYPILOT)
     assert (env.rank, env.world_size, env.local_world_size, env.master_addr) == (1, 2, 1, "10.0.0.1")

@@ -204,3 +204,23 @@ def test_an_error_below_the_helper_has_its_code(
         [sys.executable, "-c", program], cwd=project, env=lib(job), capture_output=True, text=True, check=False
     )
     assert done.returncode == code and told in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [
+        ("sys.exit('no good')", 1, "no good"),
+        ("sys.exit(3)", 1, "exit status 3"),
+        ("raise SystemExit(65)", 65, "rank 1 failed first (exit 65)"),
+        ("1 / 0", 1, "ZeroDivisionError"),
+        ("os._exit(65)", 65, "rank 1 failed first (exit 65)"),
+    ],
+)
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.engine), "spawn"])
+def test_however_one_rank_ends_it_is_the_one_that_failed_and_its_code_counts(
+    launcher: str, end: str, code: int, told: str, project: Path, jobs: list[subprocess.Popen[str]]
+) -> None:
+    program = f"import os, sys\nfrom jobc_trainer import script\nrt = script.init()\nif rt.rank == 1: {end}\n"
+    (project / "ends.py").write_text(f"{program}rt.preempted()\nrt.finish()\n")
+    ended, said = make(project, jobs, f"launcher={launcher}", command=("ends.py",)).run()
+    assert ended == code and f"jobc: rank 1 failed first (exit {code}" in said and told in said, said

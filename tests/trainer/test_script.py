@@ -62,6 +62,28 @@ def test_no_line_is_lost_at_an_end_that_is_not_a_kill(end: str, code: int, tmp_p
     assert steps(tmp_path) == [1, 2]
 
 
+SHOW = "print('holds', int(torch.load(rt.run_dir / 'checkpoints/step_00000005/state.pt')['w']), flush=True)"
+
+
+def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
+    done = alone(f"import torch; rt.save(5, {{'w': 0}}); rt.save(5, {{'w': 1}}); {SHOW}; rt.finish()", tmp_path)
+    assert done.returncode == 0 and "holds 1" in done.stdout, done.stdout + done.stderr
+    done = alone(f"import torch; rt.load(); rt.save(5, {{'w': 2}}); {SHOW}; rt.save(4, {{'w': 3}})", tmp_path)
+    assert "holds 2" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 65 and "save(4) after step 5" in done.stderr, done.stderr
+    done = alone("rt.save(9, {'w': 4})", tmp_path)  # it does not load
+    assert done.returncode == 65 and "has step 5 of an earlier start" in done.stderr, done.stderr
+    assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000005"]
+
+
+@pytest.mark.parametrize(("end", "code"), [("1 / 0", 1), ("sys.exit(3)", 3)])
+def test_an_end_waits_for_the_save_beside(end: str, code: int, tmp_path: Path) -> None:
+    work = f"import sys, torch; rt.save(1, {{'w': torch.zeros(5_000_000)}}, wait=False); {end}"
+    done = alone(work, tmp_path)
+    assert done.returncode == code and "saved checkpoints/step_00000001" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "run/checkpoints/step_00000001/MANIFEST.json").exists()
+
+
 def test_the_metrics_of_a_script_are_written_as_those_of_the_trainer_by_default() -> None:
     metrics = yaml.safe_load((Path(__file__).parents[2] / "conf" / "config.yaml").read_text())["metrics"]
     assert (metrics["flush_s"], metrics["max_mib"] * 2**20) == (script.FLUSH_S, script.FILE_BYTES)
