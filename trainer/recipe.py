@@ -25,7 +25,7 @@ from .optimizer import build_optimizer
 from .target import Target
 
 Sum: TypeAlias = Tensor
-Count: TypeAlias = Tensor | int | None  # None: as count() has said
+Count: TypeAlias = Tensor | float | None  # or a sum of weights; None: as count() has said
 
 
 class Recipe:
@@ -55,7 +55,7 @@ class Recipe:
         other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
-    def count(self, batch: Any) -> int | None:
+    def count(self, batch: Any) -> float | None:
         """Items of a batch, by which its loss is divided. None: only loss() can tell, gradients are scaled later."""
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((batch[1] != IGNORE).sum()) if loss else None

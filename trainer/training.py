@@ -1,6 +1,7 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,8 +212,9 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
-    if expected is not None and num_items is not None and expected != int(num_items):
-        raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
+    if expected is not None and num_items is not None and not math.isclose(expected, float(num_items), rel_tol=1e-6):
+        says = f"count() says {expected:g} items, and loss() {float(num_items):g} for the same batch"
+        raise BrokenInput(f"recipe: {says}")
     group.phases.enter("backward")
     parallel.warm_up(loss)
     for buffer, before in buffers:

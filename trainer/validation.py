@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from .data.copier import Copier
 from .data.loader import ValidationBatches
 from .distributed import Group
+from .errors import BrokenInput
 from .training import Training
 
 ASK_S = 1.0  # between two questions for a stop
@@ -76,7 +77,8 @@ class Validator:
         values = sums.tolist()
         phases.enter("validation")
         loss, score, items = training.group.start_sum(values)()
-        items = max(items, 1)
+        if items <= 0:
+            raise BrokenInput(f"data: none of the {self.num_samples:,} held-out samples has an item that counts")
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
 
