@@ -12,10 +12,14 @@ import torch
 
 from jobc.trainer import env as environment
 from jobc.trainer import train_json
+from jobc.trainer.checkpoint_store import newest_first
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loop import run
 from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.rt.exit_codes import CRASHED, PEER_LOST
+
+from .conftest import Run
 
 pytestmark = pytest.mark.xdist_group("bring_your_own")
 Tree = Callable[..., dict[str, Any]]
@@ -100,3 +104,45 @@ def test_held_out_data_in_which_nothing_counts_are_refused(digits: Tree, tmp_pat
     data = {**BLOBS, "val": {**BLOBS, "size": 20, "ignored": True}, "collate": None}
     with pytest.raises(BrokenInput, match="none of the 20 held-out samples has an item that counts"):
         train(tmp_path, digits({**TREE, "data": data}))
+
+
+UNREADABLE = """
+from own_items import Blobs
+
+class Unreadable(Blobs):
+    first = 0
+
+    def __getitem__(self, index):
+        if index >= self.first:
+            raise OSError(f"shard {index}")
+        return super().__getitem__(index)
+
+class Late(Unreadable):
+    first = 40
+"""
+
+
+@pytest.mark.parametrize(("name", "error"), [("Unreadable", BrokenInput), ("Late", OSError)])
+def test_held_out_data_that_cannot_be_read_cost_no_training(
+    name: str, error: type[Exception], digits: Tree, tmp_path: Path
+) -> None:
+    (tmp_path / "unreadable.py").write_text(UNREADABLE)
+    sys.modules.pop("unreadable", None)
+    data = {**BLOBS, "val": {"_target_": f"unreadable.{name}"}, "collate": None}
+    with pytest.raises(error, match="shard"):
+        train(tmp_path, digits({**TREE, "data": data, "checkpoint.every_steps": 1000}))
+    saved = [path.name for path in newest_first(tmp_path / "checkpoints")]
+    assert saved == (["step_00000006"] if name == "Late" else [])
+
+
+def test_held_out_data_that_one_rank_cannot_read_cost_no_training(
+    digits: Tree, new_run: Callable[[], Run], tmp_path: Path
+) -> None:
+    (tmp_path / "unreadable.py").write_text(UNREADABLE.replace("index >= self.first", "index == 41"))
+    started = new_run()
+    data = {**BLOBS, "val": {"_target_": "unreadable.Late"}, "collate": None}
+    changes = {"data": data, "checkpoint.every_steps": 1000, "world_size": 2, "batch.micro": 6}
+    started.start(digits({**TREE, **changes}), PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}")
+    assert started.wait() == [PEER_LOST, CRASHED], started.output(0)
+    assert "OSError: shard 41" in started.output(1)
+    assert [path.name for path in newest_first(started.folder / "checkpoints")] == ["step_00000006"]
