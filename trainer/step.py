@@ -123,8 +123,8 @@ def diverged(training: Training, step: int, local_loss: float) -> Diverged:
     return Diverged(
         f"the loss or its gradient is not a finite number at step {step + 1}",
         not_finite(training, local_loss),
-        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help,"
-        " loop.on_nan=skip leaves such steps out",
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help, in a new"
+        " run from its weights (--fork, from step 0); --resume with loop.on_nan=skip leaves such steps out",
     )
 
 
