@@ -17,7 +17,7 @@ from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loop import run
 from jobc.trainer.metrics import read, training_steps
-from jobc.trainer.rt.exit_codes import CRASHED, PEER_LOST
+from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 
 from .conftest import Run
 
@@ -146,3 +146,32 @@ def test_held_out_data_that_one_rank_cannot_read_cost_no_training(
     assert started.wait() == [PEER_LOST, CRASHED], started.output(0)
     assert "OSError: shard 41" in started.output(1)
     assert [path.name for path in newest_first(started.folder / "checkpoints")] == ["step_00000006"]
+
+
+@pytest.mark.parametrize(("given", "code"), [("0", CRASHED), ("None", CRASHED), ("65", DATA_BROKEN), ("'no'", CRASHED)])
+def test_what_exits_before_the_training_is_done_has_not_done_it(
+    given: str, code: int, digits: Tree, new_run: Callable[[], Run], tmp_path: Path
+) -> None:
+    (tmp_path / "exits.py").write_text(f"def blobs():\n    raise SystemExit({given})\n")
+    started = new_run()
+    tree = digits({**TREE, "data": {"_target_": "exits.blobs", "val": None, "collate": None}})
+    started.start(tree, PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}")
+    assert started.wait() == [code], started.output(0)
+    assert ("sys.exit() was called before" in started.output(0)) == (given in ("0", "None"))
+
+
+def test_samples_that_are_mappings_are_told_what_they_should_be(digits: Tree, tmp_path: Path) -> None:
+    code = (
+        "class Named(Blobs):\n    def __getitem__(self, i):\n        return dict(zip('xy', super().__getitem__(i)))\n"
+    )
+    (tmp_path / "named.py").write_text(f"from own_items import Blobs\n\n{code}")
+    sys.modules.pop("named", None)
+    data = {"_target_": "named.Named", "val": None, "collate": None}
+    with pytest.raises(BrokenInput, match=r"a batch is dict \(x, y\), and not \(inputs, target\)\n.*data\.collate"):
+        train(tmp_path, digits({**TREE, "data": data}))
+
+
+def test_a_share_that_holds_out_everything_is_named(digits: Tree, tmp_path: Path) -> None:
+    data = {**BLOBS, "size": 1, "val": 0.5, "collate": None}
+    with pytest.raises(BrokenInput, match=r"data: 0 samples for 1 ranks\n.*data.val holds out all 1"):
+        train(tmp_path, digits({**TREE, "data": data}))
