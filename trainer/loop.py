@@ -24,7 +24,7 @@ from .signals import StopSignals
 from .skips import Skips
 from .step import StepResult, Wishes, train_step
 from .training import Training
-from .validation import Validator
+from .validation import Failed, Validator
 from .watch import Watch
 
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
@@ -102,11 +102,16 @@ def steps(
         prove(training, done, is_last)
         stops = result.wishes.stop
         ends = is_last or stops
-        validation = None
+        validation, failed = None, None
         if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
             phases.begin_part("validation")
-            validation = validator.validate(lambda: wishes(training, signals, saver).stop)
-            if validation is None:
+            try:
+                validation = validator.validate(lambda: wishes(training, signals, saver).stop)
+            except Failed as error:
+                failed, ends = error, True
+            if failed:
+                pass  # told below, when these weights are saved
+            elif validation is None:
                 stops = ends = True
                 if training.group.is_first:
                     print(f"the validation after step {done} is broken off: asked to stop", flush=True)
@@ -126,6 +131,10 @@ def steps(
             if training.group.is_first:
                 answer_save(training.run_dir)
             progress.after_save(time.perf_counter() - phases.part_since)
+        if failed:
+            if failed.error is None:
+                training.group.start_sum([0.0])()  # until the rank whose error it is has gone: it says why
+            raise failed.error or failed
         if stops and not is_last:
             if not is_saved:
                 raise saver.failure(done)

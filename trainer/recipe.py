@@ -25,7 +25,7 @@ from .optimizer import build_optimizer
 from .target import Target
 
 Sum: TypeAlias = Tensor
-Count: TypeAlias = Tensor | int | None  # None: as count() has said
+Count: TypeAlias = Tensor | float | None  # or a sum of weights; None: as count() has said
 
 
 class Recipe:
@@ -55,15 +55,15 @@ class Recipe:
         other groups in proportion."""
         return build_optimizer(model, self.config.optim)
 
-    def count(self, batch: Any) -> int | None:
+    def count(self, batch: Any) -> float | None:
         """Items of a batch, by which its loss is divided. None: only loss() can tell, gradients are scaled later."""
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
-        return int((batch[1] != IGNORE).sum()) if loss else None
+        return int((pair(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
         """The loss added over the items of a batch, and how many they are. Never their mean: only all ranks' counts
         together say what to divide by."""
-        inputs, targets = batch
+        inputs, targets = pair(batch)
         if self.items_of is cross_entropy:
             return cross_entropy(outputs(model, inputs), targets), None
         return summed(self.items_of(outputs(model, inputs), targets), targets, self.config)
@@ -73,7 +73,7 @@ class Recipe:
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
-        inputs, targets = batch
+        inputs, targets = pair(batch)
         logits = outputs(model, inputs)
         if self.items_of is cross_entropy:
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
@@ -94,6 +94,17 @@ def make(config: TrainConfig) -> Recipe:
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is no subclass of Recipe", hint=hint)
     return found(config)
+
+
+def pair(batch: Any) -> Any:
+    """(inputs, targets), which is what the methods of Recipe itself take."""
+    if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
+        found = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
+        raise BrokenInput(
+            f"data: a batch is {type(batch).__name__} ({found:.120}), and not (inputs, target)",
+            hint="a data.collate that makes (inputs, targets) of a list of samples, or a recipe with its own loss()",
+        )
+    return batch
 
 
 def outputs(model: nn.Module, inputs: Any) -> Any:

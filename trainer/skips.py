@@ -14,7 +14,10 @@ class Skips:
         """The line to tell, or "". trouble: of step `done`, as in StepResult. Raises Diverged when it is too many."""
         self._row = self._row + 1 if trouble else 0
         if self._row > self._most:
-            hint = "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help"
+            hint = (
+                "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help, in a"
+            )
+            hint += " new run from its weights (--fork, from step 0)"
             title = f"more than {self._most} steps in a row, up to {done}, have no finite gradient"
             raise Diverged(title, [trouble], hint)
         if not trouble:

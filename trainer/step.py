@@ -72,7 +72,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
             if number == 1:
                 phases.enter("exchange")
                 totals = sums()
-                scale = group.world_size / max(totals[0], 1)  # the exchange divides by the world size
+                scale = group.world_size / divisor(totals[0])  # the exchange divides by the world size
             if is_real:
                 local_loss += loss.detach()
                 if late:
@@ -88,7 +88,7 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     phases.enter("update")
     losses = sum_of_losses()
     if totals[5]:
-        parallel.rescale(totals[0] / max(float(losses[1]), 1))
+        parallel.rescale(totals[0] / divisor(float(losses[1])))
     lr = lr_at(step, training.total_steps, optim)
     update = parallel.update(lr, optim.clip_norm, losses[0])
     loss_of_all, late_items = losses.tolist()
@@ -112,13 +112,19 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     )
 
 
+def divisor(num_items: float) -> float:
+    """What to divide by: the items of all ranks, which weights may make fewer than one. Without any, the losses of the
+    first passes are 0 as well, and the step ends with an error."""
+    return 1.0 if num_items <= 0 else num_items
+
+
 def diverged(training: Training, step: int, local_loss: float) -> Diverged:
     """The error that says at which step and on which ranks training went wrong. All ranks call it."""
     return Diverged(
         f"the loss or its gradient is not a finite number at step {step + 1}",
         not_finite(training, local_loss),
-        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help,"
-        " loop.on_nan=skip leaves such steps out",
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help, in a new"
+        " run from its weights (--fork, from step 0); --resume with loop.on_nan=skip leaves such steps out",
     )
 
 

@@ -1,6 +1,7 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     phases.enter("exchange")
     refuse_different_data(source.digest, group)
     order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
-    refuse_too_few(order, group)
+    refuse_too_few(order, group, len(source.validation))
     phases.begin_part("model")
     seed_model(config.seed)
     model = new_model(made, source)
@@ -124,13 +125,13 @@ def new_model(made: Recipe, source: Source) -> nn.Module:
     return model
 
 
-def refuse_too_few(order: Order, group: Group) -> None:
+def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:
     """A rank without a sample would wait for the others in every step, for nothing."""
     if order.num_samples < group.world_size:
-        raise BrokenInput(
-            f"data: {order.num_samples:,} samples for {group.world_size:,} ranks",
-            hint="more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?",
-        )
+        hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
+        if num_held_out and not order.num_samples:
+            hint = f"data.val holds out all {num_held_out:,}: more data, or a smaller share"
+        raise BrokenInput(f"data: {order.num_samples:,} samples for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
         raise BrokenInput(
             f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
@@ -205,14 +206,19 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     slots = indices_B, torch.ones(len(indices_B)), 0
     _, _, batch = of_the_user(lambda: fetch(source.train, slots), made, "data: there is no first batch")
+    if num_held_out := len(source.validation):  # read here, so that what makes no batch is found before the training
+        held_out = torch.arange(min(config.batch.micro, num_held_out))
+        first = held_out, torch.ones(len(held_out)), 0
+        of_the_user(lambda: fetch(source.validation, first), made, "data: there is no first held-out batch")
     expected = of_the_user(lambda: made.count(batch), made, "recipe: count() of the first batch failed")
     buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
     group.phases.enter("forward")
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
-    if expected is not None and num_items is not None and expected != int(num_items):
-        raise BrokenInput(f"recipe: count() says {expected} items, and loss() {int(num_items)} for the same batch")
+    if expected is not None and num_items is not None and not math.isclose(expected, float(num_items), rel_tol=1e-6):
+        says = f"count() says {expected:g} items, and loss() {float(num_items):g} for the same batch"
+        raise BrokenInput(f"recipe: {says}")
     group.phases.enter("backward")
     parallel.warm_up(loss)
     for buffer, before in buffers:

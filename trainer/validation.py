@@ -16,9 +16,18 @@ from torch import Tensor, nn
 from .data.copier import Copier
 from .data.loader import ValidationBatches
 from .distributed import Group
+from .errors import BrokenInput
 from .training import Training
 
 ASK_S = 1.0  # between two questions for a stop
+
+
+class Failed(Exception):
+    """A validation that failed, raised on all ranks together, so that they can save first. error: this rank's own."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__("the validation failed" if error else "the validation failed on another rank")
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -46,37 +55,55 @@ class Validator:
         self._batches = ValidationBatches(held_out, [each for each, _ in shares], loader, training.group.device)
 
     def validate(self, told_to_stop: Callable[[], bool] = lambda: False) -> Validation | None:
-        """All ranks call it; there is held-out data. None, on all: one was told to stop, and it is broken off."""
+        """All ranks call it; there is held-out data. None, on all: one was told to stop, and it is broken off.
+
+        Raises Failed on all of them when one cannot go on; its own error, at once, where the others are in the same
+        pass and wait for it (equal_passes): they can agree on nothing more.
+        """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         same_buffers(model, training.group)
         copier = Copier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
-        asks = Asks(training.group, told_to_stop)
+        error: Exception | None = None
+        asks = Asks(training.group, lambda: error is not None or told_to_stop())
+        breaks_off = False
         model.eval()
         with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
             batches = iter(self._batches)
             for number in range(self._most):
                 phases.enter("validation")
-                fed = next(batches, None)  # fewer than the rank that has most
-                phases.enter("validation")
-                if fed is not None:
-                    found = model(copier.finish(fed.batch), measure=True)
-                    if self._counts[number]:
-                        sums += torch.stack(
-                            [torch.as_tensor(each, dtype=torch.float64, device=device) for each in found]
-                        )
+                try:
+                    fed = None if error else next(batches, None)  # fewer than the rank that has most
+                    phases.enter("validation")
+                    if fed is not None:
+                        found = model(copier.finish(fed.batch), measure=True)
+                        if self._counts[number]:
+                            sums += torch.stack(
+                                [torch.as_tensor(each, dtype=torch.float64, device=device) for each in found]
+                            )
+                except Exception as caught:
+                    if training.parallel.equal_passes and training.group.world_size > 1:
+                        raise
+                    error = caught
                 phases.enter("validation")
                 if number + 1 < self._most and asks.stop_after(number + 1):
-                    model.train()
-                    return None
-            next(batches, None)  # its end, so that workers are ready for the next validation
+                    breaks_off = True
+                    break
+            if error is None and not breaks_off:
+                next(batches, None)  # its end, so that workers are ready for the next validation
         model.train()
-        values = sums.tolist()
+        values = [0.0] * 3 if error else sums.tolist()
         phases.enter("validation")
-        loss, score, items = training.group.start_sum(values)()
-        items = max(items, 1)
+        loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
+        if num_failed:
+            raise Failed(error)
+        if breaks_off:
+            return None
+        if items <= 0:
+            title = f"data: none of the {self.num_samples:,} held-out samples has an item that counts"
+            raise Failed(BrokenInput(title))
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
 
