@@ -21,8 +21,15 @@ _TOKEN = re.compile(
     r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
+# What is said instead of a secret: a switch, that there is none, or where it lies. Servers with the interface of OpenAI
+# (vLLM, llama.cpp) want a key and take any, for which their manuals write EMPTY and sk-no-key-required.
+_NO_SECRET = re.compile(
+    r"true|false|yes|no|on|off|auto|[01]|none|null|nil|n/?a|empty|dummy|fake|unused|not[-_]needed|(sk-)?no-key-required"
+    r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
+    re.I,
+)
 # NAME=value, of a shell or of `docker run -e`
-_GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?(?=[^\s\"'`$<{();&|])")
+_GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?([^\s\"'`$<{();&|][^\s\"';&|)]*)")
 
 
 def looks_like_token(text: str) -> bool:
@@ -35,7 +42,14 @@ def names_secret(name: str) -> bool:
     return bool(_NAME.search(name))
 
 
+def is_no_secret(value: str) -> bool:
+    """Whether a value is none, whatever it is given to: `True`, `EMPTY`, `/run/token`."""
+    return bool(_NO_SECRET.fullmatch(value))
+
+
 def secret_in(text: str) -> str:
     """The variable that a text gives a secret; TOKEN for one without a variable; "" where there is no secret."""
-    given = [found for found in _GIVEN.finditer(text) if _NAME.search(found[1]) or _TOKEN.match(text, found.end())]
-    return given[0][1] if given else "TOKEN" * looks_like_token(text)
+    for name, value in _GIVEN.findall(text):
+        if (_NAME.search(name) and not is_no_secret(value)) or _TOKEN.match(value):
+            return str(name)
+    return "TOKEN" * looks_like_token(text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
-from ...private import looks_like_token, secret_in
+from ...private import is_no_secret, looks_like_token, secret_in
 from ...spec import JobSpec
 from ._shell import shell_text
 
@@ -16,6 +16,7 @@ _FLAG = re.compile(
 )
 # Less plain names: a long random value tells. A key of a cache or a public one is none, however random.
 _MAY_BE_FLAG = re.compile(r"--?(?![\w-]*(?:cache|hash|public))[\w-]*(key|token|secret)(=(.+))?", re.I)
+_SWITCH = re.compile(r"--?(no|use|with|without|enable|disable|skip|require|need|has|is|ask|prompt|reset)[-_].*", re.I)
 _RANDOM = re.compile(
     r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
 )
@@ -43,7 +44,7 @@ def _what(word: str, following: str) -> str:
     """What a word of the command gives away, in words that do not repeat it."""
     if found := _FLAG.fullmatch(word) or _MAY_BE_FLAG.fullmatch(word):
         value = found[3] or ("" if found[2] or following.startswith("-") else following)
-        is_plain = found.re is _FLAG
+        is_plain = found.re is _FLAG and not _SWITCH.fullmatch(word) and not is_no_secret(value.rstrip(";&|)"))
         if value and not value.startswith("$") and (is_plain or _RANDOM.fullmatch(value)):
             return f"a value for {word.partition('=')[0]}"
     name = secret_in(word)
