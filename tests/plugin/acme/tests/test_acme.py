@@ -31,7 +31,7 @@ class TestAcme(BackendSuite):
 
     def test_labels_are_text_whatever_they_look_like(self) -> None:
         labels = self.text("labels.acme.yaml", "labels.version=1.10", "labels.on=yes")
-        assert 'labels:\n  version: "1.10"\n  "on": "yes"\n' in labels
+        assert 'labels:\n  "on": "yes"\n  version: "1.10"\n' in labels
 
     @pytest.mark.parametrize("word", ["launcher=mpirun", "storage.run=node", "secrets.TOKEN=env:TOKEN"])
     def test_the_hint_for_a_word_that_acme_does_not_know_compiles(self, word: str) -> None:
