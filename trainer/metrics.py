@@ -8,6 +8,7 @@ and a new one begins; read() gives them as one.
 """
 
 import json
+import math
 import os
 import sys
 import threading
@@ -37,8 +38,8 @@ class MetricsFile:
         self._put(b"")  # the file is there from the beginning, and ends with a whole line
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Add one line."""
-        line = json.dumps(values) + "\n"
+        """Add one line. What is infinite or not a number becomes null, for JSON has no word for it."""
+        line = json.dumps({name: _in_json(value) for name, value in values.items()}) + "\n"
         with self._lock:
             self._lines.append(line)
         self.flush_if_due()
@@ -116,6 +117,10 @@ class MetricsFile:
         if what not in self._warned:
             print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
         self._warned.add(what)
+
+
+def _in_json(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _open(path: Path) -> int:

@@ -4,7 +4,6 @@ Each rank writes every step. Every so many steps the ranks tell each other, in o
 what; from that are the line on the console, the numbers of trackers, and the name of a rank that is slow.
 """
 
-import math
 import resource
 import time
 from collections import deque
@@ -60,10 +59,10 @@ class Progress:
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
-            "loss": finite(result.loss),
+            "loss": result.loss,
             "loss_hex": result.loss.hex(),
             "lr": result.lr,
-            "grad_norm": finite(result.update.grad_norm),
+            "grad_norm": result.update.grad_norm,
             "step_s": round(step_s, 6),
             **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "exchange", "backward")},
             "samples_per_s": round(rate, 1),
@@ -74,7 +73,7 @@ class Progress:
         if self._training.config.loop.precision == "fp16":
             values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
         if is_text:
-            values[source.score] = finite(as_score(source.score, result.loss, 0.0))
+            values[source.score] = as_score(source.score, result.loss, 0.0)
             values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
         self._done = done
         self._step_times.append(step_s)
@@ -205,11 +204,6 @@ class Progress:
                 "time": round(time.time(), 3),
             }
         )
-
-
-def finite(value: float) -> float | None:
-    """JSON has no word for the others."""
-    return value if math.isfinite(value) else None
 
 
 def open_file(training: Training, config: MetricsConfig) -> MetricsFile:

@@ -35,6 +35,13 @@ def test_a_full_disk_costs_lines_of_metrics_and_not_the_run(tmp_path: Path) -> N
     assert done.stderr.count("warning: metrics are not written: ") == 1
 
 
+def test_a_number_that_json_has_no_word_for_is_null(tmp_path: Path) -> None:
+    done = alone("rt.log(1, loss=float('nan'), norm=float('inf'), lr=0.5); rt.finish()", tmp_path)
+    assert done.returncode == 0, done.stderr
+    line = (tmp_path / "run/metrics/rank_00.jsonl").read_text()
+    assert line.startswith('{"step": 1, "loss": null, "norm": null, "lr": 0.5, ')
+
+
 def test_many_lines_are_one_write_and_begin_after_the_torn_one_of_the_attempt_before(tmp_path: Path) -> None:
     (tmp_path / "run" / "metrics").mkdir(parents=True)
     (tmp_path / "run/metrics/rank_00.jsonl").write_text('{"step": 1}\n{"st')
