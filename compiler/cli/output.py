@@ -34,7 +34,7 @@ def file_of(origin: Origin | None, folders: Folders) -> str:
         return ""
     path = folders[origin.root] / origin.path
     relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
+    return os.path.abspath(path) if relative.startswith("..") else relative
 
 
 def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:

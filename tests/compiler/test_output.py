@@ -105,6 +105,17 @@ def test_a_user_folder_elsewhere_has_its_whole_path(capsys: pytest.CaptureFixtur
     assert uri == "home/.config/jobc/experiment/%C3%A4%20b.yaml"
 
 
+def test_a_folder_given_by_a_way_round_has_its_plain_path(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("mine/experiment", "here"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "mine/experiment/team.yaml").write_text("# @package _global_\nprocs: many\n")
+    monkeypatch.chdir(tmp_path / "here")
+    _, out = printed(capsys, "check", "--config-dir", "../mine", "+experiment=team", "--format", "github")
+    assert out.startswith(f"::error file={tmp_path / 'mine/experiment/team.yaml'},line=2")
+
+
 def test_github_gets_a_line_for_each_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(capsys, "check", *WRONG, "--format", "github")
     first = out.splitlines()[0]

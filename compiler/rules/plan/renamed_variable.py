@@ -18,7 +18,7 @@ _OF_TORCH = {  # old name -> new name, since when
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
 _OF_OTHERS = {  # whose version no spec says, and which does not follow from that of torch
-    "TRANSFORMERS_CACHE": ("HF_HOME", "transformers 5"),
+    "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is the folder above: it adds /hub
     "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
 

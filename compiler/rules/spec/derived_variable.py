@@ -19,5 +19,5 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 def _instead(name: str, value: str) -> str:
     keys = {"OMP_NUM_THREADS": "threads", "MASTER_PORT": "rendezvous.port"}
     if name in keys and value.isdigit():
-        return f"{keys[name]}={value}"
-    return "nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
+        return f"~env.{name} {keys[name]}={value}"
+    return "~env.WORLD_SIZE nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
