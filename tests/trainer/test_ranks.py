@@ -309,10 +309,12 @@ SLOW_VALIDATION = """
 import os, runpy, time
 from jobc.trainer.data.digits import Images
 
-batch = Images.batch
+batch, reads = Images.batch, 0
 
 def slow(self, indices_B):
-    if len(self) < 1000:  # held out
+    global reads
+    reads += len(self) < 1000  # held out; the first read of them comes before the training
+    if len(self) < 1000 and reads > 1:
         print("validates", flush=True)
         time.sleep(float(os.environ["SLOW_S"]))
     return batch(self, indices_B)
