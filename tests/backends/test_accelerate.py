@@ -339,7 +339,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
     assert found == {
         ("JC4600", "accelerate.extra.num_machines"),
         ("JC4603", "accelerate.extra.fp8_config.margin"),
-        ("JC4604", "accelerate.extra.num_machines"),
+        ("JC4604", "accelerate.extra.fp8_config.margin"),
         ("JC4604", "accelerate.deepspeed_extra.aio.queue_depth"),
     }
     volume = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
