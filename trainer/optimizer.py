@@ -1,5 +1,6 @@
 """AdamW or an optimizer of the user's, the learning rate of every step, and a step that bad gradients do not pass."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Stepper:
     """The optimizer of one model whose gradients are there, whole or as DTensors.
 
     precision: of loop; whole: makes a norm that is spread over ranks the number that it is
+    Raises BrokenInput for an optimizer whose step() computes the loss again.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Stepper:
         precision: str,
         whole: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
+        refuse_closure(optimizer)
         self.optimizer = optimizer
         self.rates = Rates(optimizer)
         self.scale = LossScale(precision == "fp16")
@@ -96,6 +99,16 @@ class Stepper:
 
     def _gradients(self) -> list[Tensor]:
         return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+
+
+def refuse_closure(optimizer: Optimizer) -> None:
+    """A step has its gradients already, clipped and of all ranks; LBFGS of torch 2.13 wants to compute them itself."""
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise BrokenInput(
+            f"optim: the step() of {type(optimizer).__name__} needs a closure that computes the loss again",
+            hint="one that does not, as torch.optim.AdamW, or a script of your own after ` -- `",
+        )
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:

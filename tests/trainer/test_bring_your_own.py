@@ -29,6 +29,7 @@ from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
 from jobc.trainer.training import build, refuse_too_few
 
 from .conftest import Run
+from .ways import FSDP
 
 pytestmark = pytest.mark.xdist_group("bring_your_own")
 
@@ -73,6 +74,11 @@ class Shaped(torch.nn.Linear):
     def forward(self, x):
         y = super().forward(x)
         return {"mapping": {"logits": y}, "scalar": y.sum(), "flat": y[:, 0]}[self.how]
+
+class Scaled(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(32, 4)
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
 
 class Raises:
     def __init__(self, error):
@@ -428,6 +434,14 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             "loss: torch.nn.MSELoss gave [24, 24] for targets [24]",
         ),
         ({"data": {**OWN["data"], "size": 0}}, "data: 0 samples for 1 ranks"),
+        (
+            {"optim": {**{k: v for k, v in OWN["optim"].items() if k != "momentum"}, "_target_": "torch.optim.LBFGS"}},
+            "optim: the step() of LBFGS needs a closure that computes the loss again",
+        ),
+        (
+            {"model": {"_target_": "broken.Scaled"}, "parallel": FSDP},
+            "model: scale is a scalar, which fsdp cannot share",
+        ),
         ({"data": {"_target_": "my_pkg.nets.Net", "width": 3}}, "my_pkg.nets.Net has no __len__ and no __getitem__"),
         ({"optim": {**OWN["optim"], "_target_": "torch.optim.SGDM"}}, "has no SGDM"),
         ({"recipe": "my_pkg.nets.Net"}, "recipe: my_pkg.nets.Net is no subclass of Recipe"),

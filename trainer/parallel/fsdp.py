@@ -28,6 +28,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..config import FsdpConfig, HsdpConfig, TrainConfig
 from ..distributed import Group
+from ..errors import BrokenInput
 from ..loss import DTYPES, WithLoss
 from ..optimizer import Stepper
 from ..recipe import Recipe
@@ -47,6 +48,7 @@ class Fsdp(Stepped):
     ) -> None:
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        refuse_scalars(model)
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too
@@ -98,6 +100,16 @@ class Fsdp(Stepped):
             full = whole(value)
             if self.group.is_first:
                 yield name, full.detach().to("cpu", copy=True)
+
+
+def refuse_scalars(model: nn.Module) -> None:
+    """fully_shard of torch 2.13 shares the first dimension of a parameter; ValueError where there is none."""
+    if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
+        are = "is a scalar" if len(scalars) == 1 else "are scalars"
+        raise BrokenInput(
+            f"model: {', '.join(scalars[:8])} {are}, which fsdp cannot share",
+            hint="a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp",
+        )
 
 
 def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
