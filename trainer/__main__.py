@@ -4,16 +4,13 @@ import faulthandler
 import os
 import signal
 import sys
-import traceback
 from functools import partial
-from typing import NoReturn
 
 from . import attempts
 from . import env as environment
 from .config import TrainConfig
 from .errors import BrokenInput, StoppedEarly
 from .leave import leave
-from .rt import exit_codes
 from .signals import StopSignals
 from .train_json import load
 
@@ -44,23 +41,8 @@ def main() -> int:
         if env.rank == 0 and env.run_dir is not None:
             attempts.note_good_end(env.run_dir)
         leave(error)
-    except SystemExit as error:
-        leave_by(error)
     except BaseException as error:
         leave(error)
-
-
-def leave_by(error: SystemExit) -> NoReturn:
-    """The user's code called sys.exit(). That nothing is left to do is for the trainer to say: 0 becomes 1."""
-    sys.stdout.flush()
-    code = error.code & 0xFF if isinstance(error.code, int) else 0
-    if isinstance(error.code, str):
-        print(error.code, file=sys.stderr)
-    elif not code:
-        traceback.print_exception(error)
-        print("error: sys.exit() was called before the training was done", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(code or exit_codes.CRASHED)
 
 
 def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:

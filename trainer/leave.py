@@ -36,7 +36,7 @@ GPU_ASSERTION = "device-side assert triggered"
 def leave(error: BaseException) -> NoReturn:
     """Print `error` and end this process without any teardown, which could wait for a rank that is gone."""
     if isinstance(error, SystemExit):
-        raise error
+        _leave_by(error)
     known = known_cause(error)
     sys.stdout.flush()
     if known is None:
@@ -45,6 +45,19 @@ def leave(error: BaseException) -> NoReturn:
         print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
     sys.stderr.flush()
     os._exit(exit_codes.CRASHED if known is None else known.code)
+
+
+def _leave_by(error: SystemExit) -> NoReturn:
+    """The user's code called sys.exit(). That nothing is left to do is for the trainer to say: 0 becomes 1."""
+    sys.stdout.flush()
+    code = error.code & 0xFF if isinstance(error.code, int) else 0
+    if isinstance(error.code, str):
+        print(error.code, file=sys.stderr)
+    elif not code:
+        traceback.print_exception(error)
+        print("error: sys.exit() was called before the training was done", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(code or exit_codes.CRASHED)
 
 
 def known_cause(error: BaseException) -> TrainerError | None:
