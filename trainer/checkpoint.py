@@ -107,7 +107,7 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
     words += "".join(f", skipped {line}" for line in found.damaged)
-    return Start(step, words, state.get("parts", {}), tuple(line.split(":")[0] for line in found.damaged))
+    return Start(step, words, state.get("parts", {}), found.passed_over)
 
 
 def fork(root: Path, parallel: Parallel, group: Group) -> Start:
@@ -132,6 +132,11 @@ class Found:
     rank: int
     damaged: list[str]
     group: Group
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        """The names of the damaged ones, for the Saver: none of them may take the place of a sound one."""
+        return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
         """All ranks call it, in the same order."""

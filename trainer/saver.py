@@ -24,7 +24,7 @@ Keep = Callable[[Any], Any]  # makes of tensors what is to be written
 class Saver:
     """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
-    damaged   checkpoints that are known not to be sound
+    damaged   checkpoints that are known not to be sound; the next save removes them
     phases    of this rank, for whoever watches it
     replaces  a step that is saved again may be another state
     gives_up  rank 0 asks all ranks to end
@@ -39,9 +39,9 @@ class Saver:
         phases: Phases | None = None,
         replaces: bool = False,
     ) -> None:
-        self.gives_up = False
+        self.gives_up, self.damaged = False, damaged
         self._phases = phases or Phases()
-        self._root, self._config, self._group, self._damaged = root, config, group, damaged
+        self._root, self._config, self._group = root, config, group
         self._replaces = replaces
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
@@ -61,7 +61,7 @@ class Saver:
         waits = wait or not self._config.background
         files = contents(on_cpu if waits else self._snapshot.take)
         if self._group.is_first:
-            kept = self._config.keep, val_loss, self._config.keep_every_steps, self._damaged, self._replaces
+            kept = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
         return self.wait() if waits else True
 
@@ -72,7 +72,7 @@ class Saver:
         (step, written), self._under_way = self._under_way, None
         try:
             print(f"saved {self._root.name}/{written.result().name}", flush=True)
-            self._failures, self._damaged = 0, ()
+            self._failures, self.damaged = 0, ()
         except OSError as error:
             self._failures += 1
             self._why = f"step {step} was not saved: {error}"

@@ -197,6 +197,7 @@ class Runtime:
             raise BrokenInput(f"{found.folder} {why}", hint=hint)
         state, random_states = found.load(STATE), found.load(RANDOM)
         if not forked:
+            self._saver.damaged = found.passed_over
             self.step = int(about["step"])
             if about["world_size"] == self.world_size:
                 RandomState.unpack(random_states[self.rank]).set(self.device)

@@ -16,10 +16,10 @@ from jobc.trainer import script
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, -1)); rt.log(2, loss=1); rt.log(3, loss=1)"
 
 
-def alone(work: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def alone(work: str, folder: Path, init: str = "") -> subprocess.CompletedProcess[str]:
     """A program with the helper, in a folder of its own."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_"))}
-    program = f"from jobc.trainer import script; rt = script.init()\n{work}"
+    program = f"from jobc.trainer import script; rt = script.init({init})\n{work}"
     return subprocess.run(
         [sys.executable, "-c", program], cwd=folder, env=outer, capture_output=True, text=True, check=False
     )
@@ -81,6 +81,15 @@ def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
     done = alone("rt.save(9, {'w': 4})", tmp_path)  # it does not load
     assert done.returncode == 65 and "has step 5 of an earlier start" in done.stderr, done.stderr
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000005"]
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_a_sound_one(tmp_path: Path) -> None:
+    done = alone("rt.save(5, {'w': 0}); rt.save(9, {'w': 1})", tmp_path, "keep=2")
+    checkpoints = tmp_path / "run/checkpoints"
+    (checkpoints / "step_00000009/state.pt").write_bytes(b"torn")
+    done = alone("assert rt.load() == {'w': 0}; rt.save(6, {'w': 2})", tmp_path, "keep=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in checkpoints.iterdir()] == ["step_00000006"]
 
 
 @pytest.mark.parametrize(("end", "code"), [("1 / 0", 1), ("sys.exit(3)", 3)])
