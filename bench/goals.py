@@ -26,10 +26,12 @@ def figure(values: Sequence[float]) -> Figure:
 
 
 class Goal(NamedTuple):
-    """One row. bound: the value that is held against the limit; most: of two sides the one on which it has to be"""
+    """One row. num: how many values; bound: the value that is held against the limit; most: of two sides the one on
+    which it has to be"""
 
     name: str
     what: str
+    num: int
     found: str
     bound: float
     limit: float
@@ -43,27 +45,26 @@ class Goal(NamedTuple):
 def at_most(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
     """The upper bound of the median has to stay below the limit."""
     found = figure(values)
-    return Goal(name, what, str(found), found.high, limit)
+    return Goal(name, what, len(values), str(found), found.high, limit)
 
 
 def at_least(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
     """The lower bound has to stay above it."""
     found = figure(values)
-    return Goal(name, what, str(found), found.low, limit, most=False)
+    return Goal(name, what, len(values), str(found), found.low, limit, most=False)
 
 
 def not_below(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
     """The upper bound has to reach it: what is below it is so beyond its error bar."""
     found = figure(values)
-    return Goal(name, what, str(found), found.high, limit, most=False)
+    return Goal(name, what, len(values), str(found), found.high, limit, most=False)
 
 
 def table(goals: Sequence[Goal]) -> str:
     """For people, in Markdown."""
-    rows = ["| goal | what | median (95 %) | bound | limit | |", "|---|---|---:|---:|---:|---|"]
+    rows = ["| goal | what | n | median (95 %) | bound | limit | |", "|---|---|---:|---:|---:|---:|---|"]
     for goal in goals:
         sign, verdict = ("≤" if goal.most else "≥"), ("held" if goal.holds else "not held")
-        rows.append(
-            f"| {goal.name} | {goal.what} | {goal.found} | {goal.bound:.3f} | {sign} {goal.limit:g} | {verdict} |"
-        )
+        cells = [goal.name, goal.what, goal.num, goal.found, f"{goal.bound:.3f}", f"{sign} {goal.limit:g}", verdict]
+        rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)

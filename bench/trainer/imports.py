@@ -1,6 +1,6 @@
 """T5: what importing the trainer costs beyond `import torch`, in CPU time, of whole processes of their own.
 
-    python bench/trainer/imports.py [--pairs 15]
+    python bench/trainer/imports.py [--pairs 30]
 
 Each process imports torch, then everything that a rank of parallel=ddp imports, and takes its own CPU time of both.
 Goal: the upper bound of the ratio of the second to the first at most 5 %.
@@ -32,7 +32,7 @@ print(json.dumps([had_torch - begun, time.process_time() - had_torch]))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=15, help="processes, at least 15 for a figure to quote")
+    parser.add_argument("--pairs", type=int, default=30, help="processes, at least 30 for a figure to quote")
     pairs = parser.parse_args().pairs
     found = [measure() for _ in range(pairs + 1)][1:]  # the first one may compile to bytecode
     print(table([at_most("T5", "CPU of importing the trainer / torch", [mine / torch for torch, mine in found], 0.05)]))

@@ -1,6 +1,6 @@
 """T8, T9: how soon a job trains again after one of its ranks was killed, and how soon a dead or frozen rank is noticed.
 
-    python bench/trainer/recovery.py [--trials 10]
+    python bench/trainer/recovery.py [--trials 30]
 
 A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from submit.sh on. Once it trains, SIGKILL
 strikes a rank; the ranks are started again in place. T8 is the time from the kill to the first step after it, less the
@@ -47,7 +47,7 @@ class Recovery(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=10, help="at least 10 for a figure to quote")
+    parser.add_argument("--trials", type=int, default=30, help="at least 30 for a figure to quote")
     trials = parser.parse_args().trials
     with tempfile.TemporaryDirectory() as folder:
         killed = [kill_one(number, Path(folder, f"killed_{number}")) for number in range(trials)]

@@ -53,4 +53,4 @@ def test_whole_jobs_print_their_goals_and_a_killed_one_has_the_same_losses() -> 
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
     assert [row[0] for row in rows] == ["G5", "G5", "G6", "G7", "G8", "G8"]
     for row in rows[-2:]:
-        assert row[2:4] == ["0.000 (0.000 to 0.000)", "0.000"] and row[-1] == "held", "bit-identical on a CPU"
+        assert row[3:5] == ["0.000 (0.000 to 0.000)", "0.000"] and row[-1] == "held", "bit-identical on a CPU"

@@ -17,7 +17,9 @@ BENCH = Path(__file__).parents[2] / "bench" / "trainer"
 TINY = (
     "model.layers=1", "model.width=16", "model.heads=1", "model.context=8", "batch.micro=1", "data.max_bytes=200000",
 )  # fmt: skip
-ROW = re.compile(r"\| (T\d) \| .* \| -?[\d.]+ \(-?[\d.]+ to -?[\d.]+\) \| -?[\d.]+ \| [≤≥] [\d.]+ \| (not )?held \|")
+ROW = re.compile(
+    r"\| (T\d) \| .* \| \d+ \| -?[\d.]+ \(-?[\d.]+ to -?[\d.]+\) \| -?[\d.]+ \| [≤≥] [\d.]+ \| (not )?held \|"
+)
 
 
 def goals_of(*words: str) -> list[str]:
@@ -43,7 +45,7 @@ def test_the_bound_that_counts_against_a_goal_decides(goals: Any) -> None:
     assert goals.at_most("T1", "", values, 1.1).holds and not goals.at_most("T1", "", values, 1.05).holds
     assert goals.at_least("T2", "", values, 0.9).holds and not goals.at_least("T2", "", values, 0.95).holds
     assert goals.not_below("T2", "", values, 1.1).holds and not goals.not_below("T2", "", values, 1.15).holds
-    assert "| 1.000 (0.900 to 1.100) | 1.100 | ≤ 1.05 | not held |" in goals.table(
+    assert "| 3 | 1.000 (0.900 to 1.100) | 1.100 | ≤ 1.05 | not held |" in goals.table(
         [goals.at_most("T1", "", values, 1.05)]
     )
 
