@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from jobc.compiler.cli import main
 
 from .diagnosed import INTERNALS, Jobc
+
+Plan = Callable[..., "tuple[int, str, str]"]
 
 
 @pytest.fixture
@@ -26,5 +29,19 @@ def jobc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         assert not [name for name in INTERNALS if name in printed], printed
         assert all(c.isprintable() or c == "\n" for c in printed), "control characters of the user's text"
         return status, printed
+
+    return run
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Plan:
+    """words of `jobc plan` -> (exit status, standard output, standard error), in an empty folder with a fresh HOME."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["plan", *words])
+        return (status, *capsys.readouterr())
 
     return run
