@@ -18,8 +18,11 @@ _READONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}  #
 _SET_BY_BASH = {
     "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_CMDS", "BASH_COMMAND", "BASH_LINENO", "BASH_REMATCH",
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
-    "PIPESTATUS", "RANDOM", "SECONDS", "SRANDOM", "_",
+    "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
 }  # fmt: skip
+# Bash 5.2 works otherwise with them: with FUNCNEST and EXECIGNORE no job starts; PS4 and OPTIND reach the ranks, but
+# the equivalence check, which runs node.sh in a bash of its own, sees its own values.
+_OBEYED = {"EXECIGNORE", "FUNCNEST", "OPTIND", "PS4"}
 
 _READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
 _SET = re.compile(  # at the start of a command
@@ -35,8 +38,8 @@ _LOCAL = re.compile(r"^ *local (.*)", re.MULTILINE)
 
 
 def is_of_bash(name: str) -> bool:
-    """Whether bash sets the variable itself, or refuses to have it set."""
-    return name in _READONLY or name in _SET_BY_BASH
+    """Whether bash sets the variable itself, refuses to have it set, or works otherwise with it."""
+    return name in _READONLY | _SET_BY_BASH | _OBEYED
 
 
 @cache

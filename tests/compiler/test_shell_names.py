@@ -38,7 +38,9 @@ def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, lau
     "words",
     [
         ("env.rank=7",), ("env.launch=q",), ("env.code=9",), ("env.python=x",), ("env.procs=99",), ("env.UID=7",),
-        ("env.GROUPS=1",), ("secrets.folder=env:TOKEN",), ("secrets.TOKEN=env:folder",), ("secrets.run=file:~/x",),
+        ("env.GROUPS=1",), ("env.PWD=/q",), ("env.OLDPWD=/q",), ("env.SHLVL=9",), ("env.FUNCNEST=1",),
+        ("env.EXECIGNORE=*",), ("env.PS4=,",), ("env.OPTIND=5",), ("env.IFS=,",),
+        ("secrets.folder=env:TOKEN",), ("secrets.TOKEN=env:folder",), ("secrets.run=file:~/x",),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -48,6 +50,8 @@ def test_a_name_that_would_be_lost_is_refused(words: tuple[str, ...]) -> None:
     assert [found.code for found in refused.value.diagnostics] == ["JC2018"]
 
 
-@pytest.mark.parametrize("name", ["http_proxy", "no_proxy", "lr", "steps", "my_rank", "HOSTNAME", "CODE", "RUN"])
+@pytest.mark.parametrize(
+    "name", ["http_proxy", "no_proxy", "lr", "steps", "my_rank", "HOSTNAME", "OPTARG", "BASH_ENV", "CODE", "RUN"]
+)
 def test_other_names_reach_the_ranks(name: str) -> None:
     compile_job(Request((f"env.{name}=1",)))

@@ -17,9 +17,9 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         if kind == "env" and variable != name:
             asked.append(("secrets", name, variable, shell_names.of_all))
     for section, name, used, names in asked:
-        title = f"{section}.{name}: no variable {used} would reach the ranks"
+        title = f"{section}.{name}: the scripts, or bash, use {used} themselves"
         if shell_names.is_of_bash(used):
-            because = "it is bash's own: bash sets it itself, or refuses to"
+            because = "it is bash's own: bash sets it itself, refuses to, or runs the scripts otherwise with it"
         elif used != used.upper() and used in names():
             because = "a script of the artifact has a variable of that name"
         else:
