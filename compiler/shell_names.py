@@ -20,9 +20,7 @@ _SET_BY_BASH = {
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
     "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
 }  # fmt: skip
-# Bash 5.2 works otherwise with them: with FUNCNEST and EXECIGNORE no job starts; PS4 and OPTIND reach the ranks, but
-# the equivalence check, which runs node.sh in a bash of its own, sees its own values.
-_OBEYED = {"EXECIGNORE", "FUNCNEST", "OPTIND", "PS4"}
+_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # bash 5.2 works otherwise with them: FUNCNEST=1 and EXECIGNORE=* start no job
 
 _READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
 _SET = re.compile(  # at the start of a command

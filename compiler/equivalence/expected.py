@@ -25,6 +25,8 @@ NOT_COMPARED = {
     "code.max_bytes": "a limit of submit.sh, which no rank sees",
     "code.repository": "where node 0 or submit.sh gets the code; the ranks see a folder",
     "code.commit": "where node 0 or submit.sh gets the code; the ranks see a folder",
+    "env.OPTIND": "the environment is noted by a bash 5.2, which begins with 1",
+    "env.PS4": "the environment is noted by a bash 5.2, which as root takes none from outside",
     "run.keep": "clean.sh and submit.sh remove old runs by it; no rank sees it",
     "run.storage": "who makes and who sees the run folder: the backend's files differ as a whole by it",
     "run.endpoint": "of the bucket: read by the library that copies to it",
@@ -280,7 +282,11 @@ class Expectation:
     def _environment(self) -> Iterator[str]:
         """Every variable that the plan names, in every rank, and no other of its kind."""
         plan = self.plan
-        wanted = {key.removeprefix("env."): value for key, value in plan.items() if key.startswith("env.")}
+        wanted = {
+            key.removeprefix("env."): value
+            for key, value in plan.items()
+            if key.startswith("env.") and key not in NOT_COMPARED
+        }
         own = dict(wanted)
         if plan["topology.nodes"] > 1 and plan["topology.gpus"]:
             wanted = {**{s["name"]: s["value"] for s in plan["network.settings"]}, **wanted}
@@ -302,7 +308,7 @@ class Expectation:
             wanted["PYTHONPATH"] = f"{ARTIFACT}/lib:{own['PYTHONPATH']}"
         if plan["parallel"] == "deepspeed":
             wanted["JOBC_DEEPSPEED_JSON"] = f"{ARTIFACT}/deepspeed.json"
-        self.compared |= {key for key in plan if key.startswith("env")}
+        self.compared |= {key for key in plan if key.startswith("env") and key not in NOT_COMPARED}
         self.compared |= {"network.settings", "network.debug", "run.data", "caches.offline"}
         for rank in (rank for node in self.nodes for rank in node.ranks):
             for name, value in wanted.items():

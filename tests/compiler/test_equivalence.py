@@ -301,7 +301,15 @@ def test_odd_arguments_are_read_back_as_they_are(way: str) -> None:
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
 def test_variables_that_change_bash_itself_are_read_back(launcher: str) -> None:
-    env = ("env.POSIXLY_CORRECT=1", "env.BASH_ENV=/no/such", "env.PATH=/usr/bin:/bin", "env.CDPATH=/usr", "env=venv")
+    env = (
+        "env.POSIXLY_CORRECT=1",
+        "env.BASH_ENV=/no/such",
+        "env.PATH=/usr/bin:/bin",
+        "env.CDPATH=/usr",
+        "env=venv",
+        "env.PS4=> ",
+        "env.OPTIND=5",
+    )
     made = compile_job(Request(("name=odd", *ON_TWO, f"launcher={launcher}", *env), COMMAND))
     assert check({artifact.path: artifact.text for artifact in made.artifacts}, thorough=True).differences == ()
 

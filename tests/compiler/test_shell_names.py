@@ -39,7 +39,7 @@ def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, lau
     [
         ("env.rank=7",), ("env.launch=q",), ("env.code=9",), ("env.python=x",), ("env.procs=99",), ("env.UID=7",),
         ("env.GROUPS=1",), ("env.PWD=/q",), ("env.OLDPWD=/q",), ("env.SHLVL=9",), ("env.FUNCNEST=1",),
-        ("env.EXECIGNORE=*",), ("env.PS4=,",), ("env.OPTIND=5",), ("env.IFS=,",),
+        ("env.EXECIGNORE=*",), ("env.IFS=,",),
         ("secrets.folder=env:TOKEN",), ("secrets.TOKEN=env:folder",), ("secrets.run=file:~/x",),
     ],
     ids=" ".join,
