@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 from jobc.compiler.diagnostics import CompileError, Diagnostic
 from jobc.compiler.driver import Request, compile_job
 
+ACCELERATE = "accelerate.commands.accelerate"
 RUN = "torchrun --nproc-per-node=4 train.py"
 
 
 def found(code: str, *command: str, words: tuple[str, ...] = ()) -> list[Diagnostic]:
     try:
-        told = compile_job(Request(words, command)).diagnostics
+        told = compile_job(Request(words, command or None)).diagnostics
     except CompileError as error:
         told = error.diagnostics
     return [each for each in told if each.code == code]
@@ -43,6 +45,29 @@ def in_shell(text: str) -> tuple[str, ...]:
         (in_shell(f"if [[ -e x ]]; then numactl -N 0 {RUN}; fi"), "torchrun"),
         (in_shell("python -m torch.distributed.run --nproc-per-node=4 train.py"), "torch.distributed.run"),
         (in_shell("exec python3 -m accelerate.commands.launch train.py"), "accelerate.commands.launch"),
+        (["accelerate", "launch", "train.py"], "accelerate"),
+        (
+            ["python", "-m", "accelerate.commands.accelerate_cli", "launch", "t.py"],
+            "accelerate.commands.accelerate_cli",
+        ),
+        (["python", "-Wignore", "-um", "torch.distributed.launch", "t.py"], "torch.distributed.launch"),
+        (["uv", "run", *RUN.split()], "torchrun"),
+        (["uv", "--quiet", "run", "--no-sync", "--python", "3.12", "--with=rich", *RUN.split()], "torchrun"),
+        (["uv", "run", "--frozen", "-m", "torch.distributed.run", "t.py"], "torch.distributed.run"),
+        (["poetry", "run", *RUN.split()], "torchrun"),
+        (["pixi", "run", "-e", "cuda", *RUN.split()], "torchrun"),
+        (["micromamba", "run", "-n", "env", *RUN.split()], "torchrun"),
+        (["conda", "run", "--no-capture-output", "-n", "env", *RUN.split()], "torchrun"),
+        (["mamba", "run", "--prefix", "/opt/env", "--", *RUN.split()], "torchrun"),
+        (["nsys", "profile", "-o", "x", "-f", "true", "--trace=cuda,nvtx", *RUN.split()], "torchrun"),
+        (["ncu", "-o", "x", "--set", "full", "--target-processes", "all", *RUN.split()], "torchrun"),
+        (["uv", "run", *in_shell(f"cd /x; {RUN}")], "torchrun"),
+        (in_shell(f"uv run --no-sync {RUN} | tee log"), "torchrun"),
+        (in_shell(f"module load cuda && bash -c '{RUN}'"), "torchrun"),
+        (in_shell(f"MASTER_ADDR=$(hostname) {RUN}"), "torchrun"),
+        (in_shell(f"main() {{ {RUN}; }}; main"), "torchrun"),
+        (in_shell(f"case $1 in a | b) ls ;; c) {RUN} ;; esac"), "torchrun"),
+        (in_shell(f"# don't stop\n{RUN}"), "torchrun"),
     ],
 )
 def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: str) -> None:
@@ -61,6 +86,15 @@ def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: 
         in_shell("LAUNCHER=torchrun python train.py"),
         in_shell("which torchrun && python train.py"),
         in_shell("python -m mypackage --module -m torch.distributed.run"),
+        in_shell("accelerate env; python train.py"),
+        in_shell("accelerate config default && python train.py"),
+        in_shell("python -m accelerate.commands.accelerate_cli env; python train.py"),
+        in_shell("# torchrun\npython train.py  # not by torchrun; torchrun is there for the nodes"),
+        in_shell("echo ';' torchrun \\; torchrun"),
+        ["uv", "run", "--with", "torchrun", "train.py"],
+        ["uv", "pip", "install", "torchrun"],
+        ["conda", "run", "-n", "torchrun", "python", "train.py"],
+        ["nsys", "profile", "-o", "torchrun", "python", "train.py"],
     ],
 )
 def test_the_name_of_a_launcher_elsewhere_is_none(command: list[str]) -> None:
@@ -126,6 +160,124 @@ def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, 
     assert found("JC3003", *command) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "command", "variable"),
+    [
+        (("env.HF_HOME=/scratch/$USER/hf",), (), "$USER"),
+        (("env.RESULTS=s3://bucket/$USER",), (), "$USER"),
+        (("env.NODE=$(hostname)",), (), "$(hostname)"),
+        ((), ("train.py", "--data", "/scratch/$USER/data"), "$USER"),
+        ((), ("train.py", "--out", "$SCRATCH"), "$SCRATCH"),
+        ((), ("train.py", "--out=${SCRATCH_DIR}"), "${SCRATCH_DIR}"),
+        ((), ("train.py", "--run", "run_$SLURM_JOB_ID"), "$SLURM_JOB_ID"),
+        ((), ("train.py", "--run", "$root/data"), "$root"),
+        ((), ("train.py", "--x", "$(hostname -s)"), "$(hostname -s)"),
+        ((), ("uv", "run", "train.py", "--x", "a-$USER"), "$USER"),
+    ],
+)
+def test_a_variable_that_nothing_expands_is_told(
+    words: tuple[str, ...], command: tuple[str, ...], variable: str
+) -> None:
+    (told,) = found("JC3002", *command, words=words)
+    assert f" holds {variable}, which" in told.title
+
+
+def test_the_shell_of_the_hint_gets_every_other_word_as_it_is() -> None:
+    (told,) = found("JC3002", "train.py", "--price", "$5", "--out", "/scratch/$USER/a b")
+    assert told.hint == "-- bash -c " + shlex.quote(
+        """exec python3 train.py --price '$5' --out "/scratch/$USER/a b\""""
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("env.PATTERN=^(foo|bar)$", "env.PRICE=$5 a day", "env.PID=$$"), ()),
+        ((r"env.PS4=+\${BASH_SOURCE}:\${LINENO} ", "env.LD_PRELOAD=/opt/$LIB/libx.so:$ORIGIN/liby.so"), ()),
+        ((), ("train.py", "--x", r"\$USER", "--y", "$$USER", "--z", "foo$", "--price", "$5", "US$", "$.key", "$[0]")),
+        ((), ("train.py", "--formula", "$N$ and $x$", "--template", "{{ USER }} ${env} ${now:%Y} $Name")),
+        ((), ("train.py", "out=${oc.env:SCRATCH}/x")),
+        ((), in_shell('exec python train.py --out "/scratch/$USER"')),
+        ((), ("env", "X=1", *in_shell("python train.py $USER"))),
+        ((), ("torchrun", "--no-python", *in_shell("python train.py $RANK"))),
+    ],
+)
+def test_a_dollar_that_means_something_else_is_not(words: tuple[str, ...], command: tuple[str, ...]) -> None:
+    assert compile_job(Request(words, command or None)).diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py | tee log",
+        "python3 -u train.py 2>&1 | tee log",
+        "python -m mypackage.train |& tee log",
+        "echo pipefail; python train.py | tee log",
+        "echo set -o pipefail; python train.py | tee log",
+        "set -o pipefail; set +o pipefail; python train.py | tee log",
+        "python train.py | tee log; set -o pipefail",
+        "cd x && torchrun train.py | tee log",
+        "srun python train.py | tee log",
+        "srun ./train | tee log",
+        "mpirun -np 4 ./train | tee log",
+        "accelerate launch train.py | tee log",
+        "uv run --no-sync train.py | tee log",
+        "nohup env X=1 python train.py | tee log",
+        "apptainer exec --nv image.sif python train.py | tee log",
+        "$PYTHON train.py | tee log",
+        "(cd src; python train.py; touch done) 2>&1 | tee log",
+        "{ date; python train.py; } 2>&1 | tee log",
+        "for i in 1 2; do python train.py --seed $i; done | tee log",
+        "if true; then python train.py; fi | tee log",
+    ],
+)
+def test_a_pipe_that_hides_the_status_is_told(text: str) -> None:
+    assert len(found("JC3008", *in_shell(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        in_shell("python train.py 2>&1 | tee log; exit ${PIPESTATUS[0]}"),
+        in_shell('python train.py | tee log; code="${PIPESTATUS[0]}"; rm -f lock; exit $code'),
+        in_shell("set -o pipefail; python train.py | tee log"),
+        in_shell("set -euo pipefail\npython train.py | tee log"),
+        ("bash", "-o", "pipefail", "-c", "python train.py | tee log"),
+        ("bash", "-eo", "pipefail", "-c", "python train.py | tee log"),
+        in_shell("cat train.py | md5sum; exec python train.py"),
+        in_shell("ls *.py | wc -l; exec python train.py"),
+        in_shell("grep -c python train.py | tee n; exec python train.py"),
+        in_shell("echo 'python train.py' | tee log; exec python train.py"),
+        in_shell("python --version | tee log; exec python train.py"),
+        in_shell("python -m pip list | grep torch; exec python train.py"),
+        in_shell("srun hostname | sort; exec python train.py"),
+        in_shell("accelerate env | tee log; exec python train.py"),
+        in_shell("zcat words.gz | python train.py"),
+        in_shell("python train.py --pattern '|' tee"),
+        in_shell("python train.py  # | tee log"),
+        in_shell("python train.py >| log"),
+        in_shell("(cd src; ls | wc -l); { ls | wc -l; }; python train.py"),
+        in_shell("python train.py; case $1 in a) ls | wc -l;; esac"),
+    ],
+)
+def test_a_pipe_whose_status_is_kept_or_that_trains_nothing_is_not(command: tuple[str, ...]) -> None:
+    assert found("JC3008", *command) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "mended"),
+    [
+        (in_shell("python t.py | tee l"), "bash -o pipefail -c 'python t.py | tee l'"),
+        (("env", "X=1", *in_shell("python t.py | tee l")), "env X=1 bash -o pipefail -c 'python t.py | tee l'"),
+        (("uv", "run", *in_shell("python t.py | tee l")), "uv run bash -o pipefail -c 'python t.py | tee l'"),
+        (("/bin/sh", "-c", "python t.py | tee l"), "bash -o pipefail -c 'python t.py | tee l'"),  # dash 0.5.12 has none
+    ],
+)
+def test_the_hint_for_a_pipe_gives_the_option_to_the_shell(command: tuple[str, ...], mended: str) -> None:
+    (told,) = found("JC3008", *command)
+    assert told.hint is not None and told.hint.startswith(f"-- {mended};")
+
+
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A PATH on which python fails and everything else succeeds."""
@@ -167,6 +319,7 @@ def status(text: str, path: Path) -> int:
         "python monitor.py & python train.py; kill $!",
         "python train.py & sleep 5; disown",
         "(cd src; python train.py; nvidia-smi)",
+        "python train.py; sync  # the program's output",
     ],
 )
 def test_a_last_command_that_hides_the_status_is_told(text: str, failing: Path) -> None:

@@ -1,65 +1,100 @@
-"""What the rules on a user's own command share: the text that a shell would run, and its parts."""
+"""What the rules on a user's own command share: the text that a shell would run, and the commands in it.
+
+shlex of the standard library does not do: it gives `;` and `';'` as one and the same, and loses a newline or a comment.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-RUNS = re.compile(r"\bpython[\d.]*\b|\.py\b|\btorchrun\b")  # a part of a shell's text that trains
+from ._programs import program, started
+
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
-# Programs that start the one behind their options: letters of the options whose value is the next word, and the number
-# of words before the program. Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0.
-_STARTERS: Mapping[str, tuple[str, int]] = {
-    "chrt": ("TPD", 1), "command": ("", 0), "env": ("uC", 0), "exec": ("a", 0), "ionice": ("cn", 0), "nice": ("n", 0),
-    "nohup": ("", 0), "numactl": ("ipmMNCl", 0), "setsid": ("", 0), "stdbuf": ("ioe", 0), "sudo": ("ugCp", 0),
-    "taskset": ("", 1), "time": ("fo", 0), "timeout": ("ks", 1), "uv": ("", 1), "poetry": ("", 1),
-}  # fmt: skip
-_KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{")
-_GIVEN = re.compile(r"\w+=.*", re.DOTALL)
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.", re.DOTALL)
+_HIDDEN = re.compile(r"""(?sx)
+    \\. | \$?'[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # what a backslash or quotes hide, and what another shell runs
+    | (?:(?<=[\s;&|()])|^)\#[^\n]*  # a comment
+""")
+_OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
+_PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
+_JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
+_WORD = re.compile(r"\(\(|[()]|[^\s()]+")
 
 
-def program(command: Sequence[str]) -> str:
-    """The name of the program without its folder; "" for none."""
-    return command[0].rpartition("/")[2] if command else ""
+@dataclass(frozen=True)
+class Command:
+    """One of a shell's text, up to what joins it to the next: `;`, `|`, `&&` and so on, "" at the end of the text."""
+
+    typed: tuple[str, ...]  # without quotes; a bracket of the shell is a word
+    join: str
+    start: int
+    end: int
+
+    @property
+    def words(self) -> Sequence[str]:
+        """From the program on."""
+        words = started(self.typed)
+        closed = next((at for at, word in enumerate(words) if at and word == ")"), None)
+        return words[:closed]
 
 
-def started(words: Sequence[str]) -> Sequence[str]:
-    """The words from the program on: without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `nohup` and their like."""
-    at = 0
-    while at < len(words):
-        if words[at] in _KEYWORDS or _GIVEN.fullmatch(words[at]):
-            at += 1
-        elif (name := program(words[at : at + 1])) in _STARTERS:
-            with_value, others = _STARTERS[name]
-            at += 1
-            while at < len(words) and (words[at].startswith("-") or _GIVEN.fullmatch(words[at])):
-                at += 2 if len(words[at]) == 2 and words[at][1] in with_value else 1
-            at += others
-        else:
-            break
-    return words[at:]
+def commands(text: str) -> list[Command]:
+    plain, found, start = unquoted(text), list[Command](), 0
+    for join in (*_JOIN.finditer(plain), None):
+        end = join.start() if join else len(plain)
+        typed = tuple(_unquoted_word(text[slice(*word.span())]) for word in _WORD.finditer(plain, start, end))
+        found.append(Command(typed, join[0] if join else "", start, end))
+        start = join.end() if join else end
+    return found
 
 
 def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The words from the program on: of each command in a shell's text, quotes blanked out; else its own."""
-    own = started(command)
-    if text := shell_text(own):
-        for part in re.split(r"[;&|()`\n]+", unquoted(text)):
-            yield started(part.split())
+    """The words from the program on: of each command in a shell's text, also in a shell's within it; else its own."""
+    if text := shell_text(command):
+        for each in commands(text):
+            yield from simple_commands(each.words)
     else:
-        yield own
+        yield started(command)
 
 
 def shell_text(command: Sequence[str] | None) -> str:
     """The text behind `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
-    if not command or program(command) not in _SHELLS:
+    words = started(command or ())
+    if program(words) not in _SHELLS:
         return ""
-    at = next((i for i, word in enumerate(command) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(command))
-    text = next((i for i in range(at + 1, len(command)) if command[i] != "pipefail"), None)
-    return f"set {' '.join(command[1:text])}\n{command[text]}" if text else ""
+    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
+    text = next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), None)
+    return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
+
+
+def with_option(command: Sequence[str], *option: str) -> str:
+    """The command, whose shell gets one more option, as words of the command line."""
+    at = len(command) - len(started(command))
+    shell = "bash" if "pipefail" in option and program(command[at:]) in ("sh", "dash") else command[at]
+    return shlex.join([*command[:at], shell, *option, *command[at + 1 :]])  # dash 0.5.12 has no pipefail
+
+
+def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
+    """Whether an option of the shell is on behind a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
+    for word, name in zip(words, (*words[1:], ""), strict=False) if words[:1] in (("set",), ["set"]) else ():
+        if re.fullmatch(r"[-+][A-Za-z]+", word) and (letter in word[1:] or (word[-1] == "o" and name == option)):
+            before = word[0] == "-"
+    return before
 
 
 def unquoted(text: str) -> str:
-    """The text with quotes and what a backslash hides blanked out in place, so that the signs left are the shell's."""
-    return _QUOTED.sub(lambda found: (" " if found[0] == "\\\n" else "_") * len(found[0]), text)
+    """The text with what is hidden from the shell blanked out in place, so that the signs left are its own."""
+    plain = _HIDDEN.sub(lambda found: (" " if found[0] == "\\\n" or found[0][0] == "#" else "_") * len(found[0]), text)
+    while plain != (less := _OF_ANOTHER.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 1), plain)):
+        plain = less
+    return _PATTERN.sub(lambda found: "\n" + " " * (len(found[0]) - 1), plain)
+
+
+def _unquoted_word(word: str) -> str:
+    try:
+        parts = shlex.split(word)
+    except ValueError:
+        return word
+    return parts[0] if len(parts) == 1 else word

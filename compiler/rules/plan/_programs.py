@@ -1,0 +1,139 @@
+"""What the words of one command start: the program behind `env X=1` or `uv run`, a launcher of ranks, a training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+TOOLS = (
+    "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",
+    "pkill", "printenv", "printf", "rm", "rocm-smi", "rsync", "scp", "tar", "touch", "true", "uname",
+)  # fmt: skip
+_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # of Python: no file, or one that only prepares
+_LAUNCHERS = {  # name, or module of Python -> the word behind it that launches; "" for none
+    "torchrun": "", "deepspeed": "", "mpirun": "", "mpiexec": "", "srun": "", "horovodrun": "",
+    "accelerate": "launch", "accelerate-launch": "", "colossalai": "run",
+    "torch.distributed.run": "", "torch.distributed.launch": "", "deepspeed.launcher.runner": "",
+    "accelerate.commands.launch": "", "accelerate.commands.accelerate_cli": "launch",
+}  # fmt: skip
+_HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
+_KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
+_GIVEN = re.compile(r"\w+=.*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Starter:
+    """A program that starts the one behind its options."""
+
+    valued: str = ""  # options whose value is the next word
+    sub: str = ""  # it does so only with this word
+    others: int = 0  # words before the program that are no options
+
+
+# Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0, uv 0.13, poetry 2.1, pixi 0.81, conda 26.1,
+# micromamba 2.0, Nsight Systems 2024.1 and Nsight Compute 2024.1.
+_OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
+_STARTERS: Mapping[str, _Starter] = {
+    "chrt": _Starter("-T -P -D", others=1),
+    "command": _Starter(),
+    "conda": _Starter(_OF_CONDA, "run"),
+    "env": _Starter("-u -C --unset --chdir"),
+    "exec": _Starter("-a"),
+    "ionice": _Starter("-c -n"),
+    "mamba": _Starter(_OF_CONDA, "run"),
+    "micromamba": _Starter(_OF_CONDA, "run"),
+    "ncu": _Starter(
+        "-o --export -k --kernel-name -c --launch-count -s --launch-skip --set --section --metrics --target-processes"
+        " --replay-mode --nvtx-include --nvtx-exclude --log-file --config-file-path --cache-control --clock-control"
+    ),
+    "nice": _Starter("-n --adjustment"),
+    "nohup": _Starter(),
+    "nsys": _Starter(
+        "-b -c -d -e -f -n -o -p -s -t -w -x -y --output --trace --sample --cpuctxsw --capture-range --force-overwrite"
+        " --delay --duration --stats --kill --wait --cuda-graph-trace --gpu-metrics-devices --python-sampling",
+        "profile",
+    ),
+    "numactl": _Starter("-i -p -m -M -N -C -l"),
+    "pixi": _Starter("-e --environment -p --platform --manifest-path --config-file", "run"),
+    "poetry": _Starter("-C --directory -P --project", "run"),
+    "setsid": _Starter(),
+    "stdbuf": _Starter("-i -o -e"),
+    "sudo": _Starter("-u -g -C -p"),
+    "taskset": _Starter(others=1),
+    "time": _Starter("-f -o"),
+    "timeout": _Starter("-k -s --kill-after --signal", others=1),
+    "uv": _Starter(
+        "-C -P -f -i -p -w --cache-dir --config-file --config-setting --default-index --directory --env-file"
+        " --exclude-newer --extra --extra-index-url --find-links --group --index --index-url --link-mode --no-extra"
+        " --no-group --only-group --package --prerelease --project --python --resolution --with --with-editable"
+        " --with-requirements",
+        "run",
+    ),
+}
+
+
+def program(command: Sequence[str]) -> str:
+    """The name of the program without its folder; "" for none."""
+    return command[0].rpartition("/")[2] if command else ""
+
+
+def started(words: Sequence[str]) -> Sequence[str]:
+    """The words from the program on: without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and their like."""
+    while words:
+        if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
+            words = words[1:]
+        elif starter := _STARTERS.get(program(words)):
+            rest = _behind_options(words[1:], starter)
+            if starter.sub:
+                if rest[:1] not in ([starter.sub], (starter.sub,)):
+                    break
+                rest = _behind_options(rest[1:], starter)
+            words = rest[starter.others :]
+        else:
+            break
+    return words
+
+
+def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
+    while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
+        if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
+            return ("python", "-m", *words[1:])
+        words = words[2 if words[0] in starter.valued.split() else 1 :]
+    return words
+
+
+def launcher(words: Sequence[str]) -> str:
+    """The launcher that these words start, which starts ranks of its own; "" for none."""
+    name, rest = _of_python(words) if _is_python(words) else (program(words), words[1:])
+    return name if name in _LAUNCHERS and _LAUNCHERS[name] in ("", *rest[:1]) else ""
+
+
+def trains(words: Sequence[str]) -> bool:
+    """Whether these words start a training, as far as can be told: a file or module of Python, or a launcher's job."""
+    name = program(words)
+    if launcher(words):
+        return not any(program((word,)) in TOOLS for word in words[1:])
+    if _is_python(words):
+        return program(_of_python(words)[:1]) not in _NOT_THE_JOB
+    if name in _HOLDERS:
+        return any(trains(words[at:]) for at in range(1, len(words)))
+    return name.endswith(".py") or (name.startswith("$") and any(word.endswith(".py") for word in words))
+
+
+def _is_python(words: Sequence[str]) -> bool:
+    """Whether Python starts; a command of jobc may begin with its `-m`."""
+    return bool(words) and bool(re.fullmatch(r"python[\d.]*", program(words)) or words[0].startswith("-m"))
+
+
+def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The file or module that Python runs, and the words behind it; "" for none, such as with `-c`."""
+    at = 0 if words[0].startswith("-m") else 1
+    while at < len(words) and words[at].startswith("-"):
+        if found := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[at]):
+            named = (found[1], *words[at + 1 :]) if found[1] else tuple(words[at + 1 :])
+            return (named[0], named[1:]) if named else ("", ())
+        if re.fullmatch(r"-[a-zA-Z]*[cV]|-|--version|--help(-all)?|-h", words[at]):
+            return "", ()
+        at += 2 if words[at] in ("-X", "-W") else 1
+    return (words[at], words[at + 1 :]) if at < len(words) else ("", ())
