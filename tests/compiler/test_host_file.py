@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,25 @@ def test_a_nodelist_is_enough_for_a_backend_that_needs_hosts() -> None:
     assert text(compiled("queue.nodelist=node[6-7]", "nodes=1"), "hosts.txt") == "node6\n"
     where = "command line: queue.nodelist=node[6-7]"
     assert refused("queue.nodelist=node[6-7]", "nodes=3") == [f"JC4403 {where}: 2 hosts in queue.nodelist for 3 nodes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "nodelist"),
+    [
+        (("queue.nodelist=n[1-3]",), "n1,n2"),  # sbatch 22.05.8 -N 2 -w n[1-3]: invalid number of nodes (-N 3-2)
+        (("queue.nodelist=n[1-3]", "queue.exclude=n1"), "n2,n3"),  # -w n[1-3] -x n1: Invalid node name specified
+        (("queue.nodelist=n[1-2]", "queue.exclude=n1"), "n2"),  # the other node is of Slurm's choice
+        (("queue.nodelist=n1", "queue.exclude=n1"), None),
+        (("hosts=n[1-3]", "queue.exclude=n1"), "n2,n3"),
+    ],
+)
+def test_slurm_gets_no_host_that_is_excluded_and_no_more_than_nodes(
+    words: tuple[str, ...], nodelist: str | None
+) -> None:
+    script = text(compile_job(Request(("backend=slurm", "nodes=2", *words))), "job.sbatch")
+    asked = dict(re.findall(r"^#SBATCH --(nodelist|exclude)=(.*)$", script, re.MULTILINE))
+    assert asked.get("nodelist") == nodelist
+    assert asked.get("exclude") == ("n1" if len(words) == 2 else None)
 
 
 def test_it_gives_the_bytes_that_the_same_hosts_typed_give() -> None:

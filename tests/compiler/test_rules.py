@@ -18,6 +18,7 @@ ABOUT = {  # case, code -> why it is right that the job is told
     "kubernetes/extra_keys JC4522": "it shows that whoever adds privileged gets it, and is warned",
     "local/experiment_qwen_image JC4102": "the experiment names hosts of a queue, and this machine has no queue",
     "local/experiment_slurm_ddp JC4102": "the experiment names hosts of a queue, and this machine has no queue",
+    "local/name_and_values_with_quotes JC3002": "it shows that $HOME and $(id) arrive letter for letter",
     "local/two_nodes_here JC4102": "both nodes are this machine, whatever hosts says",
     "local/wishes_left_out JC4102": "it shows what is told of wishes that have no effect here",
     "skypilot/experiment_qwen_image JC4712": "the experiment names hosts of Slurm, and SkyPilot chooses its own",
