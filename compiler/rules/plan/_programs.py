@@ -17,6 +17,7 @@ _LAUNCHERS = {  # name, or module of Python -> the word behind it that launches;
     "torch.distributed.run": "", "torch.distributed.launch": "", "deepspeed.launcher.runner": "",
     "accelerate.commands.launch": "", "accelerate.commands.accelerate_cli": "launch",
 }  # fmt: skip
+_OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # those that also start what is no training
 _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
@@ -86,7 +87,7 @@ def started(words: Sequence[str]) -> Sequence[str]:
         elif starter := _STARTERS.get(program(words)):
             rest = _behind_options(words[1:], starter)
             if starter.sub:
-                if rest[:1] not in ([starter.sub], (starter.sub,)):
+                if list(rest[:1]) != [starter.sub]:
                     break
                 rest = _behind_options(rest[1:], starter)
             words = rest[starter.others :]
@@ -112,12 +113,13 @@ def launcher(words: Sequence[str]) -> str:
 def trains(words: Sequence[str]) -> bool:
     """Whether these words start a training, as far as can be told: a file or module of Python, or a launcher's job."""
     name = program(words)
+    behind = any(trains(words[at:]) for at in range(1, len(words))) if name in (*_OF_ANYTHING, *_HOLDERS) else False
     if launcher(words):
-        return not any(program((word,)) in TOOLS for word in words[1:])
+        return name not in _OF_ANYTHING or behind or not any(program((word,)) in TOOLS for word in words[1:])
     if _is_python(words):
-        return program(_of_python(words)[:1]) not in _NOT_THE_JOB
+        return program((_of_python(words)[0],)) not in _NOT_THE_JOB
     if name in _HOLDERS:
-        return any(trains(words[at:]) for at in range(1, len(words)))
+        return behind
     return name.endswith(".py") or (name.startswith("$") and any(word.endswith(".py") for word in words))
 
 

@@ -78,7 +78,7 @@ def with_option(command: Sequence[str], *option: str) -> str:
 
 def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
     """Whether an option of the shell is on behind a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
-    for word, name in zip(words, (*words[1:], ""), strict=False) if words[:1] in (("set",), ["set"]) else ():
+    for word, name in zip(words, (*words[1:], ""), strict=False) if list(words[:1]) == ["set"] else ():
         if re.fullmatch(r"[-+][A-Za-z]+", word) and (letter in word[1:] or (word[-1] == "o" and name == option)):
             before = word[0] == "-"
     return before
