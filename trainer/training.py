@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from . import checkpoint, recipe
+from .buffers import Buffers
 from .config import TrainConfig, kind_of
 from .data.copier import Copier
 from .data.loader import Loader, fetch, training_slots
@@ -118,11 +119,15 @@ def open_data(made: Recipe) -> Source:
 
 
 def new_model(made: Recipe, source: Source) -> nn.Module:
-    """The recipe's model, which can be trained."""
+    """The recipe's model, which can be trained.
+
+    One in eval mode, as from_pretrained() of transformers 5.23 gives it, is put into train mode. Else modules keep the
+    modes that they were made with: a BatchNorm may be frozen by eval().
+    """
     model: nn.Module = guarded(lambda: made.build_model(source), "recipe: build_model()")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(made.config.model)} has no parameters that are trained")
-    return model
+    return model if model.training else model.train()
 
 
 def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:
@@ -211,7 +216,8 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
         first = held_out, torch.ones(len(held_out)), 0
         of_the_user(lambda: fetch(source.validation, first), made, "data: there is no first held-out batch")
     expected = of_the_user(lambda: made.count(batch), made, "recipe: count() of the first batch failed")
-    buffers = [(buffer, buffer.clone()) for buffer in parallel.module.buffers()]
+    buffers = Buffers(parallel.module)
+    buffers.keep()
     group.phases.enter("forward")
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
     if expected is None and num_items is None:
@@ -221,8 +227,7 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
         raise BrokenInput(f"recipe: {says}")
     group.phases.enter("backward")
     parallel.warm_up(loss)
-    for buffer, before in buffers:
-        buffer.copy_(before)
+    buffers.put_back()
 
 
 def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:

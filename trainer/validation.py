@@ -69,6 +69,7 @@ class Validator:
         error: Exception | None = None
         asks = Asks(training.group, lambda: error is not None or told_to_stop())
         breaks_off = False
+        modes = [(module, module.training) for module in model.modules()]
         model.eval()
         with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
             batches = iter(self._batches)
@@ -93,7 +94,8 @@ class Validator:
                     break
             if error is None and not breaks_off:
                 next(batches, None)  # its end, so that workers are ready for the next validation
-        model.train()
+        for module, was_training in modes:  # which a train() of all would not give back: some may be frozen
+            module.training = was_training
         values = [0.0] * 3 if error else sums.tolist()
         phases.enter("validation")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
