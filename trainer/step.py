@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from .buffers import Buffers
 from .config import schedule_of
 from .errors import BrokenInput, Diverged
 from .gpu_timer import GpuTimer
@@ -48,8 +49,9 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
     all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, and over
     the ranks beside the last backward pass, so that a GPU is asked for a number only before the update, which a loss
-    that is not finite stops on all ranks. Where only the loss can count items, gradients are of samples at first, and
-    scaled once the items of all ranks are known.
+    that is not finite stops on all ranks. Where only the loss can count items, of some batch of any rank, gradients are
+    of samples at first, and scaled once the items of all ranks are known. A step that is left out leaves no trace in
+    buffers either.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)
@@ -57,11 +59,15 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     num_samples = sum(len(fed.indices_R) for fed in micro_batches)
     counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
     late = any(count is None for count in counts)
-    num_local = num_samples if late else sum(count or 0 for count in counts)
+    num_counted = sum(count for count in counts if count is not None)
+    num_local = num_samples if late else num_counted
     sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late])
 
     local = torch.zeros(2, dtype=torch.float64, device=group.device)
-    local_loss, local_items = local.unbind()  # views; items: where the loss counts them
+    local_loss, local_items = local.unbind()  # views; items: needed where the loss of any rank counts them
+    buffers = Buffers(parallel.module)
+    if config.loop.on_nan == "skip" or config.loop.precision == "fp16":
+        buffers.keep()
     scale, totals = 0.0, [0.0]
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
@@ -75,9 +81,11 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
                 scale = group.world_size / divisor(totals[0])  # the exchange divides by the world size
             if is_real:
                 local_loss += loss.detach()
-                if late:
+                if counts[number - 1] is None:
                     local_items += num_items
             if last:
+                if totals[5]:
+                    local_items += num_counted
                 sum_of_losses = group.start_sum_of(local)
             phases.enter("backward")
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
@@ -91,6 +99,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
         parallel.rescale(totals[0] / divisor(float(losses[1])))
     lr = lr_at(step, training.total_steps, optim)
     update = parallel.update(lr, optim.clip_norm, losses[0])
+    if not math.isfinite(update.grad_norm):
+        buffers.put_back()
     loss_of_all, late_items = losses.tolist()
     num_items_of_all = late_items if totals[5] else totals[0]
     if num_items_of_all <= 0:

@@ -62,6 +62,31 @@ def two_steps(group: Group, tree: dict[str, Any], folder: Path) -> dict[str, Any
     return {"told": told, "moved": moved, "third": good.loss, "norm": good.update.grad_norm}
 
 
+class Frozen(torch.nn.Sequential):
+    """BatchNorm, whose means a forward pass moves, and one that is frozen by eval()."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.BatchNorm1d(64), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
+        self[1].eval()
+
+
+def test_a_step_that_is_left_out_leaves_no_trace_in_buffers(
+    digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad_loss.py").write_text(LAST_RANK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("bad_loss", None)
+    group = Group(0, 1, torch.device("cpu"))
+    model = {"model": {"_target_": f"{__name__}.Frozen"}}
+    training = build(parse(digits({**changes("skip", 1), **model})), read({"JOBC_RUN_DIR": str(tmp_path)}), group)
+    nothing = Wishes(stop=False, save=False)
+    train_step(training, 0, nothing)
+    before = {name: value.clone() for name, value in training.parallel.weights().items()}
+    assert float(before["0.running_mean"].abs().max()) > 0 == float(before["1.running_mean"].abs().max())
+    assert train_step(training, 1, nothing).trouble
+    assert all(torch.equal(value, before[name]) for name, value in training.parallel.weights().items())
+
+
 def check(found: dict[str, Any], on_nan: str, rank: int) -> None:
     told = f"the loss of rank {rank} is inf"
     title = "the loss or its gradient is not a finite number at step 2"

@@ -24,6 +24,7 @@ from .conftest import Run
 pytestmark = pytest.mark.xdist_group("bring_your_own")
 Tree = Callable[..., dict[str, Any]]
 OWN = """
+import os
 import torch
 from torch.nn import functional as F
 from jobc.trainer.recipe import Recipe
@@ -36,6 +37,11 @@ class Counted(Recipe):
     '''The same, counted before the forward pass.'''
     def count(self, batch):
         return 2.0 ** -10 * len(batch[1])
+
+class CountedByOne(Counted):
+    '''One rank knows before the forward pass how many its items are, and the other does not.'''
+    def count(self, batch):
+        return None if os.environ["RANK"] == "1" else super().count(batch)
 
 class Blobs:
     def __init__(self, size=48, ignored=False):
@@ -98,6 +104,23 @@ def test_weights_that_sum_to_less_than_one_change_nothing(
     assert len(found[0]) > 6
     for ones, small in zip(*found, strict=True):
         assert small == pytest.approx(ones, rel=1e-6)
+
+
+def test_a_count_that_one_rank_alone_knows_before_the_forward_pass(
+    digits: Tree, new_run: Callable[[], Run], tmp_path: Path
+) -> None:
+    tree = {**TREE, "loss": {"_target_": "own_items.weighted", "weight": 2.0**-10}, "recipe": "own_items.Counted"}
+    alone = train(tmp_path / "alone", digits(tree))[:6]
+    two = new_run()
+    two.start(
+        digits({**tree, "recipe": "own_items.CountedByOne", "world_size": 2, "batch.micro": 6}),
+        PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}",
+    )
+    assert two.wait() == [0, 0], two.output(0)
+    steps = training_steps(two.folder / "metrics" / "rank_00.jsonl")
+    found = [(line["loss"], line["grad_norm"]) for _, line in sorted(steps.items())]
+    for one, other in zip(alone, found, strict=True):
+        assert other == pytest.approx(one, rel=1e-5)
 
 
 def test_held_out_data_in_which_nothing_counts_are_refused(digits: Tree, tmp_path: Path) -> None:
