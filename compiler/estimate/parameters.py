@@ -51,12 +51,13 @@ class ModelSize:
 
 
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Of the model that is built in, unless a program of the user's runs or they say how large theirs is."""
+    """Of the model that is built in, unless they say how large theirs is. None where a program of the user's runs, or a
+    recipe, which may build another model than the config names."""
     given = spec.estimate
     if given.parameters is not None:
         n = round(given.parameters)
         return ModelSize(n, given.largest_unit, None, given.tokens_per_sample or 1)
-    return model_size(plan.train) if plan.uses_trainer else None
+    return model_size(plan.train) if plan.uses_trainer and spec.recipe is None else None
 
 
 def model_size(train: Mapping[str, Any]) -> ModelSize | None:

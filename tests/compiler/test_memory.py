@@ -31,6 +31,13 @@ def zero(stage: int, offload: str = "none", bucket: int = 0, precision: str = "f
     return {**of_parallel, "loop": {"precision": precision}}
 
 
+def test_a_recipe_may_build_another_model_than_the_config_names(plan: Plan) -> None:
+    assert "give or take" in plan("task=gpt2_124m")[1]
+    assert "weights" not in plan("task=gpt2_124m", "recipe=my_pkg.Mine")[1]
+    said = plan("task=gpt2_124m", "recipe=my_pkg.Mine", "estimate.parameters=7e9")[1]
+    assert "weights" in said and "give or take" not in said
+
+
 SEVEN_B = ModelSize(7_000_000_000, 200_000_000, None, 1)
 
 
