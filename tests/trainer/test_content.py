@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
-from jobc.trainer.data.content import MOST_STEPS, Content
+from jobc.trainer.data.content import MOST_STEPS, Content, digest
 from jobc.trainer.data.loader import Fed
 from jobc.trainer.distributed import Group, join
 from jobc.trainer.env import read
@@ -92,6 +93,15 @@ def test_ranks_that_were_given_the_same_are_named(
                 for total in (SHORT, 7, 2 * MOST_STEPS)
             ],
         }
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.strided])
+def test_sparse_tensors_are_told_apart_as_dense_ones_are(layout: torch.layout) -> None:
+    made = [torch.eye(4), torch.eye(4), 2 * torch.eye(4), torch.eye(4).flip(0)]
+    parts = made if layout == torch.strided else [each.to_sparse(layout=layout) for each in made]
+    same, again, *others = [digest({"x": part}) for part in parts]
+    assert same == again and len({same, *others}) == 3
 
 
 def verdicts(group: Group, case: Callable[[int, int], list[Fed]]) -> list[Any]:

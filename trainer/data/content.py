@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..distributed import Group
 from ..errors import BrokenInput
@@ -88,9 +89,24 @@ def digest(batch: Any) -> bytes:
     """Of every tensor in a batch."""
     found = hashlib.blake2b(digest_size=8)
     for tensor in tensors(batch):
-        tensor = tensor.detach().cpu().contiguous()
-        found.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()))
+        for part in stored(tensor.detach().cpu()):
+            part = part.contiguous()
+            found.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
     return found.digest()
+
+
+def stored(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The tensors that a sparse one is made of (torch 2.13, torch.sparse); a dense one is itself."""
+    if tensor.layout == torch.strided:
+        return (tensor,)
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce()
+        return tensor.indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()  # of another library's making, such as mkldnn: nothing is known of it
 
 
 def listed(ranks: list[int]) -> str:
