@@ -101,7 +101,7 @@ class Progress:
         ranks = [row.tolist() for row in group.gather(torch.tensor(mine, dtype=torch.float64))]
         if group.is_first:
             rate, step_s = self._samples / self._seconds, self._seconds / self._steps
-            data = [row[0] / self._seconds for row in ranks]
+            data = [row[0] / row[2] for row in ranks]  # each of its own time: ranks do not begin a step together
             memory_gib = max(row[3] for row in ranks)
             kind = training.source.score
             is_text = kind.startswith("bits_per_")
