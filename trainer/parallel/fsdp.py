@@ -87,19 +87,20 @@ class Fsdp(Stepped):
         order = [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
         shared = {
             number: {
-                name: _distributed(value, order[number]) if value.shape == order[number].shape else value
+                name: _distributed(value, order[number]) if _is_like(value, order[number]) else value
                 for name, value in moments.items()
             }
             for number, moments in state["state"].items()
         }
         self.stepper.load({**state, "state": shared})
 
-    def _on_first(self, values: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Whole copies on the CPU of rank 0; the others only give their share."""
+    def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Whole copies on the CPU of rank 0; the others only give their share. What is no tensor, as the step of some
+        optimizers, stays as it is."""
         for name, value in values.items():
             full = whole(value)
             if self.group.is_first:
-                yield name, full.detach().to("cpu", copy=True)
+                yield name, full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
 
 
 def refuse_scalars(model: nn.Module) -> None:
@@ -132,7 +133,7 @@ def parts(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module
     return blocks_of(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
-def whole(value: Tensor) -> Tensor:
+def whole(value: Any) -> Any:
     """All of a tensor that is shared. All ranks call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
@@ -165,6 +166,10 @@ def _distributed(full: Tensor, like: DTensor) -> DTensor:
     """This rank's share of what all ranks have whole; no message is sent."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def _is_like(value: Any, parameter: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == parameter.shape
 
 
 def _share_of(full: Tensor, like: Tensor) -> Tensor:

@@ -82,6 +82,10 @@ class Zero:
                 f"recipe: build_optimizer() gives {type(optimizer).__name__}, and saves of ZeRO know Adam alone",
                 hint="torch.optim.AdamW, or parallel=fsdp",
             )
+        if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
+            raise BrokenInput(
+                "recipe: saves of ZeRO do not know what amsgrad keeps", hint="amsgrad=False, or parallel=fsdp"
+            )
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
@@ -178,6 +182,8 @@ class Zero:
             }
         self._link_states()
         for number, parameter in enumerate(self.order):
+            if number not in state["state"]:
+                continue  # it never had a gradient, so its moments are the zeros from above
             for name in MOMENTS:
                 full = state["state"][number][name].to(self.group.device)
                 self.deepspeed.utils.safe_set_full_optimizer_state(parameter, full, name)

@@ -1,0 +1,71 @@
+"""Optimizers of the user's with states that torch's own do not have."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
+
+from .conftest import Run
+from .ways import FSDP, ZERO
+
+Tree = Callable[..., dict[str, Any]]
+OWN = """
+import torch
+from jobc.trainer.recipe import Recipe
+
+class Counting(torch.optim.SGD):
+    '''Its state has the number of steps as a plain number, as many published optimizers do.'''
+
+    def step(self, closure=None):
+        super().step(closure)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["step"] = self.state[parameter].get("step", 0) + 1
+
+class WithAmsgrad(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.AdamW(model.parameters(), lr=1e-3, amsgrad=True)
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path, new_run: Callable[[], Run]) -> Callable[[dict[str, Any]], tuple[Run, list[int]]]:
+    (tmp_path / "own.py").write_text(OWN)
+    made = new_run()
+
+    def start(tree: dict[str, Any]) -> tuple[Run, list[int]]:
+        made.start(tree, PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}")
+        return made, made.wait()
+
+    return start
+
+
+def test_a_plain_number_in_the_state_is_saved_and_loaded_with_fsdp(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    schedule = {"lr": 0.1, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
+    tree = digits({"optim": {"_target_": "own.Counting", **schedule}, "world_size": 2, "loop.steps": 3})
+    run, codes = start({**tree, "parallel": FSDP})
+    assert codes == [DONE, DONE], run.output(0)
+    run, codes = start({**tree, "parallel": FSDP, "loop": {**tree["loop"], "steps": 5}})
+    assert codes == [DONE, DONE], run.output(0)
+    newest = max((run.folder / "checkpoints").glob("step_*"))
+    state = torch.load(newest / "optimizer.pt", weights_only=True)["state"]
+    assert {each["step"] for each in state.values()} == {5}
+
+
+@pytest.mark.engine
+def test_a_state_that_saves_of_zero_would_lose_is_refused(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+    run, codes = start({**digits({"recipe": "own.WithAmsgrad"}), "parallel": {**ZERO, "zero_stage": 1}})
+    assert codes == [DATA_BROKEN], run.output(0)
+    assert "saves of ZeRO do not know what amsgrad keeps" in run.output(0)
