@@ -29,6 +29,14 @@ class Counting(torch.optim.SGD):
             for parameter in group["params"]:
                 self.state[parameter]["step"] = self.state[parameter].get("step", 0) + 1
 
+class WithUnused(Recipe):
+    '''One parameter never has a gradient, so AdamW has no state of it.'''
+
+    def build_model(self, source):
+        model = super().build_model(source)
+        model.register_parameter("unused", torch.nn.Parameter(torch.ones(3)))
+        return model
+
 class WithAmsgrad(Recipe):
     def build_optimizer(self, model):
         return torch.optim.AdamW(model.parameters(), lr=1e-3, amsgrad=True)
@@ -69,3 +77,16 @@ def test_a_state_that_saves_of_zero_would_lose_is_refused(
     run, codes = start({**digits({"recipe": "own.WithAmsgrad"}), "parallel": {**ZERO, "zero_stage": 1}})
     assert codes == [DATA_BROKEN], run.output(0)
     assert "saves of ZeRO do not know what amsgrad keeps" in run.output(0)
+
+
+@pytest.mark.engine
+def test_a_parameter_without_a_state_goes_on_with_zero(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+    tree = digits({"recipe": "own.WithUnused", "loop.steps": 3})
+    run, codes = start(tree)
+    assert codes == [DONE], run.output(0)
+    assert len(torch.load(run.folder / "checkpoints/step_00000003/optimizer.pt", weights_only=True)["state"]) == 4
+    run, codes = start({**tree, "parallel": {**ZERO, "zero_stage": 1}, "loop": {**tree["loop"], "steps": 5}})
+    assert codes == [DONE], run.output(0)
