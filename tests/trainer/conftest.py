@@ -191,6 +191,17 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in names}
 
 
+@pytest.fixture
+def settings_of_torch() -> Iterator[None]:
+    """What a training in this process sets for all of it is put back."""
+    import torch  # here: many tests of this folder need none
+
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.fixture(scope="module")
 def new_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Run]]:
     """Makes run folders; every process is gone after the module."""

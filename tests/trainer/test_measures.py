@@ -29,7 +29,7 @@ from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
 from jobc.trainer.training import build
 
-pytestmark = pytest.mark.xdist_group("training")
+pytestmark = [pytest.mark.xdist_group("training"), pytest.mark.usefixtures("settings_of_torch")]
 Tree = Callable[..., dict[str, Any]]
 
 
@@ -70,14 +70,6 @@ class Unreachable(Recorder):
 def train(folder: Path, tree: dict[str, Any], **env: str) -> int:
     values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
     return run(build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu"))), NoSignals())  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def settings_of_torch() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(False)
 
 
 EVERYTHING = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from jobc.trainer import env, train_json
 from jobc.trainer.distributed import Group
 from jobc.trainer.training import build
 from jobc.trainer.validation import Validator
+
+pytestmark = pytest.mark.usefixtures("settings_of_torch")
 
 
 class Frozen(nn.Sequential):
@@ -28,14 +30,6 @@ class InEvalMode(Frozen):
     def __init__(self) -> None:
         super().__init__()
         self.eval()
-
-
-@pytest.fixture(autouse=True)
-def settings_of_torch() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize(("model", "modes"), [(Frozen, [False, True, True]), (InEvalMode, [True, True, True])])

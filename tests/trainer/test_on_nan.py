@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from jobc.trainer.training import build
 
 from .conftest import Run
 
+pytestmark = pytest.mark.usefixtures("settings_of_torch")
+
 Tree = Callable[..., dict[str, Any]]
 LAST_RANK = """
 import os
@@ -36,14 +38,6 @@ def infinite_in_value(outputs, targets):
     losses = F.cross_entropy(outputs, targets, reduction="none")
     return losses + (float("inf") if last and calls == 3 else 0.0)
 """
-
-
-@pytest.fixture(autouse=True)
-def settings_of_torch() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(False)
 
 
 def two_steps(group: Group, tree: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from jobc.trainer.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
 from jobc.trainer.training import build, use_one_way_of_computing
 
-pytestmark = pytest.mark.xdist_group("training")
+pytestmark = [pytest.mark.xdist_group("training"), pytest.mark.usefixtures("settings_of_torch")]
 
 Tree = Callable[..., dict[str, Any]]
 
@@ -55,15 +55,6 @@ def validations(folder: Path) -> list[dict[str, Any]]:
 
 def weights(folder: Path) -> bytes:
     return (folder / "final" / "weights.pt").read_bytes()
-
-
-@pytest.fixture(autouse=True)
-def settings_of_torch() -> Iterator[None]:
-    """Training sets threads and determinism for its process; here other tests follow."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture(scope="module")
