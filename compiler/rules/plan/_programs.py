@@ -33,7 +33,7 @@ class _Starter:
 
 
 # Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0, uv 0.13 (its --help), conda 26.1, pixi 0.81,
-# poetry 2 (python-poetry.org/docs/cli) and Nsight Systems 2022.1, whose long options want `=` and are taken without it as well.
+# poetry 2 (python-poetry.org/docs/cli) and Nsight Systems 2022.1 (its long options want `=`).
 _OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
 _STARTERS: Mapping[str, _Starter] = {
     "chrt": _Starter("-T -P -D", others=1),
