@@ -245,4 +245,4 @@ def _best(plan: LaunchPlan) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else None
+    return int(text) if text is not None and re.fullmatch(r"0|-?[1-9][0-9]*", text) else None

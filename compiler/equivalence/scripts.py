@@ -105,10 +105,7 @@ def _constant(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
             yield f"{found[1]} is {said}, the plan has {wanted} as {CONSTANTS[found[1]]}"
     elif re.match(r"this_job ", line):
         words = shlex.split(line, comments=True)
-        roots = (
-            plan["run.root"],
-            str(plan.get("backend.records", "runs")),
-        )  # where the runs are, or what is known of them
+        roots = (plan["run.root"], str(plan.get("backend.records", "runs")))  # the runs, or what is known of them
         if words[1:2] != [plan["name"]] or (len(words) > 2 and words[2] not in roots):
             yield f"this_job is told {' '.join(words[1:])}, the plan has {plan['name']} in {plan['run.root']}"
 

@@ -45,7 +45,7 @@ OF = {
     "pods": (
         "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "code=image", "code.root=/app",
         "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "launcher=accelerate",
-        "parallel=deepspeed",
+        "parallel=deepspeed", "backend.records=937",
     ),
     "skypilot": (
         "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
@@ -253,6 +253,7 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("skypilot", "task.sky.yaml", "JOBC_ARTIFACT:", "JOBC_ARTIFACTS:", "JOBC_ARTIFACTS is set, and nothing reads it"),
     ("skypilot", "task.sh", "compiled for $nodes", "compiled for $gpus", "nodes is compared"),
     ("kubernetes", "pod.yaml", "name: JOBC_NODE_RANK", "name: JOBC_NODES", "has another JOBC_NODE"),
+    ("pods", "status.sh", "this_job base 937", "this_job base runs", "this_job is told base runs"),
     ("pods", "deepspeed.json", '"stage"', '"stages"', "zero_optimization.stage: not there"),
     ("pods", "deepspeed.json", '"gradient_clipping"', '"clipping"', "clipping is no key"),
     ("ssh", NODE, '--node_rank="$JOBC_NODE_RANK"', "--node_rank=0", "node.sh with launcher=torch_distributed_launch"),

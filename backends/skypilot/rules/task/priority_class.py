@@ -14,8 +14,8 @@ def check(task: Finished) -> Iterator[Diagnostic]:
     name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
     if not isinstance(name, str):
         return
-    if re.fullmatch(r"[-+]?\d*\.\d+", name):  # which is a name of a-z, 0-9, dash and dot
-        because = "a number is whole, and SkyPilot would take this one for the name of a class"
+    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # such as 0.5 and 010, names of a-z, 0-9, dash and dot
+        because = "a number is whole and starts with no 0; SkyPilot would take this one for the name of a class"
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name}", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
