@@ -16,19 +16,18 @@ import numpy
 import pytest
 import torch
 
-from jobc.trainer import env as environment
 from jobc.trainer import export, recipe, train_json
 from jobc.trainer.checkpoint_store import newest_first
 from jobc.trainer.data import order
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, TrainerError
 from jobc.trainer.leave import known_cause
-from jobc.trainer.loop import run
 from jobc.trainer.metrics import read, training_steps
 from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
-from jobc.trainer.training import build, refuse_too_few
+from jobc.trainer.training import refuse_too_few
 
 from .conftest import Run
+from .in_process import built, train
 from .ways import FSDP
 
 pytestmark = pytest.mark.xdist_group("bring_your_own")
@@ -131,11 +130,6 @@ DENOISE = {"recipe": "my_pkg.recipes.Denoise", "loop.steps": 12, "batch.micro": 
 ARGUMENTS = "__init__() got an unexpected keyword argument 'depth'"
 
 
-class Signals:
-    def __init__(self, received: str | None = None) -> None:
-        self.received = received
-
-
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example on the import path, the trainer under the name that it has in a job; torch's settings as before."""
@@ -166,12 +160,6 @@ def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = ("-m", "jobc_trainer")) -> None:
     run.start(tree, program, PYTHONPATH=f"{lib}:{EXAMPLE}")
-
-
-def train(folder: Path, tree: dict[str, Any], received: str | None = None) -> int:
-    values = environment.read({"JOBC_RUN_DIR": str(folder)})
-    group = Group(0, 1, torch.device("cpu"))
-    return run(build(train_json.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 
 def losses(folder: Path) -> list[float]:
@@ -372,9 +360,7 @@ def test_the_result_is_a_module_again(whole: Path) -> None:
 
 
 def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
-    values = environment.read({"JOBC_RUN_DIR": str(tmp_path)})
-    tree = digits({**OWN, "loader.workers": 1})
-    loader = build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu"))).loader
+    loader = built(tmp_path, digits({**OWN, "loader.workers": 1})).loader
     before = {child.pid for child in multiprocessing.active_children()}
     loader.take()
     (worker,) = (child for child in multiprocessing.active_children() if child.pid in before)

@@ -15,26 +15,21 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import attempts, roll_call, train_json
-from jobc.trainer import env as environment
+from jobc.trainer import attempts, roll_call
 from jobc.trainer.config import GptConfig, ProfileConfig
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged
-from jobc.trainer.loop import run
 from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
 from jobc.trainer.profiling import Profiling
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 from jobc.trainer.speed import flops_per_sample, peak_flops, percentile
 from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
-from jobc.trainer.training import build
+
+from .in_process import train
 
 pytestmark = [pytest.mark.xdist_group("training"), pytest.mark.usefixtures("settings_of_torch")]
 Tree = Callable[..., dict[str, Any]]
-
-
-class NoSignals:
-    received = None
 
 
 class Recorder:
@@ -65,11 +60,6 @@ class Unreachable(Recorder):
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         raise ConnectionError("no route to host\nmore")
-
-
-def train(folder: Path, tree: dict[str, Any], **env: str) -> int:
-    values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    return run(build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu"))), NoSignals())  # type: ignore[arg-type]
 
 
 EVERYTHING = {

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import env as environment
-from jobc.trainer import train_json
 from jobc.trainer.checkpoint_store import newest_first
-from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
-from jobc.trainer.loop import run
 from jobc.trainer.metrics import read, training_steps
 from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 
+from . import in_process
 from .conftest import Run
 
 pytestmark = pytest.mark.xdist_group("bring_your_own")
@@ -65,10 +62,6 @@ TREE: dict[str, Any] = {
 }
 
 
-class NoSignals:
-    received = None
-
-
 @pytest.fixture(autouse=True)
 def in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -82,11 +75,7 @@ def in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def train(folder: Path, tree: dict[str, Any]) -> list[tuple[float, float]]:
     """Loss and gradient norm of each step, and last the validation's loss."""
-    from jobc.trainer.training import build
-
-    values = environment.read({"JOBC_RUN_DIR": str(folder)})
-    training = build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu")))
-    assert run(training, NoSignals()) == 0  # type: ignore[arg-type]
+    assert in_process.train(folder, tree) == 0
     file = folder / "metrics" / "rank_00.jsonl"
     steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(training_steps(file).items())]
     return [*steps, *((line["val_loss"], 0.0) for line in read(file) if "val_loss" in line)]  # type: ignore[list-item]

@@ -16,7 +16,7 @@ import torch
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer import env as environment
 from jobc.trainer import train_json
-from jobc.trainer.distributed import Group, choose_device
+from jobc.trainer.distributed import choose_device
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.export import load
 from jobc.trainer.loop import run
@@ -24,25 +24,13 @@ from jobc.trainer.loss_scale import LossScale
 from jobc.trainer.metrics import MetricsFile, read, training_steps
 from jobc.trainer.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
-from jobc.trainer.training import build, use_one_way_of_computing
+from jobc.trainer.training import use_one_way_of_computing
+
+from .in_process import Signals, built, train, weights
 
 pytestmark = [pytest.mark.xdist_group("training"), pytest.mark.usefixtures("settings_of_torch")]
 
 Tree = Callable[..., dict[str, Any]]
-
-
-class Signals:
-    """What a process has received: nothing, or one signal."""
-
-    def __init__(self, received: str | None = None) -> None:
-        self.received = received
-
-
-def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env: str) -> int:
-    """The trainer without its entry point: no process group, no signal handlers."""
-    values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    group = Group(0, 1, torch.device("cpu"))
-    return run(build(train_json.parse(tree), values, group), Signals(received))  # type: ignore[arg-type]
 
 
 def losses(folder: Path) -> list[str]:
@@ -51,10 +39,6 @@ def losses(folder: Path) -> list[str]:
 
 def validations(folder: Path) -> list[dict[str, Any]]:
     return [line for line in read(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line]
-
-
-def weights(folder: Path) -> bytes:
-    return (folder / "final" / "weights.pt").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -249,12 +233,11 @@ def test_a_save_in_the_background_has_the_state_of_its_step(whole: Path, digits:
 
 
 def test_an_owner_finds_its_part_of_a_checkpoint_again(digits: Tree, tmp_path: Path) -> None:
-    values = environment.read({"JOBC_RUN_DIR": str(tmp_path)})
-    config, group = train_json.parse(digits({"loop.steps": 1})), Group(0, 1, torch.device("cpu"))
-    first = build(config, values, group)
+    tree = digits({"loop.steps": 1})
+    first = built(tmp_path, tree)
     first.parts["owner"] = {"seen": [1, 2]}
     run(first, Signals())  # type: ignore[arg-type]
-    assert build(config, values, group).parts["owner"] == {"seen": [1, 2]}
+    assert built(tmp_path, tree).parts["owner"] == {"seen": [1, 2]}
 
 
 def test_a_full_disk_for_the_final_weights_is_one_line_and_a_resume_writes_them(
@@ -318,9 +301,7 @@ def test_the_final_weights_are_plain_torch(whole: Path) -> None:
 @pytest.mark.parametrize("kind", ["digits", "gpt"])
 def test_the_result_is_a_module_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tree = request.getfixturevalue(kind)({"loop.steps": 2, "batch.micro": 8})
-    training = build(
-        train_json.parse(tree), environment.read({"JOBC_RUN_DIR": str(tmp_path)}), Group(0, 1, torch.device("cpu"))
-    )
+    training = built(tmp_path, tree)
     run(training, Signals())  # type: ignore[arg-type]
     module = load(tmp_path / "final")
     inputs, _ = training.source.validation.batch(torch.arange(3))
