@@ -7,6 +7,7 @@ guarantees hold for every recipe.
 Shapes: B samples of one batch, K classes; `…` any dimensions, or none.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -66,7 +67,7 @@ class Recipe:
         inputs, targets = pair(batch)
         if self.items_of is cross_entropy:
             return cross_entropy(outputs(model, inputs), targets), None
-        return summed(self.items_of(outputs(model, inputs), targets), targets, self.config)
+        return summed(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
         """For held-out data: the loss, a score (see `score`) and the items, each added over a batch."""
@@ -77,7 +78,7 @@ class Recipe:
         logits = outputs(model, inputs)
         if self.items_of is cross_entropy:
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
-        loss, num_items = summed(self.items_of(logits, targets), targets, self.config)
+        loss, num_items = summed(self.items_of(logits, targets), targets, self.items_of, self.config)
         return loss, 0.0, num_items
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:
@@ -133,8 +134,8 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
         ) from error
 
 
-def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:
-    """What a loss gave, as a sum and a count: it is either that, or a loss for each item."""
+def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig) -> tuple[Sum, Count]:
+    """What a loss gave, as a sum and a count: it is either that, or a loss for each item; 0 for targets it ignores."""
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(found, tuple) and len(found) == 2:
         return found[0].sum().float(), found[1]
@@ -145,10 +146,24 @@ def summed(found: Any, targets: Any, config: TrainConfig) -> tuple[Sum, Count]:
                 ["torch stretches outputs and targets of different shapes until they fit, with a warning only"],
                 hint="give the model's outputs the shape of the targets; a loss of your own may give (sum, count)",
             )
-        return found.sum(dtype=torch.float32), found.numel()
+        ignored = ignored_by(items_of)
+        counts_all = ignored is None or not isinstance(targets, Tensor) or found.shape != targets.shape
+        return found.sum(dtype=torch.float32), found.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
     raise BrokenInput(
         f"loss: {name} gave {got} for a batch of {len(targets)}",
         ["a mean does not say over how many items it was taken, and ranks and micro batches may differ in that"],
         hint="give a loss for each item (reduction: none), or (sum, count)",
     )
+
+
+def ignored_by(items_of: Callable[..., Any]) -> Any:
+    """The target that a loss of torch 2.13 leaves out: an attribute of CrossEntropyLoss and NLLLoss, an argument of
+    cross_entropy() and nll_loss(). None: every target counts."""
+    if isinstance(items_of, nn.Module):
+        return getattr(items_of, "ignore_index", None)
+    try:
+        argument = inspect.signature(items_of).parameters.get("ignore_index")
+    except (TypeError, ValueError):  # made by another language
+        return None
+    return argument.default if argument is not None else None

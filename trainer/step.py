@@ -6,6 +6,7 @@ computed them. A mean of means would weigh items by how many others their rank h
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -21,8 +22,8 @@ from .training import Training
 class Wishes:
     """What the run should do after this step; on the way in this rank's wish, on the way out any rank's."""
 
-    stop: bool
-    save: bool
+    stop: bool = False
+    save: bool = False
     give_up: bool = False  # nothing can be saved any more
 
 
@@ -43,6 +44,17 @@ class StepResult:
     wishes: Wishes
 
 
+class Totals(NamedTuple):
+    """What all ranks add up while the first micro batch is computed. late: how many leave the items to their loss."""
+
+    items: float
+    samples: float
+    stop: float
+    save: float
+    give_up: float
+    late: float
+
+
 def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     """Do global step `step`, from 0. Raises Diverged when the loss is not a number and none may be skipped.
 
@@ -61,70 +73,77 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     late = any(count is None for count in counts)
     num_counted = sum(count for count in counts if count is not None)
     num_local = num_samples if late else num_counted
-    sums = group.start_sum([num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late])
+    mine = Totals(num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late)
+    sums = group.start_sum(mine)
 
     local = torch.zeros(2, dtype=torch.float64, device=group.device)
     local_loss, local_items = local.unbind()  # views; items: needed where the loss of any rank counts them
-    buffers = Buffers(parallel.module)
+    buffers, of_padding = Buffers(parallel.module), Buffers(parallel.module)
     if config.loop.on_nan == "skip" or config.loop.precision == "fp16":
         buffers.keep()
-    scale, totals = 0.0, [0.0]
+    scale, totals = 0.0, mine
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
         phases.enter("forward")
+        if not is_real:
+            of_padding.keep()
         with parallel.passes(last):
             with timer:
                 loss, num_items = parallel.module(batch)
             if number == 1:
                 phases.enter("exchange")
-                totals = sums()
-                scale = group.world_size / divisor(totals[0])  # the exchange divides by the world size
+                totals = Totals(*sums())
+                scale = group.world_size / divisor(totals.items)  # the exchange divides by the world size
             if is_real:
                 local_loss += loss.detach()
                 if counts[number - 1] is None:
                     local_items += num_items
             if last:
-                if totals[5]:
+                if totals.late:
                     local_items += num_counted
                 sum_of_losses = group.start_sum_of(local)
             phases.enter("backward")
             parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
+        of_padding.put_back()
     phases.enter("data")
     loader.ahead()
     training.proof.note(micro_batches)
 
     phases.enter("update")
     losses = sum_of_losses()
-    if totals[5]:
-        parallel.rescale(totals[0] / divisor(float(losses[1])))
+    items_of_all = float(losses[1]) if totals.late else totals.items
+    if items_of_all <= 0 and config.loop.on_nan == "stop":
+        hint = "loop.on_nan=skip leaves such steps out; or a larger batch"
+        raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank", hint=hint)
+    if totals.late:
+        parallel.rescale(totals.items / divisor(items_of_all))
     lr = lr_at(step, training.total_steps, optim)
-    update = parallel.update(lr, optim.clip_norm, losses[0])
+    update = parallel.update(lr, optim.clip_norm, losses[0] if items_of_all > 0 else losses[0] * math.nan)
     if not math.isfinite(update.grad_norm):
         buffers.put_back()
-    loss_of_all, late_items = losses.tolist()
-    num_items_of_all = late_items if totals[5] else totals[0]
-    if num_items_of_all <= 0:
-        raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank")
-    mean_loss = loss_of_all / num_items_of_all
+    mean_loss = float(losses[0]) / items_of_all if items_of_all > 0 else math.nan
     trouble = ""
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
         if config.loop.on_nan == "stop":
             raise diverged(training, step, float(local_loss))
-        trouble = ", ".join(not_finite(training, float(local_loss))) if not math.isfinite(update.grad_norm) else ""
+        if items_of_all <= 0:
+            trouble = "no item counts, on any rank"
+        elif not math.isfinite(update.grad_norm):
+            trouble = ", ".join(not_finite(training, float(local_loss)))
     return StepResult(
         loss=mean_loss,
-        num_samples=int(totals[1]),
+        num_samples=int(totals.samples),
         lr=lr,
         update=update,
         forward_s=timer.seconds(),
         trouble=trouble,
-        wishes=Wishes(stop=totals[2] > 0, save=totals[3] > 0, give_up=totals[4] > 0),
+        wishes=Wishes(stop=totals.stop > 0, save=totals.save > 0, give_up=totals.give_up > 0),
     )
 
 
 def divisor(num_items: float) -> float:
     """What to divide by: the items of all ranks, which weights may make fewer than one. Without any, the losses of the
-    first passes are 0 as well, and the step ends with an error."""
+    first passes are 0 as well, and the step is an error or left out."""
     return 1.0 if num_items <= 0 else num_items
 
 
