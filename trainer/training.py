@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from torch import Tensor, nn
 from . import checkpoint, recipe
 from .buffers import Buffers
 from .config import TrainConfig, kind_of
+from .data import alike
 from .data.copier import Copier
-from .data.loader import Loader, fetch, training_slots
+from .data.loader import Loader, read_apart, training_slots
+from .data.mapped import Mapped
 from .data.order import Order
 from .data.proof import Proof
 from .data.source import Source
@@ -87,9 +90,14 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     phases.enter("exchange")
     parallel = share(model, made, config, env, group)
     warm_up(parallel, made, config, source, group)
+    samples = known_samples(made, config, source, group)
     phases.begin_part("restore")
     start = find_start(config, env, env.run_dir, parallel, group)
     refuse_changed_data(source, start)
+    phases.enter("exchange")
+    told = alike.warning(group, samples, start.parts.get(SOURCE, {}).get("samples"))
+    if told and group.is_first:
+        print(told, flush=True)
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
     return Training(
         config=config,
@@ -104,7 +112,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device),
         proof=Proof(order, group, start.step, start.parts.get("data")),
-        parts={**start.parts, SOURCE: known(source)},
+        parts={**start.parts, SOURCE: {**known(source), "samples": samples}},
     )
 
 
@@ -190,6 +198,16 @@ def refuse_changed_data(source: Source, start: checkpoint.Start) -> None:
         )
 
 
+def known_samples(made: Recipe, config: TrainConfig, source: Source, group: Group) -> str:
+    """What can be known of the user's data without reading all of it; of ours the digest tells all."""
+    if not isinstance(source.train, Mapped):
+        return ""
+    group.phases.begin_part("data")
+    read = partial(read_apart, source.train, config=config.loader, device=group.device)
+    digest_of = partial(alike.digest_of_samples, len(source.train), read)
+    return str(of_the_user(digest_of, made, "data: its first, middle and last sample cannot be read"))
+
+
 def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
     """The run's own newest checkpoint, else the weights of the run it is forked from, else nothing."""
     seed_rank(config.seed, group.rank, step=0)
@@ -210,16 +228,17 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     group.phases.begin_part("data")
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     slots = indices_B, torch.ones(len(indices_B)), 0
-    _, _, batch = of_the_user(lambda: fetch(source.train, slots), made, "data: there is no first batch")
+    read = partial(read_apart, config=config.loader, device=group.device)
+    (fed,) = of_the_user(lambda: read(source.train, [slots]), made, "data: there is no first batch")
     if num_held_out := len(source.validation):  # read here, so that what makes no batch is found before the training
         held_out = torch.arange(min(config.batch.micro, num_held_out))
         first = held_out, torch.ones(len(held_out)), 0
-        of_the_user(lambda: fetch(source.validation, first), made, "data: there is no first held-out batch")
-    expected = of_the_user(lambda: made.count(batch), made, "recipe: count() of the first batch failed")
+        of_the_user(lambda: read(source.validation, [first]), made, "data: there is no first held-out batch")
+    expected = of_the_user(lambda: made.count(fed.batch), made, "recipe: count() of the first batch failed")
     buffers = Buffers(parallel.module)
     buffers.keep()
     group.phases.enter("forward")
-    loss, num_items = first_pass(parallel, made, Copier(group.device).finish(batch))
+    loss, num_items = first_pass(parallel, made, Copier(group.device).finish(fed.batch))
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
     if expected is not None and num_items is not None and not math.isclose(expected, float(num_items), rel_tol=1e-6):

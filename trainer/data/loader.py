@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -69,6 +69,22 @@ def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_st
         for indices_B, weights_B in zip(torch.split(indices_R, micro), torch.split(weights_R, micro), strict=True):
             yield indices_B, weights_B, epoch
         step += 1
+
+
+def read_apart(split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device) -> list[Fed]:
+    """A few batches beside the training. Where workers will read, one reads these as well: a file that a data set opens
+    when it is first asked would else be one for all of them, with one place to read from."""
+    if not config.workers:
+        return [Fed(*fetch(split, slots)) for slots in wanted]
+    batches = iter(_workers(split, wanted, replace(config, workers=1), device))
+    try:
+        return [Fed(*fields) for fields in batches]
+    except Exception as error:
+        if dead := _dead(batches):
+            raise lost_worker(*dead) from error
+        for slots in wanted:  # the same error without a worker's words around it
+            fetch(split, slots)
+        raise
 
 
 class Loader:
