@@ -54,7 +54,8 @@ def save(
     keep, keep_every_steps: the newest `keep` stay, the best, and those whose step is a multiple of the other
     val_loss: measured with these weights; None when it was not
     damaged: folders known not to be sound, which therefore count for nothing
-    replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays
+    replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays,
+        unless its loss was measured only now
     Raises OSError when the disk does not take it: older checkpoints are untouched, nothing new is visible.
     """
     target = root / folder_name(step)
@@ -62,7 +63,8 @@ def save(
         root.mkdir(parents=True, exist_ok=True)
         flush_folder(root.parent)
     remove_leftovers(root)
-    if replaces or not target.exists() or problem(target) is not None:
+    newly_measured = val_loss is not None and _val_loss(target) is None
+    if replaces or newly_measured or not target.exists() or problem(target) is not None:
         _put(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # this one is safe; what could not be removed is tried again after the next
         _prune(root, keep, keep_every_steps, set(damaged) - {target.name})

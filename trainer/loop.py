@@ -27,6 +27,7 @@ from .training import Training
 from .validation import Failed, Validator
 from .watch import Watch
 
+VALIDATION = "validation"  # the part of a checkpoint that says after which step held-out data were measured last
 COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
 
 
@@ -59,7 +60,7 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     stop_automatic_collection()
     try:
         with watch:
-            return steps(training, signals, progress, saver, validator, profiling, watch)
+            return Loop(training, signals, progress, saver, validator, profiling, watch).run()
     finally:
         if line := profiling.end():
             print(line, flush=True)
@@ -75,81 +76,111 @@ def greet(training: Training) -> None:
             print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
 
 
-def steps(
-    training: Training,
-    signals: StopSignals,
-    progress: Progress,
-    saver: Saver,
-    validator: Validator,
-    profiling: Profiling,
-    watch: Watch,
-) -> int:
-    """From the first step, which may take longer, to the end; the exit code."""
-    config, phases = training.config, training.phases
-    skips = Skips(config.loop.max_skips)
-    is_saved = True
-    for step in range(training.start.step, training.total_steps):
-        done = step + 1
-        result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
-        if step == training.start.step:
-            training.group.use_timeout(config.process_group.step_timeout_s)
-            watch.use_timeout(config.process_group.step_timeout_s)
-        if (line := skips.after(done, result.trouble)) and training.group.is_first:
-            print(line, flush=True)
-        saver.look()
+class Loop:
+    """One attempt: its steps, and what is done between two of them."""
 
-        is_last = done == training.total_steps
-        prove(training, done, is_last)
-        stops = result.wishes.stop
-        ends = is_last or stops
-        validation, failed = None, None
-        if validator.num_samples and (is_last or done % config.validation.every_steps == 0):
-            phases.begin_part("validation")
+    def __init__(
+        self,
+        training: Training,
+        signals: StopSignals,
+        progress: Progress,
+        saver: Saver,
+        validator: Validator,
+        profiling: Profiling,
+        watch: Watch,
+    ) -> None:
+        self.training, self.signals, self.progress = training, signals, progress
+        self.saver, self.validator, self.profiling, self.watch = saver, validator, profiling, watch
+        self.is_saved = True
+
+    def run(self) -> int:
+        """From the first step, which may take longer, to the end; the exit code."""
+        training, config = self.training, self.training.config
+        skips = Skips(config.loop.max_skips)
+        if self._owes_validation() and (code := self._after(training.start.step, Wishes())) is not None:
+            return code
+        for step in range(training.start.step, training.total_steps):
+            done = step + 1
+            wished = wishes(training, self.signals, self.saver)
+            result = watched_step(training, step, wished, self.progress, self.profiling)
+            if step == training.start.step:
+                training.group.use_timeout(config.process_group.step_timeout_s)
+                self.watch.use_timeout(config.process_group.step_timeout_s)
+            if (line := skips.after(done, result.trouble)) and training.group.is_first:
+                print(line, flush=True)
+            self.saver.look()
+            prove(training, done, done == training.total_steps)
+            if (code := self._after(done, result.wishes)) is not None:
+                return code
+            if done % COLLECT_EVERY_STEPS == 0:
+                gc.collect(1)
+        training.phases.begin_part("save")
+        training.loader.close()
+        weights = training.parallel.weights()
+        if training.group.is_first:
+            training.phases.enter("write")
+            finish(training, self.progress, weights)
+        if not self.is_saved:
+            raise self.saver.failure(training.total_steps)
+        return exit_codes.DONE
+
+    def _after(self, done: int, asked: Wishes) -> int | None:
+        """Validation, checkpoint and stop, where it is time for them; the exit code, when the run ends before its end.
+
+        asked: by any rank, before the step that was just done
+        """
+        training, is_last = self.training, done == self.training.total_steps
+        validation, failed, breaks_off = None, None, False
+        if self._is_time_to_validate(done):
+            training.phases.begin_part("validation")
             try:
-                validation = validator.validate(lambda: wishes(training, signals, saver).stop)
+                validation = self.validator.validate(lambda: wishes(training, self.signals, self.saver).stop)
+                breaks_off = validation is None
             except Failed as error:
-                failed, ends = error, True
-            if failed:
-                pass  # told below, when these weights are saved
-            elif validation is None:
-                stops = ends = True
-                if training.group.is_first:
-                    print(f"the validation after step {done} is broken off: asked to stop", flush=True)
-            else:
-                progress.after_validation(done, validation)
-        if result.wishes.give_up and not ends:
-            raise saver.failure(done)
-        if ends or result.wishes.save or done % config.checkpoint.every_steps == 0:
-            phases.begin_part("save")
-            progress.file.flush()  # a run that resumes from here finds the lines of all steps before
-            phases.enter("save")  # a rank whose disk hangs in that is behind
-            training.parts["data"] = training.proof.state(done)
+                failed = error  # told below, when these weights are saved
+        if validation is not None:
+            training.parts[VALIDATION] = {"step": done}
+            self.progress.after_validation(done, validation)
+        elif breaks_off and training.group.is_first:
+            print(f"the validation after step {done} is broken off: asked to stop; --resume begins with it", flush=True)
+        ends = is_last or asked.stop or breaks_off or failed is not None
+        if asked.give_up and not ends:
+            raise self.saver.failure(done)
+        if ends or asked.save or done % training.config.checkpoint.every_steps == 0:
             # who asked for a save by a file takes its removal for the answer
-            waits = ends or result.wishes.save
-            contents = partial(checkpoint.contents, done, training.parallel, config, training.group, training.parts)
-            is_saved = saver.save(done, contents, validation.loss if validation else None, waits)
-            if training.group.is_first:
-                answer_save(training.run_dir)
-            progress.after_save(time.perf_counter() - phases.part_since)
+            self._save(done, validation.loss if validation else None, waits=ends or asked.save)
         if failed:
             if failed.error is None:
                 training.group.start_sum([0.0])()  # until the rank whose error it is has gone: it says why
             raise failed.error or failed
-        if stops and not is_last:
-            if not is_saved:
-                raise saver.failure(done)
-            return stopped(training, signals, done)
-        if done % COLLECT_EVERY_STEPS == 0:
-            gc.collect(1)
-    phases.begin_part("save")
-    training.loader.close()
-    weights = training.parallel.weights()
-    if training.group.is_first:
-        phases.enter("write")
-        finish(training, progress, weights)
-    if not is_saved:
-        raise saver.failure(training.total_steps)
-    return exit_codes.DONE
+        if breaks_off or (asked.stop and not is_last):
+            if not self.is_saved:
+                raise self.saver.failure(done)
+            return stopped(training, self.signals, done)
+        return None
+
+    def _is_time_to_validate(self, done: int) -> bool:
+        is_last = done == self.training.total_steps
+        return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
+
+    def _owes_validation(self) -> bool:
+        """Whether the attempt before was stopped in a validation, or it failed."""
+        step, measured = self.training.start.step, self.training.start.parts.get(VALIDATION)
+        return step > 0 and self._is_time_to_validate(step) and (measured is None or measured["step"] != step)
+
+    def _save(self, done: int, val_loss: float | None, waits: bool) -> None:
+        training, phases = self.training, self.training.phases
+        phases.begin_part("save")
+        self.progress.file.flush()  # a run that resumes from here finds the lines of all steps before
+        phases.enter("save")  # a rank whose disk hangs in that is behind
+        training.parts["data"] = training.proof.state(done)
+        contents = partial(
+            checkpoint.contents, done, training.parallel, training.config, training.group, training.parts
+        )
+        self.is_saved = self.saver.save(done, contents, val_loss, waits)
+        if training.group.is_first:
+            answer_save(training.run_dir)
+        self.progress.after_save(time.perf_counter() - phases.part_since)
 
 
 def watched_step(training: Training, step: int, wished: Wishes, progress: Progress, profiling: Profiling) -> StepResult:

@@ -29,6 +29,7 @@ from jobc.trainer.rt.exit_codes import (
 )
 
 from .conftest import Run, changed, clean_environment
+from .in_process import lines
 
 pytestmark = pytest.mark.xdist_group("ranks")  # one worker: the runs are shared
 
@@ -343,6 +344,8 @@ def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun)
     assert run.run(tree) == [DONE] * 2
     assert "resumed from checkpoints/step_00000010" in run.output(0)
     assert loss_hex(run.folder) == loss_hex(whole.folder)
+    measured = [[line["val_loss_hex"] for line in lines(each.folder, "val_loss")] for each in (run, whole)]
+    assert measured[0] == measured[1], "the next attempt began with what was broken off"
     assert final(run.folder) == final(whole.folder)
 
 
