@@ -12,6 +12,7 @@ import mlflow
 import pytest
 from wandb.proto import wandb_internal_pb2
 
+from jobc.trainer import trackers
 from jobc.trainer.trackers import TrackedRun, Trackers
 
 CONFIG = {"seed": 0, "model": {"kind": "gpt", "layers": 2}}
@@ -46,6 +47,7 @@ def test_weights_and_biases_has_one_id(
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setattr(trackers, "CLOSE_S", 120.0)  # it starts a process of its own, which takes its time
     two_attempts("wandb", tmp_path)
     assert "warning" not in capfd.readouterr().err
     files = sorted((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
