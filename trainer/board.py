@@ -1,9 +1,9 @@
 """What ranks tell each other when they hang: a key-value store served by rank 0 or torchrun, and nothing until then.
 
-Each that waits for too long says where it is, again and again. Rank 0 compares: who says nothing is frozen, who is
-behind holds up the rest; the others ask it, which may have come to wait later than they. All of this is done by a
-thread of its own, for operations of torch's TCPStore have no timeout when its server is frozen (torch 2.13: get, check,
-delete_key, wait).
+Each that waits for too long says where it is, again and again. Rank 0 compares: who has failed says so, who says
+nothing is frozen, who is behind holds up the rest; the others ask it, which may have come to wait later than they. All
+of this is done by a thread of its own, for operations of torch's TCPStore have no timeout when its server is frozen
+(torch 2.13: get, check, delete_key, wait).
 """
 
 import json
@@ -133,6 +133,9 @@ class Board:
 
 def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     """Who holds up the others, in words. seen: by rank; None = no sign of life"""
+    failed = [name for name, one in zip(names, seen, strict=True) if one and one.phase == "failed"]
+    if failed:
+        return f"{_listed(failed)} failed; logs/rank_NN.log says why"
     silent = [name for name, one in zip(names, seen, strict=True) if one is None]
     if silent:
         return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"

@@ -32,32 +32,42 @@ LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (
 # the traceback misleads; the assertion itself is on stderr, of nll_loss (aten/src/ATen/native/cuda/Loss.cu) or another
 GPU_ASSERTION = "device-side assert triggered"
 
+TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
+
 
 def leave(error: BaseException) -> NoReturn:
-    """Print `error` and end this process without any teardown, which could wait for a rank that is gone."""
-    if isinstance(error, SystemExit):
-        _leave_by(error)
+    """Tell `error` and end this process without any teardown, which could wait for a rank that is gone."""
+    os._exit(tell(error))
+
+
+def tell(error: BaseException) -> int:
+    """Print `error`, unless that was done before; the exit code. Whoever still has to wait for a disk tells first."""
+    told = vars(error)  # kept in the error itself: one of the user's may have no hash
+    if TOLD not in told:
+        sys.stdout.flush()
+        told[TOLD] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
+        sys.stderr.flush()
+    return int(told[TOLD])
+
+
+def _print(error: BaseException) -> int:
     known = known_cause(error)
-    sys.stdout.flush()
     if known is None:
         traceback.print_exception(error)
-    else:
-        print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(exit_codes.CRASHED if known is None else known.code)
+        return exit_codes.CRASHED
+    print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
+    return known.code
 
 
-def _leave_by(error: SystemExit) -> NoReturn:
+def _print_exit(error: SystemExit) -> int:
     """The user's code called sys.exit(). That nothing is left to do is for the trainer to say: 0 becomes 1."""
-    sys.stdout.flush()
     code = error.code & 0xFF if isinstance(error.code, int) else 0
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)
     elif not code:
         traceback.print_exception(error)
         print("error: sys.exit() was called before the training was done", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(code or exit_codes.CRASHED)
+    return code or exit_codes.CRASHED
 
 
 def known_cause(error: BaseException) -> TrainerError | None:

@@ -16,6 +16,7 @@ from .console import banner
 from .control import answer_save, save_file, stop_file
 from .distributed import Group
 from .errors import TrainerError
+from .leave import tell
 from .profiling import Profiling
 from .progress import Progress
 from .rt import exit_codes
@@ -61,6 +62,9 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     try:
         with watch:
             return Loop(training, signals, progress, saver, validator, profiling, watch).run()
+    except BaseException as error:
+        tell(error)  # before what may take as long as a disk needs
+        raise
     finally:
         if line := profiling.end():
             print(line, flush=True)

@@ -38,7 +38,7 @@ from .control import answer_save, save_file, stop_file
 from .distributed import Group, join
 from .durable import Content
 from .errors import BrokenInput, PeerLost
-from .leave import known_cause, leave
+from .leave import known_cause, leave, tell
 from .loadable import refuse_what_cannot_be_read
 from .metrics import MetricsFile, flush_interval
 from .random_state import RandomState
@@ -65,6 +65,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        tell(error.with_traceback(trace))  # before what may take as long as a disk needs
         runtime._write_own()
         if isinstance(known_cause(error), PeerLost):
             _wait_for(signals)

@@ -92,6 +92,10 @@ class Watch:
             thread.join(LAST_S)  # a disk may hang
         faulthandler.cancel_dump_traceback_later()
         lost = known_cause(error) if isinstance(error, RuntimeError) else None
+        if error is not None and not isinstance(lost, PeerLost):
+            self.phases.enter("failed")
+            if self._board:
+                self._board.tell(True)  # until this process has gone, which may wait for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 

@@ -47,6 +47,21 @@ def test_the_rank_that_does_not_reach_the_step_is_named_by_all(late: int, capfd:
     assert "in test_the_rank_that_does_not_reach_the_step" in told  # of the stacks
 
 
+def test_a_rank_that_failed_and_still_writes_is_not_taken_for_frozen() -> None:
+    store: Store = HashStore()
+    ranks = [Phases(), Phases()]
+    for phases in ranks:
+        phases.begin_step(14)
+        phases.enter("forward")
+    ranks[1].enter("exchange")
+    with pytest.raises(PeerLost) as lost, Watch(ranks[1], 1, NAMES, TIMEOUT_S, store):
+        with pytest.raises(ValueError, match="of the user"), Watch(ranks[0], 0, NAMES, TIMEOUT_S, store):
+            raise ValueError("of the user")
+        time.sleep(TIMEOUT_S)
+        raise RuntimeError(GLOO)
+    assert lost.value.details[0] == f"{NAMES[0]} failed; logs/rank_NN.log says why"
+
+
 def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.CaptureFixture[str]) -> None:
     store: Store = HashStore()
     phases = Phases()
