@@ -10,8 +10,9 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,6 +27,7 @@ from .random_state import RandomState, seed_rank
 from .snapshot import on_cpu
 
 Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Found:
 
     def read(self, name: str) -> bytes:
         """All ranks call it, in the same order."""
-        content = _read(self.folder / name) if self.group.rank == self.rank else b""
+        content = _one_reads(self.rank, partial(_read, self.folder / name), self.group) or b""
         self.group.phases.enter("exchange")
         content = self.group.bytes_from(self.rank, content)
         self.group.phases.enter("restore")
@@ -167,7 +169,7 @@ def newest_verified(root: Path, group: Group) -> Found | None:
     rank = steps.index(max(steps))
     if steps[rank] < 0:
         return None
-    folder, step, damaged = _verify(root) if group.rank == rank else (None, NONE_SOUND, [])
+    folder, step, damaged = _one_reads(rank, partial(_verify, root), group) or (None, NONE_SOUND, [])
     group.phases.enter("exchange")
     step = group.from_rank(rank, step)
     group.phases.enter("restore")
@@ -191,6 +193,14 @@ def _verify(root: Path) -> tuple[Path | None, int, list[str]]:
     except store.NewerFormat as error:
         return None, NEWER_FORMAT, [str(error)]
     return folder, NONE_SOUND if folder is None else store.step_of(folder), damaged
+
+
+def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
+    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs."""
+    group.phases.enter("read" if group.rank == rank else "exchange")
+    content = group.one_does(rank, read, group.phases.go_on)
+    group.phases.enter("restore")
+    return content
 
 
 def _read(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -26,11 +27,13 @@ from .phases import Phases
 from .rt import gpus
 from .wait_for_master import wait_for_master
 
-BEAT_S = 1.0  # between two signs of life of a rank 0 that writes a file
+BEAT_S = 1.0  # between two signs of life of a rank whose disk the others wait for
 BOARD_TIMEOUT_S = 1.5  # for an answer to the watch
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
 STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
 BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,23 +98,24 @@ class Group:
             dist.broadcast(holder, src=rank)
         return int(holder)
 
-    def first_does(self, work: Callable[[], str], heard: Callable[[], None] = lambda: None) -> str:
-        """Rank 0 does `work`, in a thread, and all wait, however long; its result on rank 0, "" on the others.
+    def one_does(self, rank: int, work: Callable[[], T], heard: Callable[[], None]) -> T | None:
+        """`rank` does `work`, in a thread, and all wait, however long; its result there, None on the others.
 
-        Rank 0 says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
+        It says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
         heard: called on the others when they hear it
         """
         if self.world_size == 1:
             return work()
-        if not self.is_first:
-            while not self.from_first(0):
+        if self.rank != rank:
+            while not self.from_rank(rank, 0):
                 heard()
-            return ""
-        with ThreadPoolExecutor(1) as thread:
-            result = thread.submit(work)
-            while not self.from_first(int(bool(wait([result], BEAT_S).done))):
-                pass
-            return result.result()
+            return None
+        thread = ThreadPoolExecutor(1)
+        result = thread.submit(work)
+        thread.shutdown(wait=False)  # it ends with its work, which a rank that has lost a peer does not wait for
+        while not self.from_rank(rank, int(bool(wait([result], BEAT_S).done))):
+            pass
+        return result.result()
 
     def bytes_from(self, rank: int, content: bytes) -> bytes:
         """The bytes that `rank` has, on every rank; what the others pass does not count."""

@@ -8,11 +8,12 @@ from typing import Literal
 
 # data, model, restore: of the build, whose passes are a forward and a backward as well. forward to update: of a step.
 # exchange: waiting for the other ranks' counts, which overlaps the forward pass.
-# write: of rank 0 alone, whose disk all wait for, however long; the others are in save, and hear from it every second.
+# write, read: of one rank, for whose disk all wait, however long; the others, in save or exchange, hear from it every
+# second.
 # failed: of a rank that has told its error, and still writes what it has.
 Phase = Literal[
     "start", "data", "model", "restore", "forward", "exchange", "backward", "update", "validation", "save", "write",
-    "metrics", "failed",
+    "read", "metrics", "failed",
 ]  # fmt: skip
 
 

@@ -103,15 +103,14 @@ class Saver:
     def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
         self._phases.enter("write" if self._group.is_first else "save")
-        self._group.first_does(self._written, self._phases.go_on)
+        self._group.one_does(0, self._written, self._phases.go_on)
         self._phases.enter("save")
         self.look()
         return self._group.from_first(self._failures) == 0
 
-    def _written(self) -> str:
+    def _written(self) -> None:
         if self._under_way is not None:
             self._under_way[1].exception()  # look() tells
-        return ""
 
     def _left(self) -> str:
         newest = store.newest_first(self._root)

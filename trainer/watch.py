@@ -5,8 +5,8 @@ of the timeout says so on the board (board.py). Shortly before the timeout, when
 culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
 rank that hangs with Python's lock held has them written by faulthandler's own thread.
 
-A disk may take as long as it needs: while rank 0 writes a checkpoint nobody ends, but rank 0 says so, and again each
-time that it has lasted twice as long.
+A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
+again each time that it has lasted twice as long.
 """
 
 import faulthandler
@@ -28,6 +28,7 @@ from .phases import Phases
 # gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler wants a descriptor: it writes without Python's lock
+AT_DISK = {"write": "writing since the end", "read": "reading"}  # what a rank does in a phase without an end in time
 MOST_TICK_S = 1.0  # between two looks
 MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
 LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked for before
@@ -126,7 +127,7 @@ class Watch:
         if self._board:
             self._board.tell(part_s > self.timeout_s / 2)
         if at.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
-            self._alarmed, self._again_s = since, 2 * at.seconds if at.phase == "write" else math.inf
+            self._alarmed, self._again_s = since, 2 * at.seconds if at.phase in AT_DISK else math.inf
             self._alarm(at, since)
 
     def _arm(self, since: float) -> None:
@@ -137,13 +138,13 @@ class Watch:
 
     def _alarm(self, at: Seen, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
-        doing = "writing since the end" if at.phase == "write" else f"in {at.phase}"
+        doing = AT_DISK.get(at.phase, f"in {at.phase}")
         words = f"{self.name} has been {doing} {of_step(at.place[0])} for {at.seconds:.0f} s"
-        if at.phase == "write":
+        if at.phase in AT_DISK:
             words += ", and goes on; does its disk answer? The others wait for it"
         print(f"warning: {words}; what it is doing:", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
-        if at.phase == "write":
+        if at.phase in AT_DISK:
             return
         if self._board:
             self._board.ask()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +19,6 @@ from jobc.trainer import train_json
 from jobc.trainer.distributed import choose_device
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.export import load
-from jobc.trainer.leave import tell
 from jobc.trainer.loop import run
 from jobc.trainer.loss_scale import LossScale
 from jobc.trainer.metrics import MetricsFile, read, training_steps
@@ -233,41 +230,6 @@ def test_a_save_in_the_background_has_the_state_of_its_step(whole: Path, digits:
     for waited, went_on in zip(*folders, strict=True):
         for name in ("weights.pt", "optimizer.pt", "rng.pt"):
             assert (waited / name).read_bytes() == (went_on / name).read_bytes(), (went_on.name, name)
-
-
-class Wrong(torch.nn.Linear):
-    """Its eleventh pass is not what its author meant."""
-
-    def __init__(self) -> None:
-        super().__init__(64, 10)
-        self.passes = 0
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        self.passes += 1
-        if self.passes == 11:
-            raise ValueError("the code of a user is wrong here")
-        return super().forward(batch)
-
-
-def test_an_error_is_told_before_the_disk_is_waited_for(
-    digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    flush, told = os.fsync, [""]
-
-    def slow_flush(descriptor: int) -> None:  # it ends when the error has been told
-        deadline = time.monotonic() + 20
-        while "is wrong here" not in told[-1] and time.monotonic() < deadline:
-            told.append(told[-1] + capfd.readouterr().err)
-            time.sleep(0.01)
-        flush(descriptor)
-
-    monkeypatch.setattr(os, "fsync", slow_flush)
-    with pytest.raises(ValueError, match="is wrong here") as wrong:
-        train(tmp_path, digits({"model": {"_target_": f"{__name__}.Wrong"}, "checkpoint.every_steps": 8}))
-    assert "in forward" in told[-1]
-    assert tell(wrong.value) == exit_codes.CRASHED
-    assert capfd.readouterr().err == ""  # told once
-    assert (tmp_path / "checkpoints" / "step_00000008").exists()
 
 
 def test_an_owner_finds_its_part_of_a_checkpoint_again(digits: Tree, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
 from jobc.trainer.board import LOOK_TICKS, Board, Seen, verdict
 from jobc.trainer.errors import PeerLost
-from jobc.trainer.phases import Phases
+from jobc.trainer.phases import Phase, Phases
 from jobc.trainer.rt.exit_codes import PEER_LOST
 from jobc.trainer.stragglers import OwnWork, Stragglers
 from jobc.trainer.watch import Watch
@@ -73,16 +73,23 @@ def test_a_rank_that_goes_on_sends_nothing_and_is_not_warned_of(capfd: pytest.Ca
     assert store.num_keys() == 0
 
 
-def test_a_disk_that_hangs_is_told_by_rank_0_now_and_then_and_by_nobody_else(
-    capfd: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("step", "part", "phase", "words"),
+    [
+        (20, "save", "write", "writing since the end of step 20"),
+        (0, "restore", "read", "reading before the first step"),
+    ],
+)
+def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
+    step: int, part: Phase, phase: Phase, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store: Store = HashStore()
     ranks = [Phases(), Phases()]
     with Watch(ranks[0], 0, NAMES, 0.9, store), Watch(ranks[1], 1, NAMES, 0.9, store):
         for phases in ranks:
-            phases.begin_step(20)
-            phases.begin_part("save")
-        ranks[0].enter("write")
+            phases.begin_step(step)
+            phases.begin_part(part)
+        ranks[0].enter(phase)
         ends_at = time.monotonic() + 2.2
         while time.monotonic() < ends_at:
             ranks[1].go_on()  # it hears from rank 0
@@ -90,8 +97,8 @@ def test_a_disk_that_hangs_is_told_by_rank_0_now_and_then_and_by_nobody_else(
     told = capfd.readouterr().err
     warnings = re.findall("^warning: .*", told, re.MULTILINE)
     assert len(warnings) == 2  # after 0.6 and after 1.2 s, the next one would come after 2.4
-    words = "has been writing since the end of step 20 for [012] s, and goes on; does its disk answer"
-    assert all(re.match(f"warning: {NAMES[0]} {words}", warning) for warning in warnings)
+    said = f"warning: {NAMES[0]} has been {words} for [012] s, and goes on; does its disk answer"
+    assert all(re.match(said, warning) for warning in warnings)
     assert "in test_a_disk_that_hangs" in told  # of the stacks
 
 
