@@ -1,9 +1,11 @@
 """How checkpoints are written beside the training: the state is copied between two steps, then rank 0 writes the copy.
 
-At most one is under way. A save that fails costs that checkpoint, not the training; when too many fail in a row, all
-ranks end after the same step, for nobody wants a week of training that is saved nowhere.
+At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
+checkpoint, not the training; when too many fail in a row, all ranks end after the same step, for nobody wants a week of
+training that is saved nowhere.
 """
 
+import time
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +20,7 @@ from .errors import TrainerError
 from .phases import Phases
 from .snapshot import Snapshot, on_cpu
 
+STALL_S = 1.0  # how long training may wait for the save before without a word
 Keep = Callable[[Any], Any]  # makes of tensors what is to be written
 
 
@@ -47,6 +50,7 @@ class Saver:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
         self._under_way: tuple[int, Future[Path]] | None = None
         self._failures, self._why = 0, ""  # in a row
+        self._stall_is_told = False
 
     def save(
         self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
@@ -57,13 +61,15 @@ class Saver:
         val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
         wait: until it is written, so that nothing need be copied, and the result is known on return
         """
-        self.wait()
-        waits = wait or not self._config.background
-        files = contents(on_cpu if waits else self._snapshot.take)
+        former, waited_s = self._under_way, self._end_last()
+        if former is not None and waited_s > STALL_S and not wait:
+            self._tell_stall(former[0], step, waited_s)
+        in_background = self._config.background and not wait
+        files = contents(self._snapshot.take if in_background else on_cpu)
         if self._group.is_first:
             kept = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
-        return self.wait() if waits else True
+        return in_background or self.wait()
 
     def look(self) -> None:
         """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
@@ -102,15 +108,29 @@ class Saver:
 
     def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
-        self._phases.enter("write" if self._group.is_first else "save")
-        self._group.one_does(0, self._written, self._phases.go_on)
-        self._phases.enter("save")
-        self.look()
+        self._end_last()
         return self._group.from_first(self._failures) == 0
 
-    def _written(self) -> None:
+    def _end_last(self) -> float:
+        """All ranks wait for what is under way; on rank 0, how many seconds its disk took for that."""
+        self._phases.enter("write" if self._group.is_first else "save")
+        waited_s = self._group.one_does(0, self._until_written, self._phases.go_on)
+        self._phases.enter("save")
+        self.look()
+        return waited_s or 0.0
+
+    def _until_written(self) -> float:
+        since = time.perf_counter()
         if self._under_way is not None:
             self._under_way[1].exception()  # look() tells
+        return time.perf_counter() - since
+
+    def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
+        """The first time that training waits for a disk, though saves are in the background."""
+        if not self._stall_is_told:
+            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former}, before that of step {step}"
+            print(f"warning: {waited}: save less often (checkpoint.every_steps); this is told once", flush=True)
+        self._stall_is_told = True
 
     def _left(self) -> str:
         newest = store.newest_first(self._root)

@@ -58,6 +58,22 @@ def test_an_error_is_told_before_the_disk_is_waited_for(
     assert (tmp_path / "checkpoints" / "step_00000008").exists()
 
 
+def test_saves_that_come_faster_than_the_disk_takes_them_are_told_once(
+    digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flush = os.fsync
+
+    def slow_flush(descriptor: int) -> None:  # seven times a save
+        time.sleep(0.3)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow_flush)
+    train(tmp_path, digits({"checkpoint.every_steps": 3, "loop.steps": 10, "validation.every_steps": 99}))
+    warnings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
+    assert [line[: line.index(" s ")].rstrip("0123456789.") for line in warnings] == ["warning: all ranks waited "]
+    assert " s for the save of step 3, before that of step 6: save less often (checkpoint.every_steps)" in warnings[0]
+
+
 SLOW_DISK = """
 import os, time
 from pathlib import Path
