@@ -1,6 +1,5 @@
 """How people and scripts talk to a running job: the files control/STOP and control/SAVE in the run folder."""
 
-import contextlib
 import functools
 from pathlib import Path
 
@@ -11,13 +10,31 @@ def stop_file(run_dir: Path) -> Path:
     return run_dir / "control" / "STOP"
 
 
-@functools.cache
-def save_file(run_dir: Path) -> Path:
-    """Exists = save now and go on. The trainer removes it."""
-    return run_dir / "control" / "SAVE"
+class SaveRequest:
+    """control/SAVE, for rank 0. It exists = save now and go on; the trainer removes it, whether the disk took the
+    checkpoint or not. One that cannot be removed counts once, until somebody changes it or makes another."""
 
+    def __init__(self, run_dir: Path) -> None:
+        self._file = run_dir / "control" / "SAVE"
+        self._seen: tuple[int, int] | None = None  # which file, as of its last change
+        self._answered: tuple[int, int] | None = None
 
-def answer_save(run_dir: Path) -> None:
-    """A request to save is removed once it was served, whether the disk took the checkpoint or not."""
-    with contextlib.suppress(OSError):  # a folder that can only be read
-        save_file(run_dir).unlink(missing_ok=True)
+    def is_made(self) -> bool:
+        """Has somebody made it, who has no answer yet?"""
+        try:
+            found = self._file.stat()
+            self._seen = found.st_ino, found.st_ctime_ns
+        except OSError:
+            self._seen = None
+        return self._seen not in (None, self._answered)
+
+    def answer(self) -> None:
+        """What is_made() saw last is served."""
+        if self._seen in (None, self._answered):
+            return
+        self._answered = self._seen
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            hint = "remove it before you ask for another save"
+            print(f"warning: {self._file} is answered, but cannot be removed: {error.strerror}; {hint}", flush=True)

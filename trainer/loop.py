@@ -13,7 +13,7 @@ from torch import Tensor
 
 from . import checkpoint, export, roll_call
 from .console import banner
-from .control import answer_save, save_file, stop_file
+from .control import stop_file
 from .distributed import Group
 from .errors import TrainerError
 from .leave import tell
@@ -182,8 +182,6 @@ class Loop:
             checkpoint.contents, done, training.parallel, training.config, training.group, training.parts
         )
         self.is_saved = self.saver.save(done, contents, val_loss, waits)
-        if training.group.is_first:
-            answer_save(training.run_dir)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
 
@@ -217,7 +215,7 @@ def wishes(training: Training, signals: StopSignals, saver: Saver) -> Wishes:
     if not training.group.is_first:
         return Wishes(stop=signals.received is not None, save=False)
     stop = signals.received is not None or stop_file(training.run_dir).exists()
-    return Wishes(stop=stop, save=save_file(training.run_dir).exists(), give_up=saver.gives_up)
+    return Wishes(stop=stop, save=saver.request.is_made(), give_up=saver.gives_up)
 
 
 def stopped(training: Training, signals: StopSignals, done: int) -> int:

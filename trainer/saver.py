@@ -14,6 +14,7 @@ from typing import Any
 
 from . import checkpoint_store as store
 from .config import CheckpointConfig
+from .control import SaveRequest
 from .distributed import Group
 from .durable import Content
 from .errors import TrainerError
@@ -27,10 +28,12 @@ Keep = Callable[[Any], Any]  # makes of tensors what is to be written
 class Saver:
     """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
 
+    root      in the run folder
     damaged   checkpoints that are known not to be sound; the next save removes them
     phases    of this rank, for whoever watches it
     replaces  a step that is saved again may be another state
     gives_up  rank 0 asks all ranks to end
+    request   of people, to save now: a save that is waited for answers it
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Saver:
         replaces: bool = False,
     ) -> None:
         self.gives_up, self.damaged = False, damaged
+        self.request = SaveRequest(root.parent)
         self._phases = phases or Phases()
         self._root, self._config, self._group = root, config, group
         self._replaces = replaces
@@ -69,7 +73,10 @@ class Saver:
         if self._group.is_first:
             kept = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
             self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
-        return in_background or self.wait()
+        is_saved = in_background or self.wait()
+        if wait:
+            self.request.answer()
+        return is_saved
 
     def look(self) -> None:
         """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""

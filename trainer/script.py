@@ -34,7 +34,7 @@ from . import env as environment
 from .checkpoint import torch_file
 from .checkpoint_store import newest_first, step_of
 from .config import CheckpointConfig
-from .control import answer_save, save_file, stop_file
+from .control import stop_file
 from .distributed import Group, join
 from .durable import Content
 from .errors import BrokenInput, PeerLost
@@ -131,7 +131,7 @@ class Runtime:
         self._metrics.flush_if_due()
         if not self._stop:
             stop = self._signals.received is not None or (self.is_first and stop_file(self.run_dir).exists())
-            save = self.is_first and save_file(self.run_dir).exists()
+            save = self.is_first and self._saver.request.is_made()
             stops, saves = self.group.start_sum([stop, save])()
             self._stop, self.save_asked = stops > 0, saves > 0
         return self._stop
@@ -162,8 +162,6 @@ class Runtime:
             return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
         is_saved = self._saver.save(step, contents, val_loss, wait or self.save_asked)
-        if self.is_first and self.save_asked:
-            answer_save(self.run_dir)
         self.save_asked = False
         return is_saved
 
