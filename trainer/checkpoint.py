@@ -22,6 +22,7 @@ from .distributed import Group
 from .durable import Content
 from .errors import BrokenInput
 from .leave import known_cause
+from .loadable import refuse_what_cannot_be_read, why_unread
 from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 from .snapshot import on_cpu
@@ -55,11 +56,14 @@ def contents(
     """The files of a checkpoint after `step` finished steps, on rank 0; nothing on the others. All ranks call it.
 
     keep: makes of tensors what is to be written; copies, when they are written while training goes on
+    Raises BrokenInput for what could not be read back.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), parallel.optimizer_state()
     if not group.is_first:
         return {}
+    refuse_what_cannot_be_read("the model's state_dict", weights)
+    refuse_what_cannot_be_read("the optimizer's state_dict", optimizer_state)
     if parallel.gathers:
         keep = on_cpu  # it is a copy already
     state = {
@@ -153,8 +157,8 @@ class Found:
         try:
             return torch.load(io.BytesIO(self.read(name)), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
-            why = str(error).splitlines()[0]
-            raise BrokenInput(f"{self.folder / name} holds more than tensors and is not loaded: {why}") from error
+            why = f"holds more than tensors and is not loaded: {why_unread(error)}"
+            raise BrokenInput(f"{self.folder / name} {why}") from error
 
 
 def newest_verified(root: Path, group: Group) -> Found | None:

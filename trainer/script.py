@@ -117,7 +117,7 @@ class Runtime:
         self.device, self.is_first = self.group.device, self.group.is_first
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
-        self.save_asked = self._stop = self._checked = False
+        self.save_asked = self._stop = False
         self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
@@ -144,8 +144,9 @@ class Runtime:
         waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
         The same step again replaces its checkpoint.
-        Raises BrokenInput for a lower step than that of the newest checkpoint, and when there are checkpoints of an
-        earlier start and load() was not called: the newest count, so this one would be removed, or never be loaded.
+        Raises BrokenInput for a state that could not be read back, for a lower step than that of the newest checkpoint,
+        and when there are checkpoints of an earlier start and load() was not called: the newest count, so this one
+        would be removed, or never be loaded.
         """
         self._refuse_an_older(step)
         self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
@@ -155,10 +156,8 @@ class Runtime:
         def contents(keep: Keep) -> Mapping[str, Content]:
             if not self.is_first:
                 return {}
+            refuse_what_cannot_be_read("save()", dict(state))
             kept = keep(dict(state))
-            if not self._checked:
-                refuse_what_cannot_be_read(kept)
-            self._checked = True
             return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
         is_saved = self._saver.save(step, contents, val_loss, wait or self.save_asked)

@@ -26,6 +26,7 @@ from .env import Env
 from .errors import BrokenInput
 from .instantiate import failed, guarded
 from .leave import known_cause
+from .loadable import refuse_what_cannot_be_read
 from .parallel.way import Parallel, share
 from .phases import Phases
 from .random_state import seed_model, seed_rank
@@ -135,6 +136,7 @@ def new_model(made: Recipe, source: Source) -> nn.Module:
     model: nn.Module = guarded(lambda: made.build_model(source), "recipe: build_model()")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(made.config.model)} has no parameters that are trained")
+    refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # as each save does, before the first step
     return model if model.training else model.train()
 
 

@@ -32,7 +32,7 @@ BIG = torch.zeros(4 * 2**20)  # 16 MiB
 )
 def test_a_state_is_checked_without_a_copy_of_its_tensors(state: dict[str, Any]) -> None:
     tracemalloc.start()
-    refuse_what_cannot_be_read(state)
+    refuse_what_cannot_be_read("save()", state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**20
@@ -42,7 +42,7 @@ def test_a_state_is_checked_without_a_copy_of_its_tensors(state: dict[str, Any])
 def test_what_cannot_be_read_without_running_code_is_refused_without_a_copy_as_well(thing: object) -> None:
     tracemalloc.start()
     with pytest.raises(BrokenInput, match="tensors, numbers and text only"):
-        refuse_what_cannot_be_read({"deep": [{"down": thing}]})
+        refuse_what_cannot_be_read("save()", {"deep": [{"down": thing}]})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**20

@@ -83,6 +83,12 @@ def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000005"]
 
 
+def test_every_save_refuses_what_could_not_be_read_back(tmp_path: Path) -> None:
+    done = alone("import datetime; rt.save(1, {'when': None}); rt.save(2, {'when': datetime.date.today()})", tmp_path)
+    assert done.returncode == 65 and "datetime.date was not an allowed" in done.stderr, done.stderr
+    assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000001"]
+
+
 def test_a_damaged_checkpoint_does_not_take_the_place_of_a_sound_one(tmp_path: Path) -> None:
     done = alone("rt.save(5, {'w': 0}); rt.save(9, {'w': 1})", tmp_path, "keep=2")
     checkpoints = tmp_path / "run/checkpoints"

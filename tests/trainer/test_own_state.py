@@ -1,0 +1,85 @@
+"""What a model and an optimizer of the user's keep beside weights and moments: given back by a resume, or refused."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer import env as environment
+from jobc.trainer import train_json
+from jobc.trainer.distributed import Group
+from jobc.trainer.errors import BrokenInput
+from jobc.trainer.loop import run
+from jobc.trainer.training import build
+
+pytestmark = [pytest.mark.xdist_group("own_state"), pytest.mark.usefixtures("settings_of_torch")]
+
+Tree = Callable[..., dict[str, Any]]
+HERE = "jobc.tests.trainer.test_own_state"
+RATES = {"lr": 1e-2, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
+Pair = namedtuple("Pair", "first second")
+
+
+class Signals:
+    received = None
+
+
+def train(folder: Path, tree: dict[str, Any]) -> int:
+    """In this process, as a world of one."""
+    values = environment.read({"JOBC_RUN_DIR": str(folder)})
+    group = Group(0, 1, torch.device("cpu"))
+    return run(build(train_json.parse(tree), values, group), Signals())  # type: ignore[arg-type]
+
+
+def optim(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"_target_": f"{HERE}.{name}", **arguments, **RATES}
+
+
+# ---- what cannot be read back
+
+
+class KeepsADate(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+
+    def get_extra_state(self) -> Any:
+        return date(2026, 1, 1)
+
+
+class KeepsANote(torch.optim.SGD):
+    """Its state has `note` from the first step on."""
+
+    note: object = date(2026, 1, 1)
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["note"] = self.note
+
+
+class KeepsAPair(KeepsANote):
+    note = Pair(torch.ones(2), 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({"model": {"_target_": f"{HERE}.KeepsADate"}}, "the model's state_dict: .*\n.* datetime.date "),
+        ({"optim": optim("KeepsANote")}, "the optimizer's state_dict: .*\n.* datetime.date "),
+        ({"optim": optim("KeepsAPair")}, "the optimizer's state_dict: .*\n.*Pair "),
+    ],
+    ids=["model", "optimizer", "named tuple"],
+)
+@pytest.mark.parametrize("background", [True, False])
+def test_a_state_that_no_resume_could_read_is_refused_and_not_saved(
+    background: bool, own: dict[str, Any], told: str, digits: Tree, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenInput, match=told):
+        train(tmp_path, digits({**own, "checkpoint.every_steps": 2, "checkpoint.background": background}))
+    assert not (tmp_path / "checkpoints").exists()
