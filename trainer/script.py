@@ -142,7 +142,8 @@ class Runtime:
         state: tensors, numbers, text, and lists and dictionaries of them, such as state_dicts
         wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
         waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
-        A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed.
+        A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed. What
+        the last save before leave() or finish() has not written is lost: these end with 1.
         The same step again replaces its checkpoint.
         Raises BrokenInput for a state that could not be read back, for a lower step than that of the newest checkpoint,
         and when there are checkpoints of an earlier start and load() was not called: the newest count, so this one
@@ -160,7 +161,8 @@ class Runtime:
             kept = keep(dict(state))
             return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
-        is_saved = self._saver.save(step, contents, val_loss, wait or self.save_asked)
+        measured = None if val_loss is None else float(val_loss)
+        is_saved = self._saver.save(step, contents, measured, wait or self.save_asked)
         self.save_asked = False
         return is_saved
 
@@ -217,7 +219,7 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """End early, after save(): 75, or 0 when somebody stopped the run for good."""
+        """End early, after save(): 75, or 0 when somebody stopped the run for good; 1 when that save has failed."""
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         sys.stdout.flush()
@@ -225,14 +227,16 @@ class Runtime:
         os._exit(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
     def finish(self) -> None:
-        """All ranks are done: leave the group."""
+        """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed."""
         self._write_all()
         self._joined.__exit__(None, None, None)
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
-        self._saver.wait()
+        is_saved = self._saver.wait()
         self._write_own()
+        if not is_saved:
+            raise self._saver.failure(self._newest or 0)
 
     def _write_own(self) -> None:
         """What this rank still has to write. Sends nothing to other ranks."""

@@ -30,7 +30,9 @@ def steps(folder: Path) -> list[int]:
 
 
 def test_a_full_disk_costs_lines_of_metrics_and_not_the_run(tmp_path: Path) -> None:
-    done = alone(f"{FULL_DISK}; rt.save(3, {{}}); rt.log(4, loss=1); rt.finish(); print('finished')", tmp_path)
+    room = "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))"
+    work = f"{FULL_DISK}; rt.save(3, {{}}); {room}; rt.log(4, loss=1); rt.save(4, {{}}); rt.finish(); print('finished')"
+    done = alone(work, tmp_path)
     assert done.returncode == 0 and "finished" in done.stdout, done.stderr
     assert done.stderr.count("warning: metrics are not written: ") == 1
 
@@ -104,6 +106,23 @@ def test_an_end_waits_for_the_save_beside(end: str, code: int, tmp_path: Path) -
     done = alone(work, tmp_path)
     assert done.returncode == code and "saved checkpoints/step_00000001" in done.stdout, done.stdout + done.stderr
     assert (tmp_path / "run/checkpoints/step_00000001/MANIFEST.json").exists()
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("end", ["finish", "leave"])
+def test_a_script_whose_last_save_failed_does_not_end_well(end: str, wait: bool, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/checkpoints").touch()
+    done = alone(f"rt.save(1, {{}}, wait={wait}); rt.{end}()", tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.startswith("error: step 1 was not saved: "), done.stderr
+
+
+def test_a_tensor_as_validation_loss_decides_which_checkpoint_is_the_best(tmp_path: Path) -> None:
+    save = "[rt.save(step, {}, val_loss=torch.tensor(loss)) for step, loss in ((1, 0.5), (2, 0.25), (3, 0.75))]"
+    done = alone(f"import torch; print({save}); rt.finish()", tmp_path)
+    assert done.returncode == 0 and "[True, True, True]" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "run/checkpoints/best").resolve().name == "step_00000002"
 
 
 def test_the_metrics_of_a_script_are_written_as_those_of_the_trainer_by_default() -> None:
