@@ -56,11 +56,13 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     """Meet the other ranks. From now on a stop signal is a wish (preempted), and an error ends this rank with its code.
 
     init_timeout_s  for all ranks to come, step_timeout_s for one message between them after that
-    keep            newest checkpoints that stay, beside the one of lowest validation loss
+    keep            newest checkpoints that stay, at least 1, beside the one of lowest validation loss
     folder          of the run, where no jobc says JOBC_RUN_DIR
     """
     signals = StopSignals()
     sys.excepthook = _end_this_rank
+    if keep < 1:
+        raise BrokenInput(f"init(): keep={keep} would remove each checkpoint when it is saved", hint="keep=2")
     env = environment.read(os.environ)
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 

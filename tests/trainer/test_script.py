@@ -85,6 +85,11 @@ def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["step_00000005"]
 
 
+def test_to_keep_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    done = alone("rt.save(1, {})", tmp_path, "keep=0")
+    assert done.returncode == 65 and done.stderr.startswith("error: init(): keep=0 would remove"), done.stderr
+
+
 def test_every_save_refuses_what_could_not_be_read_back(tmp_path: Path) -> None:
     done = alone("import datetime; rt.save(1, {'when': None}); rt.save(2, {'when': datetime.date.today()})", tmp_path)
     assert done.returncode == 65 and "datetime.date was not an allowed" in done.stderr, done.stderr
