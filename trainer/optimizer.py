@@ -85,8 +85,10 @@ class Stepper:
         if clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._parameters, clip_norm, norm_tensor)
         norm = float(norm_tensor)
-        skipped = self.scale.skips(math.isfinite(norm))
-        if math.isfinite(norm):  # before it reaches the weights; equal on all ranks
+        is_finite = math.isfinite(norm)
+        # no scale is to blame for a loss that is not finite before it is scaled
+        skipped = (is_finite or math.isfinite(float(loss))) and self.scale.skips(is_finite)
+        if is_finite:  # before it reaches the weights; equal on all ranks
             self.rates.set(self.optimizer.param_groups, lr)
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)

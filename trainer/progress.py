@@ -68,10 +68,10 @@ class Progress:
             "samples_per_s": round(rate, 1),
             "mfu": self._mfu(rate),
         }
-        if result.trouble:
-            values["skipped"] = result.trouble
         if self._training.config.loop.precision == "fp16":
             values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
+        if result.trouble:
+            values["skipped"] = result.trouble
         if is_text:
             values[source.score] = as_score(source.score, result.loss, 0.0)
             values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
