@@ -100,8 +100,8 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     state = _state_of(found)
     _refuse_another_run(found.folder, state["identity"], identity(config))
     where = f"{root.name}/{found.folder.name}"
-    _set(parallel.load_weights, found.load("weights.pt"), where)
-    _set(parallel.load_optimizer, found.load("optimizer.pt"), where)
+    _set(parallel.load_weights, found.load("weights.pt"), f"{where} is of another model")
+    _set(parallel.load_optimizer, found.load("optimizer.pt"), f"{where} does not fit the optimizer", OWN_OPTIMIZER)
     step = int(state["step"])
     words = where
     if found.rank:
@@ -122,7 +122,7 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     if found is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
     _state_of(found)
-    _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder}")
+    _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder} is of another model")
     return Start(0, f"weights of {found.folder}")
 
 
@@ -235,12 +235,16 @@ def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str
         )
 
 
-def _set(load: Callable[[Any], None], value: Any, where: str) -> None:
+OWN_OPTIMIZER = "its load_state_dict() has to take what its state_dict() gave; else a new run: --fork takes the weights"
+
+
+def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
     """Have `load` take a value of a checkpoint. Raises BrokenInput when it does not fit, in torch's words."""
     try:
         load(value)
     except (RuntimeError, ValueError, KeyError) as error:
         if known_cause(error) is not None:  # a peer that was lost while ranks shared the value out
             raise
-        lines = [line.strip() for line in str(error).splitlines()]
-        raise BrokenInput(f"{where} is of another model", lines[1:6] or lines, hint="start a new run") from error
+        said = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # of which str() is the key alone
+        lines = [line.strip() for line in said.splitlines()]
+        raise BrokenInput(title, lines[1:6] or lines, hint=hint) from error

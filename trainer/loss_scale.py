@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+PART = "loss_scale"  # its part of a checkpoint, beside what the optimizer gives
 FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # GOOD_STEPS before it is doubled; as of torch.amp.GradScaler
 
 
@@ -38,9 +39,9 @@ class LossScale:
 
     def state(self) -> dict[str, Any]:
         """Its part of a checkpoint; nothing when it is not used."""
-        return {"loss_scale": {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
+        return {PART: {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """The inverse of state(); a run may have begun with another precision."""
-        if self.used and "loss_scale" in state:
-            self.factor, self.good_steps = state["loss_scale"]["factor"], state["loss_scale"]["good_steps"]
+        if self.used and PART in state:
+            self.factor, self.good_steps = state[PART]["factor"], state[PART]["good_steps"]

@@ -13,7 +13,7 @@ from torch.optim import AdamW, Optimizer
 from .config import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
 from .errors import BrokenInput
 from .instantiate import instantiate
-from .loss_scale import LossScale
+from .loss_scale import PART, LossScale
 from .target import Target
 
 
@@ -96,11 +96,16 @@ class Stepper:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """The inverse of optimizer.state_dict() and scale.state() in one mapping."""
-        self.optimizer.load_state_dict({"state": state["state"], "param_groups": state["param_groups"]})
+        self.optimizer.load_state_dict(of_the_optimizer(state))
         self.scale.load(state)
 
     def _gradients(self) -> list[Tensor]:
         return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+
+
+def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What its state_dict() gave, out of a checkpoint: `state`, `param_groups`, and what one of the user's adds."""
+    return {key: value for key, value in state.items() if key != PART}
 
 
 def refuse_closure(optimizer: Optimizer) -> None:

@@ -21,13 +21,23 @@ import torch
 from jobc.trainer.recipe import Recipe
 
 class Counting(torch.optim.SGD):
-    '''Its state has the number of steps as a plain number, as many published optimizers do.'''
+    '''Its state has the number of steps as a plain number, as many published optimizers do; its state_dict() too.'''
+
+    done = 0
 
     def step(self, closure=None):
         super().step(closure)
+        self.done += 1
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["step"] = self.state[parameter].get("step", 0) + 1
+
+    def state_dict(self):
+        return {**super().state_dict(), "done": self.done}
+
+    def load_state_dict(self, state_dict):
+        self.done = state_dict["done"]
+        super().load_state_dict(state_dict)
 
 class WithUnused(Recipe):
     '''One parameter never has a gradient, so AdamW has no state of it.'''
@@ -40,6 +50,13 @@ class WithUnused(Recipe):
 class WithAmsgrad(Recipe):
     def build_optimizer(self, model):
         return torch.optim.AdamW(model.parameters(), lr=1e-3, amsgrad=True)
+
+class Own(torch.optim.AdamW):
+    pass
+
+class WithOwn(Recipe):
+    def build_optimizer(self, model):
+        return Own(model.parameters(), lr=1e-3)
 """
 
 
@@ -55,7 +72,7 @@ def start(tmp_path: Path, new_run: Callable[[], Run]) -> Callable[[dict[str, Any
     return start
 
 
-def test_a_plain_number_in_the_state_is_saved_and_loaded_with_fsdp(
+def test_plain_numbers_in_the_state_are_saved_and_loaded_with_fsdp(
     digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
 ) -> None:
     schedule = {"lr": 0.1, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
@@ -65,18 +82,22 @@ def test_a_plain_number_in_the_state_is_saved_and_loaded_with_fsdp(
     run, codes = start({**tree, "parallel": FSDP, "loop": {**tree["loop"], "steps": 5}})
     assert codes == [DONE, DONE], run.output(0)
     newest = max((run.folder / "checkpoints").glob("step_*"))
-    state = torch.load(newest / "optimizer.pt", weights_only=True)["state"]
-    assert {each["step"] for each in state.values()} == {5}
+    saved = torch.load(newest / "optimizer.pt", weights_only=True)
+    assert {each["step"] for each in saved["state"].values()} == {saved["done"]} == {5}
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [("own.WithAmsgrad", "do not know what amsgrad keeps"), ("own.WithOwn", "gives Own, and saves of ZeRO know Adam")],
+)
 def test_a_state_that_saves_of_zero_would_lose_is_refused(
-    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+    recipe: str, told: str, digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
 ) -> None:
     pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
-    run, codes = start({**digits({"recipe": "own.WithAmsgrad"}), "parallel": {**ZERO, "zero_stage": 1}})
+    run, codes = start({**digits({"recipe": recipe}), "parallel": {**ZERO, "zero_stage": 1}})
     assert codes == [DATA_BROKEN], run.output(0)
-    assert "saves of ZeRO do not know what amsgrad keeps" in run.output(0)
+    assert told in run.output(0)
 
 
 @pytest.mark.engine

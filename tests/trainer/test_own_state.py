@@ -16,6 +16,7 @@ from jobc.trainer import train_json
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loop import run
+from jobc.trainer.rt.exit_codes import DONE
 from jobc.trainer.training import build
 
 pytestmark = [pytest.mark.xdist_group("own_state"), pytest.mark.usefixtures("settings_of_torch")]
@@ -83,3 +84,51 @@ def test_a_state_that_no_resume_could_read_is_refused_and_not_saved(
     with pytest.raises(BrokenInput, match=told):
         train(tmp_path, digits({**own, "checkpoint.every_steps": 2, "checkpoint.background": background}))
     assert not (tmp_path / "checkpoints").exists()
+
+
+# ---- what is given back
+
+
+class Counting(torch.optim.AdamW):
+    """Its state_dict() has one number more, which its load_state_dict() needs."""
+
+    done = 0
+
+    def step(self, closure: Any = None) -> None:
+        self.done += 1
+        super().step(closure)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "done": self.done}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.done = state_dict["done"]
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "done"})
+
+
+class Forgetting(Counting):
+    """Does not give the number that it needs."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return torch.optim.AdamW.state_dict(self)
+
+
+def newest(folder: Path, name: str) -> Any:
+    return torch.load(max((folder / "checkpoints").glob("step_*")) / name, weights_only=True)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_what_an_optimizer_adds_to_its_state_dict_is_given_back(precision: str, digits: Tree, tmp_path: Path) -> None:
+    for steps in (3, 5):
+        tree = digits({"optim": optim("Counting"), "loop.steps": steps, "loop.precision": precision})
+        assert train(tmp_path, tree) == DONE
+    saved = newest(tmp_path, "optimizer.pt")
+    assert saved["done"] == 5
+    assert ("loss_scale" in saved) is (precision == "fp16")
+
+
+def test_a_state_that_the_optimizer_does_not_take_is_told_as_that(digits: Tree, tmp_path: Path) -> None:
+    tree = digits({"optim": optim("Forgetting"), "loop.steps": 3})
+    assert train(tmp_path, tree) == DONE
+    with pytest.raises(BrokenInput, match="step_00000003 does not fit the optimizer\n  KeyError: 'done'\n"):
+        train(tmp_path, tree)

@@ -74,7 +74,7 @@ class Fsdp(Stepped):
     def optimizer_state(self) -> Mapping[str, Any]:
         saved = self.stepper.optimizer.state_dict()
         state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
-        return {"state": state, "param_groups": saved["param_groups"], **self.stepper.scale.state()}
+        return {**saved, "state": state, **self.stepper.scale.state()}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         mine = self.model.state_dict()

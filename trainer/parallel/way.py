@@ -53,7 +53,8 @@ class Parallel(Protocol):
         """The whole state_dict of the model, complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        """As AdamW.state_dict() has it for the whole model, complete on rank 0; with fp16 also the `loss_scale`."""
+        """As the optimizer's state_dict() has it for the whole model, complete on rank 0; with fp16 also the
+        `loss_scale`."""
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Raises RuntimeError for those of another model."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
+from torch.optim import Adam, AdamW
 
 from .. import strict
 from ..build_locks import extensions_folder, may_build
@@ -26,7 +26,7 @@ from ..distributed import Group
 from ..env import Env
 from ..errors import BrokenInput
 from ..loss import WithLoss
-from ..optimizer import Rates, Update
+from ..optimizer import Rates, Update, of_the_optimizer
 from ..recipe import Recipe
 from .blocks import prepare
 from .way import refuse_another_model
@@ -77,7 +77,7 @@ class Zero:
         prepare(model, config.loop)
         self.shapes = {name: value.shape for name, value in model.state_dict().items()}
         optimizer = recipe.build_optimizer(model)
-        if self.stage > 0 and not isinstance(optimizer, Adam):  # AdamW is one
+        if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
             raise BrokenInput(
                 f"recipe: build_optimizer() gives {type(optimizer).__name__}, and saves of ZeRO know Adam alone",
                 hint="torch.optim.AdamW, or parallel=fsdp",
@@ -144,7 +144,7 @@ class Zero:
         for group, now in zip(groups, self.optimizer.param_groups, strict=True):
             group["lr"] = now["lr"]
         if self.stage == 0:
-            return {"state": dict(self.optimizer.state_dict()["state"]), "param_groups": groups}
+            return {**self.optimizer.state_dict(), "param_groups": groups}
         self._link_states()
         read = self.deepspeed.utils.safe_get_full_optimizer_state
         state: dict[int, Any] = {}
@@ -168,7 +168,8 @@ class Zero:
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         self.steps = int(next((float(each["step"]) for each in state["state"].values()), 0.0))
         if self.stage == 0:
-            self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["state"]})
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({**of_the_optimizer(state), "param_groups": groups})
             return
         base = self.optimizer.optimizer
         if self.stage == 3:
