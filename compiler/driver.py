@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import __version__
-from . import accelerate_checks, capabilities, directory, neutral, policy, private, rules, sourcemap, trainer_checks
+from . import accelerate_checks, capabilities, directory, neutral, policy, rules, sourcemap, trainer_checks
 from .accelerate import read_keys
 from .arranged import arranged_words
 from .artifact import Artifact
@@ -30,12 +29,13 @@ from .diagnostics import CompileError, Diagnostic, merged
 from .host_file import too_few_slots
 from .levels import Levels, read_allowances
 from .lower import lower
-from .overrides import Override, read_overrides, read_sweep, set_key
+from .overrides import Override, read_overrides
 from .plan import Demand, LaunchPlan
 from .registry import PACKAGE, Plugin, check_defaults, find_plugins, plugin
 from .render import Render
 from .sourcemap import SourceMap
 from .spec import JobSpec, open_keys
+from .sweep import SweepPoint, at_point, at_points, sweep_points
 from .text import COMMAND_LINE, Origin
 from .typed import Typed, blamed, origins, typed
 from .unread import unread
@@ -127,42 +127,21 @@ def plan_sweep(request: Request) -> list[Planned]:
 def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] = ()) -> list[T]:
     """Raises with what is found in all points when one has an error. Every diagnostic says which point it hits.
 
-    aside: see _points
+    aside: see sweep_points
     """
     made: list[T] = []
-    refused: list[Diagnostic] = []
+    told: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
     with hydra_ready(search_path(request)) as loader:
-        for overrides, words, where in _points(request, loader, aside):
+        for point in sweep_points(request.words, open_keys(request.words), loader, aside):
             try:
-                one = make(replace(request, words=words), overrides, loader)
+                one, where = make(replace(request, words=point.words), point.overrides, loader), point.shown()
                 made.append(replace(one, diagnostics=tuple(at_point(one.diagnostics, where)), where=where))
+                told.append((point, one.diagnostics))
             except CompileError as error:
-                refused += at_point(error.diagnostics, where)
-    if refused:
-        raise CompileError(merged([*refused, *(found for one in made for found in one.diagnostics)]))
+                told.append((point, error.diagnostics))
+    if len(made) < len(told):
+        raise CompileError(merged(at_points(told)))
     return made
-
-
-def _points(
-    request: Request, loader: Any, aside: Sequence[str]
-) -> Iterator[tuple[list[Override], tuple[str, ...], str]]:
-    """The overrides of each point, its label among them; the words that give this point alone; and what of them people
-    see: `backend=slurm nodes=8`.
-
-    aside: keys that the label does not name
-    """
-    points = read_sweep(request.words, open_keys(request.words), loader)
-    varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
-    for point in points:
-        label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
-        overrides = [*point, *([set_key("point", label)] if label else [])]
-        words = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
-        yield overrides, words, " ".join(_shown(point[i]) for i in varied)
-
-
-def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """The same, hitting this point of a sweep."""
-    return [replace(d, points=(where,)) if where else d for d in found]
 
 
 def _with_unused(made: list[Compiled]) -> list[Compiled]:
@@ -369,18 +348,3 @@ def known_keys() -> list[str]:
 
 def _input_digests() -> dict[str, str]:
     return {place: hashlib.sha256(text.encode()).hexdigest() for place, text in read_inputs().items()}
-
-
-def _shown(override: Override) -> str:
-    """`nodes=8`, for people."""
-    key, _, value = override.canonical.partition("=")
-    quoted = value[:1] == value[-1:] == "'"
-    if private.looks_like_token(value):
-        return f"{key}=…"
-    return f"{key}={value[1:-1] if quoted else value}"
-
-
-def _label(override: Override) -> str:
-    """`nodes=8` for a folder name; of a list the words, `command=train.py_--lr_0.1`."""
-    value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
-    return f"{override.key}={value}"[:60]

@@ -6,6 +6,7 @@ Whoever has one refers to it: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Variables that hold nothing else, by their usual names; and how tokens look (GitHub, GitLab, Hugging Face, AWS and
 # others document what they put in front, so that it can be found). Longer than the words of a path or a package:
@@ -27,6 +28,16 @@ _NO_SECRET = re.compile(
     r"true|false|yes|no|on|off|auto|[01]|none|null|nil|n/?a|empty|dummy|fake|unused|not[-_]needed|(sk-)?no-key-required"
     r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
     re.I,
+)
+# Options of programs; where one may be something else, a long random value tells. A key of a cache or a public one is
+# none, however random.
+_FLAG = re.compile(
+    r"--?[\w-]*?(password|passwd|api[-_]?key|secret[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token)(=(.+))?", re.I
+)
+_MAY_BE_FLAG = re.compile(r"--?(?![\w-]*(?:cache|hash|public))[\w-]*(key|token|secret)(=(.+))?", re.I)
+_SWITCH = re.compile(r"--?(no|use|with|without|enable|disable|skip|require|need|has|is|ask|prompt|reset)[-_].*", re.I)
+_RANDOM = re.compile(
+    r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
 )
 # NAME=value, of a shell or of `docker run -e`
 _GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?([^\s\"'`$<{();&|][^\s\"';&|)]*)")
@@ -53,3 +64,18 @@ def secret_in(text: str) -> str:
         if (_NAME.search(name) and not is_no_secret(value)) or _TOKEN.match(value):
             return str(name)
     return "TOKEN" * looks_like_token(text)
+
+
+def secret_in_words(words: Sequence[str]) -> str:
+    """What the words of a command give away, in words that do not repeat it; "" for nothing."""
+    return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
+
+
+def _given_away(word: str, following: str) -> str:
+    if found := _FLAG.fullmatch(word) or _MAY_BE_FLAG.fullmatch(word):
+        value = found[3] or ("" if found[2] or following.startswith("-") else following)
+        is_plain = found.re is _FLAG and not _SWITCH.fullmatch(word) and not is_no_secret(value.rstrip(";&|)"))
+        if value and not value.startswith("$") and (is_plain or _RANDOM.fullmatch(value)):
+            return f"a value for {word.partition('=')[0]}"
+    name = secret_in(word)
+    return "what looks like a token" if name == "TOKEN" else name and f"a value for {name}"

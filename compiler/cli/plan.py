@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..capabilities import honoured
 from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Planned, at_point, plan_sweep
+from ..driver import Compiled, Planned, plan_sweep
 from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
 from ..estimate.limits import Finding, told_once, warnings
@@ -16,6 +16,7 @@ from ..estimate.measured import measured
 from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
 from ..levels import Levels
+from ..sweep import at_point
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
 from .compiling import request

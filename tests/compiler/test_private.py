@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from jobc.compiler.cli import main
+from jobc.compiler.cli.output import FORMATS
 from jobc.compiler.diagnostics import CompileError, format_text
-from jobc.compiler.driver import Request, compile_job, compile_sweep
+from jobc.compiler.driver import Request, compile_job
 from jobc.compiler.rules import check_values
 from jobc.compiler.sourcemap import SpecValue
 
@@ -75,8 +77,31 @@ def test_the_message_names_the_key_and_not_the_secret(key: str, value: str) -> N
     assert TOKEN not in format_text(refused.value.diagnostics)
 
 
-def test_nor_does_the_label_of_a_sweep() -> None:
-    with pytest.raises(CompileError) as refused:
-        compile_sweep(Request(("backend=local", f"env.A=x,{TOKEN}")))
-    (found,) = refused.value.diagnostics
-    assert found.points == ("++env.A=…",)
+SWEPT = [  # a sweep, what no message about it repeats, and how its points are named
+    ((f"env.A=x,{TOKEN}",), TOKEN, {"env.A=…"}),
+    (("env.DB_PASSWORD=hunter2,swordfish99",), "hunter2", {"env.DB_PASSWORD=…"}),
+    (("env.WANDB_API_KEY=" + HASH[:40] + "," + HASH[20:60],), HASH[20:40], {"env.WANDB_API_KEY=…"}),
+    (("env={DB_PASSWORD: hunter2},{}",), "hunter2", {"env=…"}),
+    (("command=[train.py,--password,hunter2],[train.py]",), "hunter2", {"command=…"}),
+    (("code=git", "code.repository=https://hunter2@h/a,https://h/a"), "hunter2", {"code.repository=…"}),
+    (("env.DB_PASSWORD=hunter2,EMPTY", "seed=x"), "hunter2", {"env.DB_PASSWORD=…", "env.DB_PASSWORD=EMPTY"}),
+    (("command=[train.py,--password,hunter2],[train.py]", "seed=x"), "hunter2", {"command=…", "command=['train.py']"}),
+]
+
+
+@pytest.mark.parametrize(("words", "secret", "points"), SWEPT, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize("form", ["text", *FORMATS])
+def test_nor_do_the_points_of_a_sweep(
+    form: str, words: tuple[str, ...], secret: str, points: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where another mistake, such as seed=x, ends the compile before a rule could find the secret."""
+    assert main(["check", "-m", *words, "--format", form]) == 1
+    said = "".join(capsys.readouterr())
+    assert secret not in said
+    assert all(point in said for point in points)
+
+
+@pytest.mark.parametrize("command", ["plan", "diff"])
+def test_nor_do_other_commands_that_sweep(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "env.DB_PASSWORD=hunter2,swordfish99"]) != 0
+    assert "hunter2" not in "".join(capsys.readouterr())

@@ -1,0 +1,76 @@
+"""The points of a sweep such as `nodes=2,4`: the overrides of each, and what folders and messages call it.
+
+In   the words of a command line; what was found in each point
+Out  SweepPoints, the last word varying fastest; the findings, each with the point that it hits
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import private
+from .diagnostics import Diagnostic
+from .overrides import Override, read_sweep, set_key
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """overrides: of this point, its label among them; words: those that give it alone; varied: the overrides in which
+    points differ, () when there is one point only.
+    """
+
+    overrides: tuple[Override, ...]
+    words: tuple[str, ...]
+    varied: tuple[Override, ...]
+
+    def shown(self, private_keys: Collection[str] = ()) -> str:
+        """`backend=slurm nodes=8`, for people; a value that may be a secret is `…`."""
+        return " ".join(_shown(override, private_keys) for override in self.varied)
+
+
+def sweep_points(
+    words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str]
+) -> Iterator[SweepPoint]:
+    """aside: keys that the label does not name; the others as of read_sweep()"""
+    points = read_sweep(words, open_keys, loader)
+    varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
+    for point in points:
+        label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
+        overrides = (*point, *([set_key("point", label)] if label else []))
+        alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
+
+
+def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+    """The same, hitting this point of a sweep."""
+    return [replace(d, points=(where,)) if where else d for d in found]
+
+
+def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
+    """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
+    private_keys = {d.key for _, found in told for d in found if d.private}
+    return [d for point, found in told for d in at_point(found, point.shown(private_keys))]
+
+
+def _shown(override: Override, private_keys: Collection[str]) -> str:
+    value = override.canonical.partition("=")[2]
+    if value[:1] == value[-1:] == "'":
+        value = value[1:-1]
+    name = override.typed.partition("=")[0]
+    is_private = any(_is_within(key, override.key) or _is_within(override.key, key) for key in private_keys)
+    if is_private or private.secret_in_words(re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", f"{name}={value}"))):
+        value = "…"
+    return f"{name}={value}"
+
+
+def _is_within(key: str, section: str) -> bool:
+    return f"{key}.".startswith(f"{section}.")
+
+
+def _label(override: Override) -> str:
+    """`nodes=8` for a folder name; of a list the words, `command=train.py_--lr_0.1`."""
+    value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
+    return f"{override.key}={value}"[:60]
