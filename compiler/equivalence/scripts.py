@@ -31,7 +31,7 @@ ON_NODES = (
 CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
     "nodes": "topology.nodes", "procs": "topology.procs", "gpus": "topology.gpus", "grace_s": "lifecycle.grace_s",
     "keep_runs": "run.keep", "max_restarts": "lifecycle.max_restarts", "max_requeues": "lifecycle.max_requeues",
-    "job_name": "name", "launcher": "launcher", "rendezvous_timeout_s": "rendezvous.timeout_s",
+    "job_name": "run.folder", "launcher": "launcher", "rendezvous_timeout_s": "rendezvous.timeout_s",
     "code_kind": "code.kind", "code_root": "code.root",
 }  # fmt: skip
 EXIT_CODES = {*MEANING, 2, 3, 4, 124, 137, 143}  # 2: a wrong command line, as bash and getopt have it
@@ -106,8 +106,8 @@ def _constant(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
     elif re.match(r"this_job ", line):
         words = shlex.split(line, comments=True)
         roots = (plan["run.root"], str(plan.get("backend.records", "runs")))  # the runs, or what is known of them
-        if words[1:2] != [plan["name"]] or (len(words) > 2 and words[2] not in roots):
-            yield f"this_job is told {' '.join(words[1:])}, the plan has {plan['name']} in {plan['run.root']}"
+        if words[1:2] != [plan["run.folder"]] or (len(words) > 2 and words[2] not in roots):
+            yield f"this_job is told {' '.join(words[1:])}, the plan has {plan['run.folder']} in {plan['run.root']}"
 
 
 def _place(line: str) -> Iterator[str]:

@@ -54,8 +54,8 @@ OF = {
 
 
 @cache
-def files_of(job: str) -> dict[str, str]:
-    made = compile_job(Request((*JOB, *OF[job]), COMMAND))
+def files_of(job: str, *words: str) -> dict[str, str]:
+    made = compile_job(Request((*JOB, *OF[job], *words), COMMAND))
     return {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
 
 
@@ -81,6 +81,20 @@ def test_every_golden_is_read_back_as_its_plan_says(backend: str) -> None:
 @pytest.mark.parametrize("job", OF)
 def test_the_jobs_that_are_edited_below_are_sound(job: str) -> None:
     assert check(files_of(job), thorough=True).differences == ()
+
+
+@pytest.mark.parametrize("job", OF)
+def test_a_point_of_a_sweep_is_as_sound(job: str) -> None:
+    files = files_of(job, "point=seed=1")
+    assert "this_job base+seed=1 " in files["submit.sh"]
+    assert check(files).differences == ()
+
+
+def test_a_script_of_another_point_is_noticed() -> None:
+    files = files_of("ssh", "point=seed=1")
+    files["stop.sh"] = files["stop.sh"].replace("this_job base+seed=1 ", "this_job base+seed=2 ")
+    (found,) = check(files).differences
+    assert found.endswith("this_job is told base+seed=2 runs, the plan has base+seed=1 in runs")
 
 
 NODE, TASK, ENGINE, CLIENT, SUBMIT = "node.sh", "task.sh", "engine.sh", "client.sh", "submit.sh"
