@@ -154,6 +154,14 @@ def asked_format(argv: Sequence[str]) -> Arguments | None:
     return Arguments(command, (), None, format=found[-1])
 
 
+def is_override(word: str) -> bool:
+    """Whether a word gives a value, where paths are words as well: the directories of a sweep have a `=` of their own.
+
+    `artifacts/f+seed=1/slurm` has a `+` before it, which no key has; and what is there, or is a line of it, is meant.
+    """
+    return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+$", "", word))
+
+
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
     """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]

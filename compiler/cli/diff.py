@@ -22,7 +22,7 @@ from ..directory import MANIFEST, changed, is_executable, read_manifest
 from ..drift import NotHere, recorded
 from ..driver import Compiled, compile_job, compile_sweep
 from . import OK, report
-from .arguments import Arguments
+from .arguments import Arguments, is_override
 from .compiling import request
 from .inspect import no_artifact
 
@@ -54,7 +54,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     if VERSUS in words:
         at = words.index(VERSUS)
         sides = [_compiled(arguments, part) for part in (words[:at], words[at + 1 :])]
-    elif folders := [word for word in words if "=" not in word and not word.startswith("~")]:
+    elif folders := [word for word in words if not is_override(word)]:
         rest = tuple(word for word in words if word not in folders)
         sides = [*map(_written, folders)]
         if rest:

@@ -24,7 +24,7 @@ from ..directory import SOURCE_MAP, read_source_map
 from ..neutral import LIB
 from ..sourcemap import SourceMap
 from . import OK
-from .arguments import Arguments
+from .arguments import Arguments, is_override
 from .inspect import no_option, usage
 from .why_launcher import made_by, own_lines
 from .why_line import as_written, keys_of, lines_of, spec_key, why
@@ -65,7 +65,7 @@ class Job:
 
 def why_command(arguments: Arguments) -> int:
     words, rank = _rank(list(arguments.words))
-    places = [word for word in words if re.search(r":\d+$", word) and "=" not in word]
+    places = [word for word in words if re.search(r":\d+$", word) and not is_override(word)]
     rest = [word for word in words if word not in places]
     _refuse_options(words)
     if not words or (not places and not any(_is_name(word) for word in rest)):
@@ -110,7 +110,7 @@ def _is_path(word: str) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    return "=" not in word and not word.startswith("~") and not _is_path(word)
+    return not is_override(word) and not _is_path(word)
 
 
 def _is_variable(word: str) -> bool:
@@ -119,10 +119,10 @@ def _is_variable(word: str) -> bool:
 
 def _job(words: Sequence[str], arguments: Arguments) -> Job:
     """The artifact directory among the words, else what the overrides among them give."""
-    folders = [Path(word) for word in words if _is_path(word) and "=" not in word]
+    folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
         return _compiled(tuple(word for word in words if not _is_name(word)), arguments)
-    if len(folders) > 1 or any("=" in word for word in words):
+    if len(folders) > 1 or any(map(is_override, words)):
         because = f"{folders[0]} says already which job is meant"
         raise CompileError(
             [Diagnostic("JC1110", "jobc why looks at one job", because, f"jobc why {folders[0]} loop.steps")]

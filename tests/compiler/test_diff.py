@@ -135,6 +135,18 @@ def test_a_directory_alone_is_compared_with_its_own_words(diff: Diff) -> None:
     assert changes(found(diff, str(OLD)), "spec") == {"seed": (0, 7)}
 
 
+def test_a_directory_of_a_sweep_is_no_override(diff: Diff) -> None:
+    assert main(["-m", "name=f", "seed=1,2"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    one, other = "artifacts/f+seed=1/local", "artifacts/f+seed=2/local"
+    for sides in ((one, other), (f"./{one}", str(Path(other).absolute())), (one, "name=f", "seed=2")):
+        assert changes(found(diff, *sides), "meaning")["train.seed"] == (1, 2)
+    assert diff(one)[0] == 0
+    assert diff(one, "artifacts/f+seed=9/local")[2].startswith("error[JC5004]")
+    shutil.move("artifacts", "lr=1")
+    assert diff("lr=1/f+seed=1/local", "lr=1/f+seed=1/local")[0] == 0
+
+
 @pytest.mark.parametrize("record", ["plan", "identity", "free"])
 def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
     (OLD / f".jobc/{record}.txt").write_text("")
