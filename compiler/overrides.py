@@ -46,6 +46,13 @@ class Override:
         """Whether it sets one of Hydra's own keys, or chooses one of its options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
+    @property
+    def keys(self) -> set[str]:
+        """What it sets or removes: of a mapping the keys in it."""
+        head, _, value = self.canonical.partition("=")
+        mapping = _parse(self.canonical, sweep=False)._value if value.startswith("{") else None
+        return set(_leaf_keys(head.lstrip("+~"), mapping))
+
 
 def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
     """All overrides of one compile, or CompileError with every word that cannot be read (JC1101).
@@ -187,6 +194,14 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
     elif value is not None:
         yield str(getattr(value, "text", value))
+
+
+def _leaf_keys(key: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaf_keys(f"{key}.{name}", inner)
+    else:
+        yield key
 
 
 def _text(text: str) -> str:

@@ -6,14 +6,17 @@ Out  SweepPoints, the last word varying fastest; the findings, each with the poi
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from . import private
-from .diagnostics import Diagnostic
+from .diagnostics import CompileError, Diagnostic
 from .overrides import Override, read_sweep, set_key
+from .text import COMMAND_LINE, Origin
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,29 @@ class SweepPoint:
 def sweep_points(
     words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str]
 ) -> Iterator[SweepPoint]:
-    """aside: keys that the label does not name; the others as of read_sweep()"""
+    """aside: keys that the label does not name; the others as of read_sweep(). Raises as it, and for JC1112."""
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
+    if refused := list(_set_again(points, varied)):
+        raise CompileError(refused)
     for point in points:
         label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
         overrides = (*point, *([set_key("point", label)] if label else []))
         alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
+
+
+def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
+    """JC1112 for a word that sets what an earlier one sweeps."""
+    choices = [set(each) for each in zip(*points, strict=True)] if varied else []
+    sets = [set().union(*(override.keys for override in each)) for each in choices]
+    for i, j in itertools.combinations(range(len(sets)), 2):
+        if i in varied and (both := sets[i] & sets[j]):
+            key, swept, later = min(both), _masked(points[0][i].typed), _masked(points[0][j].typed)
+            title = f"{key} is swept, and then set again"
+            because = "points would be called by values that they do not have"
+            hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
+            yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 
 
 def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
@@ -61,9 +79,13 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
         value = value[1:-1]
     name = override.typed.partition("=")[0]
     is_private = any(_is_within(key, override.key) or _is_within(override.key, key) for key in private_keys)
-    if is_private or private.secret_in_words(re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", f"{name}={value}"))):
-        value = "…"
-    return f"{name}={value}"
+    return f"{name}=…" if is_private else _masked(f"{name}={value}")
+
+
+def _masked(word: str) -> str:
+    """`NAME=…` of a word that seems to hold a secret."""
+    words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
+    return f"{word.partition('=')[0]}=…" if private.secret_in_words(words) else word
 
 
 def _is_within(key: str, section: str) -> bool:

@@ -1,0 +1,60 @@
+"""The points of a sweep are called by what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.sweep import sweep_points
+
+from .diagnosed import Jobc, codes
+
+OPEN_KEYS = ("env", "labels")
+
+
+def labels(*words: str) -> list[str]:
+    return [point.shown() for point in sweep_points(words, OPEN_KEYS, None, ())]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("nodes=1,2", "nodes=3"), "nodes"),
+        (("nodes=1,2", "nodes=3,4"), "nodes"),
+        (("seed=1,2", "procs=2", "++seed=3"), "seed"),
+        (("env.X=1,2", "~env.X"), "env.X"),
+        (("backend=slurm,ssh", "backend=local"), "backend"),
+        (("optim.lr=0.1,0.2", "optim={lr: 0.5, weight_decay: 0}"), "optim.lr"),
+        (("optim={lr: 0.1},{lr: 0.2}", "optim.lr=3"), "optim.lr"),
+        (("env={A: 1},{}", "env.A=3"), "env.A"),
+    ],
+)
+def test_a_swept_key_is_not_set_again(words: tuple[str, ...], key: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        labels(*words)
+    assert [(found.code, found.key) for found in refused.value.diagnostics] == [("JC1112", key)]
+
+
+@pytest.mark.parametrize(
+    ("words", "points"),
+    [
+        (("nodes=3", "nodes=1,2"), ["nodes=1", "nodes=2"]),
+        (("nodes=2,2", "nodes=3"), ["", ""]),
+        (("model.width=32,64", "model=gpt_tiny"), ["model.width=32", "model.width=64"]),
+        (("optim.lr=1,2", "optim={weight_decay: 0}"), ["optim.lr=1", "optim.lr=2"]),
+        (("env.X=1,2", "env={Y: 3}"), ["env.X=1", "env.X=2"]),
+    ],
+)
+def test_what_leaves_its_value_alone_may_follow(words: tuple[str, ...], points: list[str]) -> None:
+    assert labels(*words) == points
+
+
+@pytest.mark.parametrize("command", [["-m"], ["check", "-m"], ["plan"], ["diff"]])
+def test_every_command_that_sweeps_refuses_a_false_name(command: list[str], jobc: Jobc) -> None:
+    status, said = jobc(*command, "nodes=1,2", "gpus=8", "nodes=3")
+    assert (status != 0, codes(said)) == (True, ["JC1112"])
+
+
+def test_the_two_words_are_named_without_a_secret(jobc: Jobc) -> None:
+    said = jobc("check", "-m", "env.DB_PASSWORD=hunter2,hunter3", "env.DB_PASSWORD=hunter4")[1]
+    assert "hunter" not in said and said.count("env.DB_PASSWORD=…") == 3
