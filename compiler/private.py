@@ -19,7 +19,11 @@ _TOKEN = re.compile(
     r"(?<![\w.+-])("  # where a word begins
     r"[a-z][a-z0-9+.-]*://[^/\s:@]*:(?![${<%])[^/\s@\"']+@|"  # a URL with a password
     r"(hf_|gh[oprsu]_)[A-Za-z0-9]{16,}(?!\w)|(github_pat_|glpat-|nvapi-)[\w-]{16,}|"
-    r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)"
+    r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)|"
+    r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|"  # a JSON Web Token
+    r"(?i:authorization: *basic +[a-z0-9+/]{8,}|"  # in a header of HTTP
+    r"((authorization|(x-)?(api-key|auth-token)|private-token): *(token +)?|bearer +)"
+    r"(?=[a-z._~+/-]*\d)\w[\w.~+/-]{15,})"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 # What is said instead of a secret: a switch, that there is none, or where it lies. Servers with the interface of OpenAI

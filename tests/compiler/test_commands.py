@@ -103,6 +103,7 @@ def test_the_name_of_a_launcher_elsewhere_is_none(command: list[str]) -> None:
 
 HEX = "0123456789abcdef0123456789abcdef01234567"
 AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,13 @@ AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         (in_shell(f"export AWS_SECRET_ACCESS_KEY='{AWS}'; python train.py"), "a value for AWS_SECRET_ACCESS_KEY"),
         (("env", f"WANDB_API_KEY={HEX}", "python", "train.py"), "a value for WANDB_API_KEY"),
         (in_shell("curl -H 'Authorization: Bearer hf_abcdefghijklmnopqrstuv'"), "what looks like a token"),
+        (in_shell(f"curl -H 'Authorization: Bearer {HEX}' x; python train.py"), "what looks like a token"),
+        (in_shell(f'curl -H "Authorization: Bearer {JWT}" x; python train.py'), "what looks like a token"),
+        (in_shell("curl -H 'authorization: Basic dXNlcjpwYXNz' x"), "what looks like a token"),
+        (("train.py", "--header", f"Authorization: Bearer {HEX}"), "what looks like a token"),
+        (("train.py", "--header", f"X-API-Key: {HEX}"), "what looks like a token"),
+        (("train.py", f"--headers=PRIVATE-TOKEN:{HEX}"), "a value for headers"),
+        (("train.py", "--session", JWT), "what looks like a token"),
         (in_shell("python train.py --lr 0.1 --api-key 'abc'"), "a value for --api-key"),
         (("train.py", "--wandb-key", HEX), "a value for --wandb-key"),
         (("train.py", f"--storage_secret={AWS}52"), "a value for --storage_secret"),
@@ -126,7 +134,7 @@ AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 )
 def test_a_secret_in_a_command_is_named_and_not_repeated(command: tuple[str, ...], what: str) -> None:
     (told,) = found("JC3003", *command)
-    assert told.title == f"the command holds {what}" and HEX not in f"{told}" and AWS not in f"{told}"
+    assert told.title == f"the command holds {what}" and not any(each in f"{told}" for each in (HEX, AWS, JWT))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +143,10 @@ def test_a_secret_in_a_command_is_named_and_not_repeated(command: tuple[str, ...
         in_shell("WANDB_API_KEY=$KEY python train.py"),
         in_shell('export HF_TOKEN="$(cat ~/.token)"; python train.py'),
         in_shell("WANDB_API_KEY=; WANDB_MODE=offline python train.py"),
+        in_shell('curl -H "Authorization: Bearer $TOKEN" -H "X-Api-Key: ${WANDB_API_KEY_2026}" x; python train.py'),
+        in_shell('curl -H "Authorization: Bearer $(cat ~/.token)" -H "Authorization: Basic `cat ~/.basic`" x'),
+        ("train.py", "--header", "Authorization: Bearer EMPTY", "--header", "Authorization: Bearer sk-no-key-required"),
+        ("train.py", "--header", "Authorization: Bearer <your token 1>", "--caption", "a bearer of good news in 2026"),
         in_shell('python train.py --api-key "$KEY" --password ${PASSWORD} --hf-token="$(cat ~/.token)"'),
         in_shell(f"GIT_COMMIT={HEX} python train.py"),
         ("train.py", "--pad-token", "<|endoftext|>", "--eos_token=151643", "--sort-key=num_tokens_per_sample_2048"),
