@@ -38,7 +38,7 @@ from .spec import JobSpec, open_keys
 from .sweep import SweepPoint, at_point, at_points, sweep_points
 from .text import COMMAND_LINE, Origin
 from .typed import Typed, blamed, origins, typed
-from .unread import unread
+from .unread import unread, unsaid
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Request:
 @dataclass(frozen=True)
 class Compiled:
     """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
-    origin_of, levels, where: as of Planned
+    origin_of, levels, unsaid, where: as of Planned
     """
 
     spec: JobSpec
@@ -74,6 +74,7 @@ class Compiled:
     place: str
     origin_of: Callable[[str], Origin | None]
     levels: Levels
+    unsaid: frozenset[str]
     where: str = ""
 
 
@@ -89,7 +90,8 @@ class SweepFolder:
 @dataclass(frozen=True)
 class Planned:
     """What a job comes to, before any backend. made_by: plan key -> rule; origin_of: where a key was written;
-    levels: what is allowed; where: the point of a sweep, as typed, "" without one.
+    levels: what is allowed; unsaid: keys that the user's own program does not read and nobody set;
+    where: the point of a sweep, as typed, "" without one.
     """
 
     spec: JobSpec
@@ -101,6 +103,7 @@ class Planned:
     diagnostics: tuple[Diagnostic, ...]
     origin_of: Callable[[str], Origin | None]
     levels: Levels
+    unsaid: frozenset[str]
     where: str = ""
 
 
@@ -198,7 +201,8 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
     found = [*trainer_checks.check(plan, partial(blamed, composed, read.values)), *rules.check_values(read.values)]
     found += [*rules.check_plan(spec, plan), *policy.check(spec, plan)]
     notes = levels.settle(_placed(found, origin_of), notes, last)
-    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels)
+    idle = frozenset[str]() if plan.uses_trainer else unsaid(composed, table, read.values, read_keys(plan))
+    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
@@ -230,7 +234,7 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     words = arranged_words(request.words, overrides, groups, keeps)
     sealed = seal(whole, place, source_map, host_files.digests, {**asked, **_asked(request, words)})
     made = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
-    return Compiled(*made, planned.origin_of, planned.levels)
+    return Compiled(*made, planned.origin_of, planned.levels, planned.unsaid)
 
 
 def _asked(request: Request, words: list[str]) -> dict[str, Any]:

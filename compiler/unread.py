@@ -1,6 +1,7 @@
-"""JC2014: what somebody set for the bundled trainer, beside a command of their own that never reads it.
+"""What is there for the bundled trainer, beside a command of the user's own that never reads it.
 
-In:  the composed tree, the user's command, the key table, the leaves of the spec.   Out: at most one Diagnostic.
+In   the composed tree, the user's command, the key table, the leaves of the spec
+Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold for nothing
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ def unread(
 
     read: keys and sections that reach the program by another file
     """
-    only_trainer = _read_by_trainer_alone(table)
-    used = {*composed.interpolated(), *read}
-    lost = {key for key in values if key in only_trainer and not any(at(key, taken) for taken in used)}
+    lost = _lost(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_default]
     groups = [
         group for group in _chosen(composed) if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)
@@ -45,6 +44,19 @@ def unread(
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
     because = f"{go} to train.json, which only the trainer that comes with jobc reads"
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
+
+
+def unsaid(
+    composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
+) -> frozenset[str]:
+    """The keys that nobody set either. read: as of unread()"""
+    return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
+
+
+def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
+    only_trainer = _read_by_trainer_alone(table)
+    used = {*composed.interpolated(), *read}
+    return {key for key in values if key in only_trainer and not any(at(key, taken) for taken in used)}
 
 
 def _read_by_trainer_alone(table: KeyTable) -> set[str]:

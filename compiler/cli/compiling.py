@@ -106,7 +106,7 @@ def check_command(arguments: Arguments) -> int:
 
 
 def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
-    """JC2120 to JC2129, which are estimates: a compile does not ask for them."""
+    """JC2120 to JC2130, which are estimates: a compile does not ask for them."""
     from .plan import estimate
 
     return estimate(compiled)[1]

@@ -54,7 +54,8 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
         asked = one.spec.estimate.step_s, one.spec.estimate.run
         if asked not in paces:
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
-        size = figures(one.spec.point or one.spec.name, one.spec, one.plan, paces[asked], _attempts(one))
+        label = one.spec.point or one.spec.name
+        size = figures(label, one.spec, one.plan, paces[asked], _attempts(one), one.unsaid)
         sizes.append(size)
         for each in warnings(size, one.spec, one.plan):
             placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))

@@ -6,6 +6,7 @@ Out  Figures
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from ..plan import LaunchPlan
@@ -22,7 +23,7 @@ ANY_GPU = "any"  # the price of a GPU whose type has none of its own
 
 @dataclass(frozen=True)
 class Figures:
-    """None: not known, because `estimate` does not say what it would need.
+    """None: not known, because `estimate` does not say what it would need, or nobody says it of a program of one's own.
 
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
@@ -38,7 +39,7 @@ class Figures:
     memory: Memory | None
     mem: int | None
     shm: int | None
-    checkpoints: int
+    checkpoints: int | None
     step_s: float | None
     epoch_s: float | None
     total_s: float | None
@@ -50,20 +51,23 @@ class Figures:
     write_s: float | None
 
 
-def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int) -> Figures:
+def figures(
+    label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int, unsaid: Set[str] = frozenset()
+) -> Figures:
+    """unsaid: keys whose values hold for nothing, of a program of the user's own"""
     given, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
-    steps = schedule(plan.train, topology.world_size, given, size)
+    steps = schedule(plan.train, topology.world_size, given, size, unsaid)
     needs = memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
     size_of_save = needs.checkpoint if needs else None
     write_s = size_of_save / given.write_rate if size_of_save is not None and given.write_rate else None
-    chance = None
+    chance, knows_saves = None, "checkpoint.every_steps" not in unsaid
     if given.mtbf and write_s is not None and given.restart is not None:
         every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
-        interval_s = every * step_s if step_s else None
+        interval_s = every * step_s if step_s and knows_saves else None
         chance = goodput(given.mtbf, topology.nodes, write_s, given.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
@@ -80,7 +84,7 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
         memory=needs,
         mem=plan.resources.mem_bytes,
         shm=plan.resources.shm_bytes,
-        checkpoints=most_checkpoints(spec.checkpoint, steps.steps),
+        checkpoints=most_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,
         total_s=total_s,
@@ -96,7 +100,7 @@ def figures(label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, atte
 def on_disk(one: Figures) -> int | None:
     """Bytes of the checkpoints of a run."""
     one_save = one.memory.checkpoint if one.memory else None
-    return None if one_save is None else one_save * one.checkpoints
+    return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 
 
 def readable_bytes(size: float) -> str:

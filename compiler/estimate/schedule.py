@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,13 @@ from ..spec import EstimateSpec
 from .parameters import ModelSize
 
 NUM_IMAGES = 1797  # trainer/data/digits.py
+BATCH = frozenset(("batch.micro", "batch.accumulation", "batch.global"))
+LENGTH = frozenset(("loop.steps", "loop.epochs"))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Counts; None where the number of samples is not known.
+    """Counts; None where the number of samples is not known, or what a program of one's own does is not.
 
     steps_ceil, steps_floor, steps_quotient: of an epoch; steps_of_epoch: the one that loop.drop_last means
     empty_slots: of the last step of an epoch, of weight 0
@@ -22,9 +24,9 @@ class Schedule:
     """
 
     world_size: int
-    micro: int
-    accumulation: int
-    global_batch: int
+    micro: int | None
+    accumulation: int | None
+    global_batch: int | None
     epoch_samples: int | None
     steps_ceil: int | None
     steps_floor: int | None
@@ -37,30 +39,40 @@ class Schedule:
     tokens: int | None
 
 
-def schedule(train: Mapping[str, Any], world_size: int, given: EstimateSpec, size: ModelSize | None) -> Schedule:
-    """train: train.json"""
-    batch, loop = train["batch"], train["loop"]
-    of_batch = batch["global"]
-    found = given.samples if given.samples is not None else _known_samples(train["data"])
-    ceil = floor = quotient = in_epoch = empty = None
-    steps, epochs = loop["steps"], loop["epochs"]
-    samples = steps * of_batch if steps is not None else None
-    if found is not None:
+def schedule(
+    train: Mapping[str, Any],
+    world_size: int,
+    given: EstimateSpec,
+    size: ModelSize | None,
+    unsaid: Set[str] = frozenset(),
+) -> Schedule:
+    """train: train.json; unsaid: spec keys whose values in it hold for nothing"""
+    loop = train["loop"]
+    batch = {} if unsaid >= BATCH else train["batch"]
+    of_batch = batch.get("global")
+    found = given.samples
+    if found is None and "data.kind" not in unsaid:
+        found = _known_samples(train["data"])
+    ceil = floor = quotient = in_epoch = empty = samples = None
+    steps, epochs = (None, None) if unsaid >= LENGTH else (loop["steps"], loop["epochs"])
+    if steps is not None and of_batch is not None:
+        samples = steps * of_batch
+    if found is not None and of_batch is not None:
         ceil, floor, quotient = -(-found // of_batch), found // of_batch, found / of_batch
         in_epoch = floor if loop["drop_last"] else ceil
         empty = 0 if loop["drop_last"] else ceil * of_batch - found
         counted = floor * of_batch if loop["drop_last"] else found
-        if steps is None:
+        if epochs is not None:
             steps, samples = epochs * in_epoch, epochs * counted
-        elif in_epoch:
+        elif steps is not None and in_epoch:
             whole, rest = divmod(steps, in_epoch)
             samples = whole * counted + min(rest * of_batch, counted)
             epochs = steps / in_epoch
     per_sample = given.tokens_per_sample or (size.tokens_per_sample if size else 1)
     return Schedule(
         world_size=world_size,
-        micro=batch["micro"],
-        accumulation=batch["accumulation"],
+        micro=batch.get("micro"),
+        accumulation=batch.get("accumulation"),
         global_batch=of_batch,
         epoch_samples=found,
         steps_ceil=ceil,

@@ -16,7 +16,7 @@ _FAR = 3  # times as often, or as seldom
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    if not figures.goodput or not figures.step_s:
+    if not figures.goodput or not figures.goodput.interval_s or not figures.step_s:
         return
     every, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
     if every > _FAR * best or best > _FAR * every:

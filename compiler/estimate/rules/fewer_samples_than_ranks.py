@@ -11,13 +11,14 @@ from ...plan import LaunchPlan
 from ...spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding, warning
+from ..pace import samples_of_rank
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     steps = figures.schedule
     samples, ranks, batch = steps.epoch_samples, steps.world_size, steps.global_batch
     has_own_data = spec.recipe is not None and spec.estimate.samples is None  # a recipe may read others
-    if not samples or not plan.uses_trainer or has_own_data:
+    if not samples or not batch or not plan.uses_trainer or has_own_data:
         return
     if samples < ranks:
         because = "a rank without a sample would wait for the others in every step: the trainer refuses it at start"
@@ -40,6 +41,6 @@ def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan
     words = [f"nodes={nodes}"] if nodes < plan.topology.nodes else []
     words += [] if is_enough else [f"procs={samples}"]
     ranks = nodes * of_node if is_enough else samples
-    if spec.loop.drop_last and samples < figures.schedule.micro * figures.schedule.accumulation * ranks:
+    if spec.loop.drop_last and samples < samples_of_rank(plan.train) * ranks:
         words.append("loop.drop_last=false")
     return " ".join(words)
