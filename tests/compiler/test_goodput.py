@@ -1,4 +1,4 @@
-"""Daly's formulas of best interval and goodput against a simulation."""
+"""Daly's formulas of best interval and goodput against a simulation, and the interval that `jobc plan` hints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import random
 import pytest
 
 from jobc.compiler.estimate.goodput import best_interval_s, fraction
+
+from .conftest import Plan
 
 
 def simulated(interval_s: float, mtbf_s: float, save_s: float, restart_s: float, wanted_s: float) -> float:
@@ -53,3 +55,13 @@ def test_the_limits_of_the_formulas() -> None:
     assert best_interval_s(100.0, 300.0) == 100.0  # saving takes longer than the job lives
     assert fraction(1e9, 1.0, 1.0, 1.0) == 0.0
     assert math.isclose(best_interval_s(1e12, 30.0), math.sqrt(2 * 30 * 1e12), rel_tol=1e-3)
+
+
+def test_the_interval_that_is_hinted_ends_with_the_training(plan: Plan) -> None:
+    words = ("task=gpt2_124m", "gpus=8", "backend=slurm", "estimate.step_s=1", "estimate.mtbf=2d", "lifecycle.grace=2m")
+    words = (*words, "estimate.write_rate=1GiB", "estimate.restart=10m")  # 692 steps are best
+    often = (*words, "checkpoint.every_steps=10")
+    assert "[JC2122]" in (said := plan(*often, "loop.steps=10000")[2]) and "hint: checkpoint.every_steps=692\n" in said
+    assert "[JC2122]" in (said := plan(*often, "loop.steps=100")[2]) and "hint: checkpoint.every_steps=100\n" in said
+    assert not plan("--strict", *often, "loop.steps=20")[2], "20 is at most three times 10"
+    assert not plan("--strict", *words, "checkpoint.every_steps=5000", "loop.steps=700")[2], "saved once, at the end"
