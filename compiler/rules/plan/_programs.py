@@ -13,9 +13,9 @@ TOOLS = (
 _NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # of Python: no file, or one that only prepares
 _LAUNCHERS = {  # name, or module of Python -> the word behind it that launches; "" for none
     "torchrun": "", "deepspeed": "", "mpirun": "", "mpiexec": "", "srun": "", "horovodrun": "",
-    "accelerate": "launch", "accelerate-launch": "", "colossalai": "run",
+    "accelerate": "launch", "accelerate-launch": "", "colossalai": "run", "composer": "",
     "torch.distributed.run": "", "torch.distributed.launch": "", "deepspeed.launcher.runner": "",
-    "accelerate.commands.launch": "", "accelerate.commands.accelerate_cli": "launch",
+    "accelerate.commands.launch": "", "accelerate.commands.accelerate_cli": "launch", "composer.cli": "",
 }  # fmt: skip
 _OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # those that also start what is no training
 _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
