@@ -1,14 +1,13 @@
 """What two artifacts differ in: first what they mean, then what was said of them, then their files.
 
 In   two mappings of path -> text, of compiled or of written directories, with what somebody's edits of them mean
-Out  Comparison. Pure
-Order of keys, comments, blank lines and indentation of a file are no difference.
+Out  Comparison
+What a file's reader makes nothing of, such as comments and the order of keys, is no difference (as_read.py).
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from . import pairs
+from .as_read import as_read
 from .directory import SOURCE_MAP
 
 PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
@@ -141,47 +141,9 @@ def _files(left: Side, right: Side) -> Iterator[FileChange]:
 
 
 def _different_lines(path: str, a: str, b: str) -> int:
-    left, right = _leaves(path, a), _leaves(path, b)
+    left, right = as_read(path, a), as_read(path, b)
     if left is None or right is None:
-        left, right = _lines(a), _lines(b)
+        left, right = a.split("\n"), b.split("\n")
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
     same = sum(block.size for block in blocks)
     return max(len(left), len(right)) - same
-
-
-def _leaves(path: str, text: str) -> list[str] | None:
-    """A line for each leaf of a file of data; None for text, and for data edited by hand until it was none any more.
-
-    A leaf is what it is read as: "0" and 0 differ, for Kubernetes refuses the one that has no quotes.
-    """
-    import yaml  # here, for two directories of the same bytes take none of it
-
-    try:
-        if path.endswith(".json"):
-            return sorted(_leaf_lines(json.loads(text), ""))
-        if path.endswith((".yaml", ".yml")):
-            return [
-                line
-                for number, document in enumerate(yaml.load_all(text, yaml.CSafeLoader))
-                for line in sorted(_leaf_lines(document, f"{number}"))
-            ]
-    except (ValueError, RecursionError, yaml.YAMLError):
-        pass
-    return None
-
-
-def _lines(text: str) -> list[str]:
-    """Those that mean something: not blank and no comment."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not re.match(r"#(?!!|SBATCH)", line)]
-
-
-def _leaf_lines(tree: Any, key: str) -> Iterator[str]:
-    if isinstance(tree, Mapping) and tree:
-        for name, inner in tree.items():
-            yield from _leaf_lines(inner, f"{key}.{name}")
-    elif isinstance(tree, list) and tree:
-        for number, inner in enumerate(tree):
-            yield from _leaf_lines(inner, f"{key}[{number}]")
-    else:
-        yield f"{key} = {tree!r}"

@@ -168,6 +168,21 @@ def refused_by_bash(files: Mapping[str, str]) -> list[str]:
     return found
 
 
+def statements(script: str) -> list[str] | None:
+    """The commands of a script as bash prints them again, in its own layout and without comments; nothing runs them.
+
+    None where bash reads no commands. Only a script that it reads to the end is taken for the body of a function.
+    """
+    function = f"script() {{\n{script}\n}}\ndeclare -f script\n"
+    said_in, printed = {**os.environ, "LC_ALL": "C"}, b""
+    for words, text in ((["bash", "-pn"], script), (["bash", "-p"], function)):
+        done = subprocess.run(words, input=text.encode("utf-8"), capture_output=True, env=said_in, check=False)
+        if done.returncode or done.stderr:  # as for a here-document without an end, which bash only warns of
+            return None
+        printed = done.stdout
+    return printed.decode("utf-8", "replace").split("\n")
+
+
 @contextmanager
 def stage(files: Files, trace: Path | None = None) -> Iterator[ScriptStage]:
     """A stage in a temporary folder."""

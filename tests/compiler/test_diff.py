@@ -84,6 +84,8 @@ def test_the_same_words_give_the_same_job(diff: Diff) -> None:
         ("job.sbatch", "\nset ", "\n\n# a comment\n  set "),
         ("train.json", '{\n  "schema": 1,\n  "job": "old",', '{"job": "old",\n  "schema": 1,'),
         ("spec.yaml", "\nnodes: 2\n", "\nnodes:   2 # machines\n"),
+        ("lib/jobc_trainer/attempts.py", "\n\nfrom ", "\n# what it needs\nfrom "),
+        ("lib/jobc_trainer/rt/run.sh", "\n}\n", "\n  # a comment\n\n}\n"),
     ],
 )
 def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old: str, new: str) -> None:
@@ -92,6 +94,32 @@ def test_comments_order_and_spaces_are_no_difference(diff: Diff, file: str, old:
     (OLD / file).write_text(text.replace(old, new))
     status, printed, _ = diff(*SAME)
     assert (status, printed.splitlines()[-1]) == (0, "the same job, in files of other comments, order or spaces")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("lib/jobc_trainer/attempts.py", "        return", "    return"),
+        ("job.sbatch", "\n  --kill-on-bad-exit", "\n\n  --kill-on-bad-exit"),
+        ("job.sbatch", "\n#SBATCH --nodes=", "\n #SBATCH --nodes="),
+        ("job.sbatch", "#!/", "\n#!/"),
+    ],
+    ids=["where a return belongs", "a command that ends early", "no option any more", "no batch script"],
+)
+def test_what_looks_like_a_comment_or_a_space_and_means_something_is_a_difference(
+    diff: Diff, file: str, old: str, new: str
+) -> None:
+    text = (OLD / file).read_text()
+    assert old in text
+    (OLD / file).write_text(text.replace(old, new, 1))
+    assert [each["path"] for each in found(diff, *SAME)["files"]] == [file]
+
+
+def test_text_that_looks_like_a_comment_is_text(diff: Diff) -> None:
+    (OLD / "submit.sh").write_text((OLD / "submit.sh").read_text() + "echo 'a\n# b\n  c'\n")
+    shutil.copytree(OLD, "copy")
+    Path("copy/submit.sh").write_text((OLD / "submit.sh").read_text().replace("\n# b\n  c'", "\n  c'"))
+    assert [each["path"] for each in found(diff, str(OLD), "copy")["files"]] == ["submit.sh"]
 
 
 @pytest.mark.parametrize(
