@@ -45,13 +45,13 @@ class FileChange:
     """lines: of either side that the other has not, for people to judge how much; 0 of the other kinds."""
 
     path: str
-    kind: str  # changed | only in a | only in b | executable only in a | executable only in b
+    kind: str  # changed | only in a | executable only in a | a link only in a | the same of b
     lines: int
 
 
 @dataclass(frozen=True)
 class Side:
-    """name: for people; files: path -> text of every file of an artifact; executable: paths.
+    """name: for people; files: path -> text of every file of an artifact; executable, links: paths.
 
     by_hand: sentences, what its files say that its plan does not say, for somebody edited them
     """
@@ -59,6 +59,7 @@ class Side:
     name: str
     files: Mapping[str, str]
     executable: frozenset[str]
+    links: frozenset[str] = frozenset()
     by_hand: tuple[str, ...] = ()
 
 
@@ -136,8 +137,12 @@ def _files(left: Side, right: Side) -> Iterator[FileChange]:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
         elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
             yield FileChange(path, "changed", lines)
-        elif (path in left.executable) != (path in right.executable):
-            yield FileChange(path, f"executable only in {'a' if path in left.executable else 'b'}", 0)
+        for what, in_a, in_b in (
+            ("executable", left.executable, right.executable),
+            ("a link", left.links, right.links),
+        ):
+            if path in a and path in b and (path in in_a) != (path in in_b):
+                yield FileChange(path, f"{what} only in {'a' if path in in_a else 'b'}", 0)
 
 
 def _different_lines(path: str, a: str, b: str) -> int:

@@ -117,6 +117,11 @@ def read_source_map(directory: Path) -> SourceMap:
         raise CompileError([Diagnostic("JC5004", f"{directory} has no source map", because, hint)]) from None
 
 
+def text_of(file: Path) -> str:
+    """As it lies there, with its line ends. Bytes that are no UTF-8 are U+FFFD."""
+    return file.read_bytes().decode("utf-8", "replace")
+
+
 def verify(directory: Path) -> list[Edit]:
     """Every hand edit, with the lines it touched. Raises as read_manifest()."""
     edits = changed(directory)

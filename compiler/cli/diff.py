@@ -18,7 +18,7 @@ from typing import Any
 
 from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare, made
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import MANIFEST, changed, is_executable, read_manifest
+from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
 from ..drift import NotHere, recorded
 from ..driver import Compiled, compile_job, compile_sweep
 from . import OK, report
@@ -111,12 +111,13 @@ def _written(word: str) -> Side:
         raise CompileError([Diagnostic("JC5009", title, because, "compile it again, with --force")])
     paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
     there = {path: folder / path for path in paths if (folder / path).is_file()}
-    files = {path: file.read_text(encoding="utf-8", errors="replace") for path, file in there.items()}
+    files = {path: text_of(file) for path, file in there.items()}
     return Side(
         word,
         files,
         frozenset(path for path, file in there.items() if is_executable(file)),
-        _read_back(files) if any(edit.kind in ("changed", "missing") for edit in edits) else (),
+        frozenset(edit.path for edit in edits if edit.kind == "link"),
+        _read_back(files) if any(edit.kind in ("changed", "missing", "link") for edit in edits) else (),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import read_manifest
+from ..directory import read_manifest, text_of
 from ..equivalence.check import ENGINE_SAYS, Checked, beside, check
 from . import DIAGNOSTICS, OK, report
 from .inspect import no_artifact, no_option, usage
@@ -75,7 +75,7 @@ def _files(folder: Path) -> dict[str, str]:
     if not (folder / ".jobc/manifest.json").is_file():
         raise no_artifact(folder, "jobc verify --equivalence")
     paths = [path for path in read_manifest(folder)["files"] if not path.startswith("lib/")]
-    files = {p: (folder / p).read_text(encoding="utf-8", errors="replace") for p in paths if (folder / p).is_file()}
+    files = {path: text_of(folder / path) for path in paths if (folder / path).is_file()}
     if PLAN not in files:
         because = "it has no plan: it starts the points of a sweep, or was made by an older jobc"
         hint = "give the directory of one point, or compile it again"

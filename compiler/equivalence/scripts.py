@@ -3,7 +3,7 @@
 In   the emitted files, the plan, and the runtime library, whose comments say what each function takes
 Out  `FILE:LINE: what is wrong` for: a number or name that is not the plan's, a variable that nothing reads or sets, a
      folder of the run looked for in the artifact and the reverse, a word of another kind than a function takes, an
-     option that is in the usage line or in the code alone, an exit code that means nothing
+     option that is in the usage line or in the code alone, an exit code that means nothing, no `#!`
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
     scripts = {path: _code(text) for path, text in files.items() if path.endswith(SCRIPT) and "/" not in path}
     takes = {**library()[1], **_signatures("\n".join(files[path] for path in scripts))}
     for path, lines in scripts.items():
+        if path in (*VERBS, *ON_NODES) and not re.match(r"#!\s*/[^\r\n]*\n", files[path]):
+            yield f"{path}:1: it is a program, and its first line is not #! and an interpreter"
         yield from _options(path, files[path])
         first = next((line for line in lines if line), "")
         if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):

@@ -220,6 +220,15 @@ def test_an_edit_by_hand_is_read_back(diff: Diff) -> None:
     assert diff(str(script.parent), "copy")[0] == 0, "both were edited alike"
 
 
+def test_other_line_ends_and_a_link_are_differences(diff: Diff) -> None:
+    shutil.copytree(OLD, "copy")
+    (OLD / "node.sh").write_text((OLD / "node.sh").read_text(), newline="\r\n")
+    (OLD / "task.sh").rename("task.sh")
+    (OLD / "task.sh").symlink_to(Path("task.sh").resolve())
+    files = {each["path"]: each["kind"] for each in found(diff, str(OLD), "copy")["files"]}
+    assert files == {"node.sh": "changed", "task.sh": "a link only in a"}
+
+
 def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) -> None:
     (OLD / "notes.txt").write_text("for later\n")
     (OLD / "submit.sh").chmod(0o644)

@@ -270,6 +270,8 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("pods", "status.sh", "this_job base 937", "this_job base runs", "this_job is told base runs"),
     ("pods", "deepspeed.json", '"stage"', '"stages"', "zero_optimization.stage: not there"),
     ("pods", "deepspeed.json", '"gradient_clipping"', '"clipping"', "clipping is no key"),
+    ("slurm", "job.sbatch", "#!/", " \n#!/", "^job.sbatch:1: it is a program, and its first line is not #!"),
+    ("ssh", NODE, "/usr/bin/env bash\n", "/usr/bin/env bash\r\n", "^node.sh:1: it is a program"),
     ("ssh", NODE, '--node_rank="$JOBC_NODE_RANK"', "--node_rank=0", "node.sh with launcher=torch_distributed_launch"),
     ("ssh", NODE, '    --gpus="$gpus"\n', "", "preflight.py gets --gpus=None"),
 ]  # fmt: skip
@@ -413,5 +415,8 @@ def test_the_command_names_the_file_the_fact_and_the_reasons(
     (between,) = document["between"]
     assert between["directory"] == places[1]
     assert "ranks 0-1: JOBC_GRACE_S is '5' on ssh, '60' on slurm" in between["differences"]
+    script.write_text(script.read_text(), newline="\r\n")
+    assert main(["verify", "--equivalence", places[0]]) == 1
+    assert re.search(r"JC5033\]: artifacts/x/ssh: node.sh:\d+: bash: syntax error", capsys.readouterr().err)
     assert main(["verify", "--equivalence", places[0], "--quick"]) == 1
     assert "jobc verify --equivalence has no option --quick" in capsys.readouterr().err
