@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +19,17 @@ from .. import pairs
 from ..backend import VERBS
 from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic, nearest
-from ..directory import SOURCE_MAP, read_source_map
+from ..directory import SOURCE_MAP, read_source_map, text_of
 from ..neutral import LIB
-from ..sourcemap import SourceMap
 from . import OK
 from .arguments import Arguments, is_override
 from .inspect import no_option, usage
+from .why_job import Job
 from .why_launcher import made_by, own_lines
 from .why_line import as_written, keys_of, lines_of, spec_key, why
 
 EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is asked about. folder: put before a path that is shown; files: path -> lines, lib/ included."""
-
-    source_map: SourceMap
-    plan: Mapping[str, Any]
-    files: Mapping[str, Sequence[str]]
-    folder: str
-
-    @cached_property
-    def lines(self) -> dict[str, list[str]]:
-        """Spec key -> `PATH:LINE  text` of every line that depends on it."""
-        found: dict[str, list[str]] = {}
-        behind: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for path, rows in sorted(self.source_map.files.items()):
-            for number, (keys, template) in enumerate(rows, 1):
-                keys = keys_of(keys, template)
-                if keys not in behind:
-                    behind[keys] = self.source_map.spec_keys(keys)
-                for key in behind[keys]:
-                    found.setdefault(key, []).append(self.show(path, number))
-        return found
-
-    def show(self, path: str, number: int) -> str:
-        """`PATH:LINE  text` as it is now."""
-        lines = self.files.get(path, ())
-        text = lines[number - 1].strip() if number <= len(lines) else ""
-        return f"{self.folder}{path}:{number}  {text}".rstrip()
 
 
 def why_command(arguments: Arguments) -> int:
@@ -147,7 +116,7 @@ def _compiled(words: tuple[str, ...], arguments: Arguments) -> Job:
 def _written(folder: Path) -> Job:
     source_map = read_source_map(folder)
     there = [path for path in (*source_map.files, *_library(folder)) if (folder / path).is_file()]
-    lines = {path: lines_of((folder / path).read_text(encoding="utf-8", errors="replace")) for path in there}
+    lines = {path: lines_of(text_of(folder / path)) for path in there}
     plan = (folder / PLAN).read_text(encoding="utf-8") if (folder / PLAN).is_file() else ""  # none: all of a sweep
     return Job(source_map, pairs.read(plan), lines, f"{folder}/")
 
@@ -175,10 +144,11 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
     elif plan_keys:
         yield name
         yield from _plan_keys(job, plan_keys)
-        spec_keys = list(job.source_map.spec_keys(plan_keys))
+        spec_keys = list(job.source_map.spec_keys(keys_of(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from spec_key(job.source_map, key)
-        yield from _dependent(job, spec_keys, plan_keys)
+        of_lines = [key for key in plan_keys if key in job.source_map.table]  # else it is made of others in plan.txt
+        yield from _dependent(job, spec_keys, of_lines)
     else:
         known = [*job.source_map.spec, *job.source_map.table, *job.plan]
         close = nearest(name, known)
@@ -214,7 +184,7 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
     """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
     if plan_keys:
         rows = [
-            job.show(path, number)
+            job.show_written(path, number)
             for path, all_keys in sorted(job.source_map.files.items())
             for number, (keys, template) in enumerate(all_keys, 1)
             if set(keys_of(keys, template)) & set(plan_keys)
@@ -358,7 +328,7 @@ def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
 
 
 def _behind(job: Job, path: str, number: int) -> Iterator[str]:
-    was, is_same = as_written(job.source_map.sums[path], job.files[path], number)
+    was, is_same = as_written(job.source_map.sums[path], job.files[path])[number - 1]
     if not is_same:
         yield "           edited: this line is not as jobc wrote it"
     if was is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import SOURCE_MAP, read_source_map
+from ..directory import SOURCE_MAP, read_source_map, text_of
 from ..neutral import LIB
 from ..sourcemap import SourceMap, SpecValue, line_sum
 from ..text import Origin
@@ -23,7 +23,7 @@ def why(place: str) -> str:
         hint = "give a file of an artifact directory, such as artifacts/hello/local/node.sh:1"
         raise CompileError([Diagnostic("JC5004", f"{name} belongs to no artifact", because, hint)])
     path = file.absolute().relative_to(directory).as_posix()
-    lines = lines_of(file.read_text(encoding="utf-8", errors="replace"))
+    lines = lines_of(text_of(file))
     if not 1 <= int(number) <= len(lines):
         hint = f"{name}:{max(len(lines), 1)}"
         raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
@@ -39,7 +39,7 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lin
     if path.startswith(".jobc/"):
         yield "  made     by jobc from all files: what each line came from, and their sums"
         return
-    was, is_same = as_written(source_map.sums.get(path, ()), lines, number)
+    was, is_same = as_written(source_map.sums.get(path, ()), lines)[number - 1]
     if not is_same:
         yield "  edited   this line is not as jobc wrote it; jobc verify lists all edits"
         if was is None:
@@ -62,21 +62,21 @@ def _explain_line(source_map: SourceMap, path: str, place: str, number: int, lin
         yield from spec_key(source_map, key)
 
 
-def as_written(sums: Sequence[str], lines: Sequence[str], number: int) -> tuple[int | None, bool]:
-    """The number that a line had when jobc wrote the file, and whether it is that line.
+def as_written(sums: Sequence[str], lines: Sequence[str]) -> list[tuple[int | None, bool]]:
+    """Of each line of a file the number that it had when jobc wrote it, and whether it is that line.
 
     Of an edited line the number of the one it stands for; None for a line more than jobc wrote.
     """
     now = [line_sum(line) for line in lines]
     if now == list(sums):
-        return number, True
+        return [(number, True) for number in range(1, len(now) + 1)]
     from difflib import SequenceMatcher
 
+    found: list[tuple[int | None, bool]] = []
     for kind, a, a_end, b, b_end in SequenceMatcher(None, sums, now, autojunk=False).get_opcodes():
-        if b < number <= b_end:
-            stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
-            return (a + number - b if stands_for else None), kind == "equal"
-    return None, False
+        stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
+        found += [(a + n + 1 if stands_for else None, kind == "equal") for n in range(b_end - b)]
+    return found
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:

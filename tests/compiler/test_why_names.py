@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,28 @@ def test_a_key_shows_every_line_that_depends_on_it_and_every_file_that_is_there_
     lines = [f"{FOLDER}/hosts.txt:1  a\n", '  "world_size": 8,\n', "  nodes=2\n"]
     assert all(line in said for line in lines), said
     assert "  submit.sh\n" in ask("nodes=2", "nodes")  # of backend=local: another one than for one node
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("topology.world_size", '  "world_size": 8,'), ("backend.name", "  name: ssh")]
+)
+def test_a_key_that_only_the_plan_has_leads_to_the_lines_of_those_it_is_made_of(ask: Ask, name: str, line: str) -> None:
+    assert f"{line}\n" in ask(FOLDER, name)
+
+
+def test_the_lines_of_an_edited_file_are_those_that_it_has_now(ask: Ask, tmp_path: Path) -> None:
+    copy = shutil.copytree(FOLDER, tmp_path / "copy")
+    script, config = copy / "node.sh", copy / "train.json"
+    lines = script.read_text().replace("grace_s=60\n", "grace_s=90\n").split("\n")
+    lines[9:9] = ["# mine", "# and mine"]
+    script.write_text("\n".join(lines))
+    config.write_text(json.dumps(json.loads(config.read_text())))
+    for key, line in (("nodes", "nodes=2"), ("lifecycle.grace", "grace_s=90")):
+        edited = "  (edited: not as jobc wrote it)" if key == "lifecycle.grace" else ""
+        assert f"  {script}:{lines.index(line) + 1}  {line}{edited}\n" in ask(str(copy), key)
+    assert f"  {config}  edited: a line that depended on it is gone\n" in ask(str(copy), "loop.steps")
+    (copy / "spec.yaml").unlink()
+    assert f"  {copy}/spec.yaml  edited: a line that depended on it is gone\n" in ask(str(copy), "loop.steps")
 
 
 @pytest.mark.parametrize(
