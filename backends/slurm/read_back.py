@@ -1,12 +1,14 @@
-"""Reads back job.sbatch: its #SBATCH lines, and the srun that it calls.
+"""Reads back job.sbatch: its #SBATCH lines, the srun that it calls, and what it does at a signal and at another start.
 
-Source  sbatch and srun manual of Slurm 22.05 to 25.11: units of --mem and --time, SLURM_ variables of a task
+Source  sbatch and srun manual of Slurm 22.05 to 25.11: units of --mem and --time, SLURM_ variables of a task, input
+        environment variables of srun
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
@@ -20,8 +22,20 @@ TEXTS = {
     "priority": "queue.priority",
     "reservation": "queue.reservation",
 }
+JOB = ("bash", f"{ARTIFACT}/job.sbatch", RUN, "0")
 MARGIN_S = 10  # plan.lifecycle.kill_after_s: what the supervisor needs after the ranks
-STEP = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mpi", "kill-on-bad-exit", "wait", "export")
+STEP = {  # option of srun -> what it must be, and what would happen else
+    "mpi": ("none", "a plugin of Slurm would tell the ranks another place in the job"),
+    "kill-on-bad-exit": ("0", "it would end all tasks with the first that fails"),
+    "wait": ("0", "it would end all tasks some seconds after the first"),
+    "export": ("ALL", "the tasks would lack the variables of the job"),
+}
+OF_STEP = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", *STEP)
+OF_ALLOCATION = (  # what salloc may have been told; srun would take it as options of its own
+    "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_MEM_BIND", "SLURM_GPU_BIND", "SLURM_TRES_BIND",
+    "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK",
+    "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
+)  # fmt: skip
 WAIVED = {
     "lifecycle.keep_s": "Slurm keeps nothing of a job that has ended but its line in accounting",
     "resources.shm_bytes": "a process on a node has the node's own /dev/shm; node.sh checks that it is large enough",
@@ -29,15 +43,18 @@ WAIVED = {
 
 
 def read_back(stage: Stage) -> Reading:
-    options = _options(stage.files["job.sbatch"])
-    facts = _facts(options, stage.files["job.sbatch"])
+    text = stage.files["job.sbatch"]
+    options = _options(text)
+    facts = _facts(options, text)
     runs = re.search(r"^this_job (.*)$", stage.files["submit.sh"], re.MULTILINE)
     facts["run.folder"], facts["run.root"] = shlex.split(runs[1]) if runs else ("", "")
     batch = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": options.get("nodes", "1")}
-    calls = stage.run(["bash", f"{ARTIFACT}/job.sbatch", RUN, "0"], batch)
+    calls = stage.run(JOB, {**batch, **dict.fromkeys(OF_ALLOCATION, "1")})
     steps = [call for call in calls if call.name == "srun"]
     if len(steps) != 1:
         raise Unreadable(f"job.sbatch starts {len(steps)} job steps, and a job is one")
+    if left := [name for name in OF_ALLOCATION if name in steps[0].env]:
+        raise Unreadable(f"srun would follow {', '.join(left)} of the allocation: job.sbatch does not unset it")
     step, words = _step(steps[0])
     nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
     asked = (int(step.get("nodes", nodes)), int(step.get("ntasks", nodes * tasks)))
@@ -46,10 +63,55 @@ def read_back(stage: Stage) -> Reading:
     for name in ("cpus-per-task",):
         if options.get(name) != step.get(name):
             raise Unreadable(f"--{name} is {options.get(name)} for the job and {step.get(name)} for its step")
-    if step.get("kill-on-bad-exit") != "0" or step.get("wait") != "0":
-        raise Unreadable("srun would end all tasks after the first: it lacks --kill-on-bad-exit=0 or --wait=0")
+    for name, (wanted, otherwise) in STEP.items():
+        if step.get(name) != wanted:
+            raise Unreadable(f"srun is called without --{name}={wanted}: {otherwise}")
+    _need_handlers(stage, calls, options.get("signal", ""))
+    _need_limit(stage, batch, _limit(text))
     starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
-    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED)
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, tuple(_waits(options, text)))
+
+
+def _need_handlers(stage: Stage, calls: Sequence[Call], asked: str) -> None:
+    """Signals that would end the script are trapped; that of --signal tells the ranks, and has the job start again.
+
+    asked: the value of --signal, such as `B:USR2@70`
+    """
+    if not asked:
+        raise Unreadable(
+            "job.sbatch asks for no --signal, and nothing would tell the ranks to save before the time limit"
+        )
+    notice = asked.removeprefix("B:").partition("@")[0]
+    handlers = {name: call.words[1] for call in calls if call.name == "trap" for name in call.words[2:]}
+    for name, noted in ((notice, "time"), ("TERM", "term")):
+        if name not in handlers:
+            raise Unreadable(f"job.sbatch does not trap {name}, which would end it, and the job")
+        done = stage.run(("bash", "-c", f'asked=""\n{handlers[name]}\nasked "$asked"'), {"run": RUN})
+        words = [call.words for call in done]
+        if ("asked", noted) not in words or (name == notice and ("signal_steps", "TERM", RUN) not in words):
+            raise Unreadable(f"job.sbatch at signal {name}: `{handlers[name]}` does not tell the ranks to save, or why")
+
+
+def _need_limit(stage: Stage, batch: Mapping[str, str], limit: int) -> None:
+    """Slurm asks nobody before it starts a job again: the script counts."""
+    for count in (limit, limit + 1):
+        calls = stage.run(JOB, {**batch, "SLURM_RESTART_COUNT": str(count)})
+        if any(call.name == "srun" for call in calls) != (count <= limit):
+            raise Unreadable(f"job.sbatch takes restart {count} otherwise than max_requeues={limit} says")
+
+
+def _waits(options: Mapping[str, str], text: str) -> Iterator[str]:
+    """The other nodes have as long after a failure as all have before the time limit."""
+    before = options.get("signal", "").partition("@")[2]
+    after = re.search(r'^end_left_behind "\$srun" (\d+) &$', text, re.MULTILINE)
+    waits = after[1] if after else "no"
+    if waits != before:
+        yield f"job.sbatch ends srun {waits} s after a failure, and --signal comes {before} s before the time limit"
+
+
+def _limit(text: str) -> int:
+    found = re.search(r"^max_requeues=(\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _task(number: int, nodes: int, tasks: int) -> dict[str, str]:
@@ -91,10 +153,9 @@ def _facts(options: dict[str, str], text: str) -> dict[str, Any]:
     if options.get("mem", "0") != "0":  # 0: all that a node has
         facts["resources.mem_bytes"] = _bytes(options["mem"])
     facts["lifecycle.time_limit_s"] = _seconds(options["time"]) if "time" in options else 0
-    signal = re.fullmatch(r"B:USR2@(\d+)", options.get("signal", ""))
+    signal = re.fullmatch(r"B:\w+@(\d+)", options.get("signal", ""))
     facts["lifecycle.grace_s"] = int(signal[1]) - MARGIN_S if signal else f"--signal={options.get('signal')}"
-    limit = re.search(r"^max_requeues=(\d+)$", text, re.MULTILINE)
-    facts["lifecycle.max_requeues"] = int(limit[1]) if limit and "requeue" in options else 0
+    facts["lifecycle.max_requeues"] = _limit(text) if "requeue" in options else 0
     if "nodelist" in options:
         facts["hosts"] = expand_hostlist(options["nodelist"])
     if "exclude" in options:
@@ -128,7 +189,7 @@ def _container(step: dict[str, str]) -> dict[str, Any]:
         return {}
     parts = [each.split(":") for each in step.get("container-mounts", "").split(",") if each]
     facts: dict[str, Any] = {"container.kind": "pyxis", "container.image": step["container-image"]}
-    known = ("container-image", "container-mounts", "no-container-mount-home", "container-workdir", *STEP)
+    known = ("container-image", "container-mounts", "no-container-mount-home", "container-workdir", *OF_STEP)
     facts["container.options"] = [f"--{n}={v}" if v else f"--{n}" for n, v in step.items() if n not in known]
     facts["pyxis.mounts"] = [(p[0], p[1], (p[2:] or ["rw"])[0]) for p in parts]
     return facts

@@ -29,8 +29,12 @@ jobc_source() {
     *) if [[ -f $file ]]; then builtin source "$file" "${@:2}"; else jobc_note source "$@"; fi ;;
   esac
 }
+jobc_trap() {
+  jobc_note trap "$@"
+  builtin trap "$@"
+}
 shopt -s expand_aliases
-alias source=jobc_source .=jobc_source
+alias source=jobc_source .=jobc_source trap=jobc_trap
 
 exit_with() { # of what the library calls fail and die: the reader says why a script gave up
   jobc_note "$@"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,49 +13,10 @@ from jobc.compiler.driver import Request, compile_job
 from jobc.compiler.equivalence.check import Checked, beside, check
 from jobc.compiler.golden import is_sweep, read_case
 
+from .edited_jobs import COMMAND, OF, files_of
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 BACKENDS = ("local", "ssh", "pdsh", "accelerate", "slurm", "kubernetes", "skypilot")
-
-JOB = (
-    "name=base", "nodes=2", "gpus=2", "env.A=a 'b' $c", "lifecycle.grace=90s", "lifecycle.max_requeues=2", "time=1h",
-)  # fmt: skip
-HOSTS = ("hosts=node[1-2]", "lifecycle.max_restarts=1", "network.interface=eth0")
-COMMAND = ("train.py", "--lr", "0.1", "--note", "it's $$5")
-OF = {
-    "ssh": (
-        *HOSTS, "backend=ssh", "secrets.T=env:TT", "env=conda", "python.path=own", "gpu_type=H100", "threads=3",
-    ),
-    "docker": (
-        *HOSTS, "backend=ssh", "container=docker", "image=x:1", "shm=1GiB", "storage.data=/data",
-        "mounts=[{kind: host, source: /in, target: /out, read_only: true}]",
-    ),
-    "accelerate": (*HOSTS, "backend=accelerate"),
-    "mpirun": (*HOSTS, "backend=ssh", "launcher=mpirun"),
-    "c10d": (*HOSTS, "backend=pdsh", "rendezvous.backend=c10d"),
-    "spawn": (*HOSTS, "backend=pdsh", "launcher=spawn", "code=shared"),
-    "slurm": (
-        *HOSTS, "backend=slurm", "cpus=8", "mem=64GiB", "queue.name=gpu", "queue.account=lab", "queue.after=[12]",
-    ),
-    "kubernetes": (
-        "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "mem=64GiB", "cpus=8", "shm=1GiB", "labels.team=a",
-        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "secrets.T=k8s:name/key",
-        "queue.name=team", "gpu_type=H100", "code=image", "code.root=/app",
-    ),
-    "pods": (
-        "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "code=image", "code.root=/app",
-        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "launcher=accelerate",
-        "parallel=deepspeed", "backend.records=937",
-    ),
-    "skypilot": (
-        "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
-    ),
-}  # fmt: skip
-
-
-@cache
-def files_of(job: str, *words: str) -> dict[str, str]:
-    made = compile_job(Request((*JOB, *OF[job], *words), COMMAND))
-    return {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
 
 
 def cases(backend: str) -> list[Path]:
