@@ -25,6 +25,7 @@ from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
 from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
+from .steps import left_outside, missing
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
 
@@ -97,11 +98,11 @@ def _compared(
     with stage(_emitted(files), trace) as place:
         reading = backend.read_back(place)
         chosen = _chosen(len(reading.starts))
-        nodes = [_node(place, reading, index) for index in chosen]
+        nodes = [_node(place, reading, index, left_outside(plan)) for index in chosen]
         wanted = expected.setup(plan, place)
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
     seen = (*reading.wrong, *mistakes(_emitted(files), plan), *mistakes_in_data(_emitted(files), plan))
-    differences = [*expectation.differences(), *_setup(nodes, wanted), *seen]
+    differences = [*expectation.differences(), *_setup(nodes, wanted), *missing(plan, nodes), *seen]
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
         differences += other_ways(_emitted(files), plan, ways)
@@ -132,10 +133,11 @@ def _chosen(count: int) -> list[int]:
     return list(range(count)) if count <= MOST_STARTS else [0, 1, count - 1]
 
 
-def _node(place: ScriptStage, reading: Reading, index: int) -> Node:
+def _node(place: ScriptStage, reading: Reading, index: int, outside: Mapping[str, str]) -> Node:
+    """outside: variables of whatever started node.sh"""
     start = reading.starts[index]
     try:
-        return read_node(place.run(start.words, start.env), place.files)
+        return read_node(place.run(start.words, {**outside, **start.env}), place.files)
     except Unreadable as error:
         raise Unreadable(f"start {index}: {error}") from None
 

@@ -23,11 +23,15 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Node:
-    """facts: plan key -> value, as node.sh alone has it; setup: the commands that make its environment."""
+    """facts: plan key -> value, as node.sh alone has it; setup: the commands that make its environment.
+
+    asked: what node.sh has called, with its words
+    """
 
     facts: Mapping[str, Any]
     ranks: tuple[Rank, ...]
     setup: tuple[tuple[str, ...], ...]
+    asked: frozenset[str]
 
 
 def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
@@ -45,7 +49,8 @@ def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
     before = calls[: calls.index(call)]
     folder = next((c.words[-1] for c in reversed(before) if c.name == "cd"), call.folder)
     ranks = tuple(_ranks(call, facts, folder, files, of_mpirun))
-    return Node(facts, ranks, tuple(c.words for c in calls if c.name in ("module", "conda", "source")))
+    setup = tuple(c.words for c in calls if c.name in ("module", "conda", "source"))
+    return Node(facts, ranks, setup, frozenset(" ".join(c.words) for c in calls))
 
 
 def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:

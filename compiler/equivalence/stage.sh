@@ -115,11 +115,11 @@ lock_ports() {
   jobc_note settings "$nodes" "$procs" "$gpus" "$launcher" "$network" "$interface" "$rendezvous_timeout_s" "$code_kind" \
     "$code_root" "$wanted_python" "$uses_trainer"
 }
-find_network() { :; }
-find_head_port() { :; }
-refuse_live_node() { :; }
-settle_in() { :; }
-need_module() { :; }
+find_network() { jobc_note find_network; }
+find_head_port() { jobc_note find_head_port; }
+refuse_live_node() { jobc_note refuse_live_node; }
+settle_in() { jobc_note settle_in; }
+need_launch_module() { jobc_note need_launch_module; }
+need_mpirun() { jobc_note need_mpirun; }
+need_module() { jobc_note need_module "$@"; }
 need_file() { :; }
-need_launch_module() { :; }
-need_mpirun() { :; }

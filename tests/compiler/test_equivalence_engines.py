@@ -10,7 +10,7 @@ from jobc.compiler.equivalence.check import check
 
 from .edited_jobs import files_of
 
-BATCH = "job.sbatch"
+BATCH, NODE = "job.sbatch", "node.sh"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
     ("slurm", BATCH, 'TERM "$run" || true\' USR2', 'TERM "$run" || true\' USR1', "does not trap USR2"),
     ("slurm", BATCH, "--signal=B:USR2@", "--signal=B:USR1@", "does not trap USR1"),
@@ -31,6 +31,17 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
         "takes restart . otherwise than max_requeues=2",
     ),
     ("slurm", BATCH, 'end_left_behind "$srun" 100', 'end_left_behind "$srun" 10', "ends srun 10 s after a failure"),
+    ("slurm", NODE, "rendezvous_port=0", "rendezvous_port=29501", "rendezvous_port is 29501, the plan has 0"),
+    ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', ":", r"start 0\) leaves PET_NNODES as a shell outside"),
+    ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', 'unset "${!PET_@}"', "leaves TORCHELASTIC_RUN_ID as"),
+    ("c10d", NODE, "unset TORCH_DISABLE_SHARE_RDZV_TCP_STORE", ":", "leaves TORCH_DISABLE_SHARE_RDZV_TCP_STORE as"),
+    ("ssh", NODE, "; then find_network; fi", "; then :; fi", r"start 1\) does not call find_network: NCCL"),
+    ("ssh", NODE, "find_head_port\n", "", r"start 0\) does not call find_head_port"),
+    ("ssh", NODE, "  refuse_live_node\n", "", "does not call refuse_live_node"),
+    ("docker", NODE, "settle_in\n", "", "does not call settle_in"),
+    ("mpirun", NODE, "then need_mpirun;", "then :;", "does not call need_mpirun"),
+    ("pods", NODE, "need_module deepspeed\n", "", "does not call need_module deepspeed"),
+    ("pods", "engine.sh", "start_timeout_s=", "start_timeout_s=1", "start_timeout_s is 1"),
 ]
 
 
