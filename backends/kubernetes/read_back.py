@@ -12,8 +12,16 @@ from typing import Any
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
 from .._shared.kubernetes_fields import check, fitted
+from . import fixed
 
 CONTAINER = "node"
+IN_THE_POD = (
+    "task.sh", "node.sh", "train.json", "spec.yaml", "bucket.sh", "accelerate.yaml", "deepspeed.json",
+)  # fmt: skip # and the library
+OF_LONE_POD = (  # what pod.yaml has otherwise than the pods of the job, or not at all
+    "subdomain", "topologySpreadConstraints", "initContainers", "nodeSelector", "affinity", "containers",
+    "terminationGracePeriodSeconds",
+)  # fmt: skip
 OF_RUN = ("JOBC_RUN_ID", "JOBC_PAYLOAD", "JOBC_FORK_OF")
 MARGIN_S = 10  # plan.lifecycle.kill_after_s
 HOSTNAME = "kubernetes.io/hostname"
@@ -50,7 +58,9 @@ def read_back(stage: Stage) -> Reading:
     starts = tuple(Start(words, dict(_environment(container, index))) for index in range(nodes))
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
     facts |= _first(pod, container, nodes, stage)
-    wrong = tuple(_shell(container, stage))
+    template = next(found["template"] for d in documents for found in _holding(d, "completions"))
+    trees = {**{document["kind"]: document for document in documents}, fixed.POD: template, fixed.BUNDLE: bundle}
+    wrong = (*fixed.mistakes(trees, main["metadata"]["name"], nodes), *_shell(pod, container, stage))
     waived = {**WAIVED, **(OF_TRAINJOB if main["kind"] == "TrainJob" else {})}
     return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, waived, wrong)
 
@@ -127,20 +137,22 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
     return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0"))}
 
 
-def _shell(container: Section, stage: Stage) -> Iterator[str]:
-    """pod.yaml, in which shell.sh and logs.sh look around, is the job's container: image, mounts, variables."""
+def _shell(pod: Section, container: Section, stage: Stage) -> Iterator[str]:
+    """pod.yaml, in which shell.sh and logs.sh look around, is the job's pod, but for its place and its GPUs."""
     if "pod.yaml" not in stage.files:
         return
-    pod = read_documents(stage.files, "pod.yaml")[0]
-    _need_known(pod)
-    other = pod["spec"].sections("containers")[0]
-    wrong = [key for key in ("name", "image", "volumeMounts") if other.get(key) != container.get(key)]
+    document = read_documents(stage.files, "pod.yaml")[0]
+    _need_known(document)
+    lone, other = document["spec"], document["spec"].sections("containers")[0]
+    wrong = sorted(k for k in (pod.keys() | lone.keys()) - {*OF_LONE_POD} if pod.get(k) != lone.get(k))
+    changed = {"command", "resources", "env"}
+    wrong += sorted(k for k in (container.keys() | other.keys()) - changed if container.get(k) != other.get(k))
     own = {entry["name"]: entry for entry in container["env"]}
     its = {entry["name"]: entry for entry in other["env"]}
     wrong += sorted(own.keys() ^ its.keys())  # another value has, beside those of the run, what a field of a pod says
     wrong += [n for n in own.keys() & its.keys() if "value" in own[n] and own[n] != its[n] and n not in OF_RUN]
     if wrong:
-        yield f"pod.yaml: its container has another {', '.join(wrong)} than {CONTAINER} of job.yaml"
+        yield f"pod.yaml: its pod has another {', '.join(wrong)} than that of job.yaml"
 
 
 def _need_files(bundle: Section, stage: Stage) -> None:
@@ -150,10 +162,12 @@ def _need_files(bundle: Section, stage: Stage) -> None:
     for path, file in brought.items():
         if file not in (path, ""):
             raise Unreadable(f"kustomization.yaml brings {file} to the pods as {path}")
-    needed = [p for p in ("node.sh", "task.sh", "train.json", "accelerate.yaml", "deepspeed.json") if p in stage.files]
-    for path in needed:
-        if path not in brought:
+    for path in stage.files:
+        if (path in IN_THE_POD or path.startswith("lib/")) and path not in brought:
             raise Unreadable(f"kustomization.yaml does not bring {path} to the pods")
+    for path in brought:
+        if path not in stage.files and not path.startswith("lib/"):  # which a caller may have left out
+            raise Unreadable(f"kustomization.yaml brings {path} to the pods, which is not there")
 
 
 def _environment(container: Mapping[str, Any], index: int) -> Iterator[tuple[str, str]]:

@@ -71,10 +71,10 @@ def _hint(word: str) -> str:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """path -> text, without lib/. CompileError JC5004, JC5009."""
+    """path -> text. CompileError JC5004, JC5009."""
     if not (folder / ".jobc/manifest.json").is_file():
         raise no_artifact(folder, "jobc verify --equivalence")
-    paths = [path for path in read_manifest(folder)["files"] if not path.startswith("lib/")]
+    paths = read_manifest(folder)["files"]
     files = {path: text_of(folder / path) for path in paths if (folder / path).is_file()}
     if PLAN not in files:
         because = "it has no plan: it starts the points of a sweep, or was made by an older jobc"

@@ -95,7 +95,7 @@ def _compared(
     files: Files, trace: Path | None, plan: Mapping[str, Any], backend: ReadableBackend, thorough: bool
 ) -> Checked:
     """Raises Unreadable, and what the reader of a file raises for one that is built in another way."""
-    with stage(_emitted(files), trace) as place:
+    with stage(Files({p: text for p, text in files.items() if not p.startswith(".jobc/")}), trace) as place:
         reading = backend.read_back(place)
         chosen = _chosen(len(reading.starts))
         nodes = [_node(place, reading, index, left_outside(plan)) for index in chosen]

@@ -36,6 +36,14 @@ OF = {
         "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]", "launcher=accelerate",
         "parallel=deepspeed", "backend.records=937",
     ),
+    "jobset": (
+        "backend=kubernetes", "backend.flavor=jobset", "image=x:1", "storage.root=/s/runs", "code=none",
+        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]",
+    ),
+    "trainjob": (
+        "backend=kubernetes", "backend.flavor=trainjob", "image=x:1", "storage.root=/s/runs", "code=none",
+        "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]",
+    ),
     "skypilot": (
         "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
     ),
@@ -45,4 +53,4 @@ OF = {
 @cache
 def files_of(job: str, *words: str) -> dict[str, str]:
     made = compile_job(Request((*JOB, *OF[job], *words), COMMAND))
-    return {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
+    return {artifact.path: artifact.text for artifact in made.artifacts}

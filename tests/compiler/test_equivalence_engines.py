@@ -10,7 +10,7 @@ from jobc.compiler.equivalence.check import check
 
 from .edited_jobs import files_of
 
-BATCH, NODE = "job.sbatch", "node.sh"
+BATCH, NODE, JOB, BUNDLE, POD = "job.sbatch", "node.sh", "job.yaml", "kustomization.yaml", "pod.yaml"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
     ("slurm", BATCH, 'TERM "$run" || true\' USR2', 'TERM "$run" || true\' USR1', "does not trap USR2"),
     ("slurm", BATCH, "--signal=B:USR2@", "--signal=B:USR1@", "does not trap USR1"),
@@ -42,6 +42,88 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("mpirun", NODE, "then need_mpirun;", "then :;", "does not call need_mpirun"),
     ("pods", NODE, "need_module deepspeed\n", "", "does not call need_module deepspeed"),
     ("pods", "engine.sh", "start_timeout_s=", "start_timeout_s=1", "start_timeout_s is 1"),
+    ("kubernetes", BUNDLE, "resources:\n- job.yaml\n", "", "resources.0 is None, and must be 'job.yaml': kubectl"),
+    (
+        "kubernetes",
+        BUNDLE,
+        "lib--jobc_trainer--loop.py=lib/jobc_trainer/loop.py",
+        "x=x",
+        "not bring lib/jobc_trainer/loop.py",
+    ),
+    ("kubernetes", BUNDLE, '  - "train.json=train.json"\n', "", "does not bring train.json"),
+    (
+        "kubernetes",
+        BUNDLE,
+        '  - "train.json=train.json"\n',
+        '  - "train.json=train.json"\n  - "x=x"\n',
+        "which is not there",
+    ),
+    ("kubernetes", BUNDLE, "- name: base-", "- name: bass-", "configMapGenerator.\\*.name is 'bass-"),
+    ("kubernetes", BUNDLE, "disableNameSuffixHash: true", "disableNameSuffixHash: false", "wait for their files"),
+    (
+        "kubernetes",
+        JOB,
+        "configMap:\n          name: base-",
+        "configMap:\n          name: bass-",
+        "files.configMap.name is 'bass-",
+    ),
+    (
+        "kubernetes",
+        JOB,
+        "  completionMode",
+        "  suspend: true\n  completionMode",
+        "Job.spec.suspend would break the job: no pod",
+    ),
+    ("kubernetes", JOB, "restartPolicy: Never", "restartPolicy: OnFailure", "spec.restartPolicy is 'OnFailure'"),
+    ("kubernetes", JOB, "enableServiceLinks: false", "enableServiceLinks: true", "enableServiceLinks is True"),
+    (
+        "kubernetes",
+        JOB,
+        "publishNotReadyAddresses: true",
+        "publishNotReadyAddresses: false",
+        "node 0 would have no name",
+    ),
+    ("kubernetes", JOB, "clusterIP: None\n  ", "", "Service.spec.clusterIP is None, and must be 'None'"),
+    (
+        "kubernetes",
+        JOB,
+        "selector:\n    jobc/job: base-",
+        "selector:\n    jobc/job: bass-",
+        "selector.jobc/job is 'bass",
+    ),
+    ("kubernetes", JOB, "containerName: node", "containerName: nod", "is about containers nod, preflight, not node, p"),
+    ("kubernetes", JOB, "medium: Memory", 'medium: ""', "emptyDir.medium is ''"),
+    ("kubernetes", JOB, "podReplacementPolicy: Failed", "podReplacementPolicy: TerminatingOrFailed", "still saves"),
+    ("kubernetes", JOB, "type: DisruptionTarget", "type: Disruption", "an eviction would count"),
+    ("kubernetes", JOB, 'mountPath: "/dev/shm"', 'mountPath: "/dev/shn"', "volumeMounts.shm.mountPath is '/dev/shn'"),
+    (
+        "kubernetes",
+        JOB,
+        "      - name: artifact\n        emptyDir: {}\n",
+        "",
+        "mounts artifact, and the pod has no such",
+    ),
+    ("kubernetes", POD, "medium: Memory", 'medium: ""', "pod.yaml: its pod has another volumes than"),
+    (
+        "kubernetes",
+        POD,
+        "automountServiceAccountToken: false",
+        "automountServiceAccountToken: true",
+        "another automount",
+    ),
+    ("jobset", JOB, "replicas: 1", "replicas: 2", "each node would start several times"),
+    ("jobset", JOB, "publishNotReadyAddresses: true", "publishNotReadyAddresses: false", "node 0 would have no name"),
+    ("jobset", JOB, "action: FailJobSet", "action: RestartJobSet", "what is broken would start again"),
+    ("jobset", JOB, "jobset.sigs.k8s.io/jobset-uid", "batch.kubernetes.io/controller-uid", "would not know its run"),
+    ("trainjob", JOB, "    numNodes: 2", "    numNodes: 3", "start another number of nodes"),
+    (
+        "trainjob",
+        JOB,
+        "kind: TrainingRuntime\n    name: base",
+        "kind: TrainingRuntime\n    name: bass",
+        "no such runtime",
+    ),
+    ("trainjob", BUNDLE, "  order: fifo", "  order: legacy", "the TrainJob would come before its runtime"),
 ]
 
 

@@ -34,10 +34,10 @@ class Promise(NamedTuple):
 
 _POD = ("Pod", "spec")
 _NODE = (*_POD, "containers", "node")
-_RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
+RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
 _REPLICATED = ("replicatedJobs", "node", "template", "spec")
-_JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*_RUNTIME, *_REPLICATED))
-_STARTED = (*_JOBS, ("JobSet", "spec"), _RUNTIME, ("TrainJob", "spec"))  # each can be held back, or given away
+JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
+_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # each can be held back, or given away
 _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
@@ -45,7 +45,7 @@ OWN_CONTROLLERS = (
 OPENS = "opens the pod to its node"
 
 
-def _below(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
+def below(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
     return tuple((*path, name) for path in paths for name in names)
 
 
@@ -75,7 +75,7 @@ PROMISES = (
         "time=2h, of each attempt; backend.deadline=1d, of the whole job",
     ),
     Promise(
-        _below(_STARTED, "suspend"),
+        below(_STARTED, "suspend"),
         "no pod would start, and submit.sh waits for them; Kueue suspends and starts a job by itself",
         "queue.name=team, a LocalQueue of Kueue",
     ),
@@ -86,25 +86,25 @@ PROMISES = (
         _is_given,
     ),
     Promise(
-        _below(_STARTED, "managedBy"),
+        below(_STARTED, "managedBy"),
         "the controller that starts pods here would leave it to another one, whose pods the scripts do not see",
         f"leave it out, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
-        _below(_JOBS, "manualSelector"),
+        below(JOBS, "manualSelector"),
         "a Job with it needs a selector of its own, and this one has the one that Kubernetes makes",
         "leave it out: the selector that Kubernetes makes is that of this Job alone",
     ),
     Promise(
-        _below((_NODE,), "livenessProbe", "startupProbe"),
+        below((_NODE,), "livenessProbe", "startupProbe"),
         "the kubelet kills the container when it fails, and ranks that compute or save may be slow to answer; those"
         " that wait in vain end by themselves",
         "process_group.step_timeout_s=100, after which they do; a readinessProbe, which kills nothing",
         _is_given,
     ),
     Promise(
-        (*_below((_NODE,), "lifecycle"),),
+        (*below((_NODE,), "lifecycle"),),
         "SIGTERM comes after preStop and within the same grace period, which is as long as saving takes; and SIGTERM is"
         " what the supervisor of the node knows as the wish to end",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is taken",
@@ -129,13 +129,13 @@ PROMISES = (
         lambda value: value is not None,
     ),
     Promise(
-        _below(((kind, "metadata") for kind in _KINDS), "finalizers"),
+        below(((kind, "metadata") for kind in _KINDS), "finalizers"),
         "who it waits for would have to take it away: until then stop.sh and clean.sh wait as well",
         "leave it out",
         _is_given,
     ),
     Promise(
-        _below(
+        below(
             ((kind, "metadata") for kind in _KINDS),
             *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
             *("resourceVersion", "selfLink", "uid"),
@@ -189,18 +189,18 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     extra = known(options)
     for promise in PROMISES:
         for path in promise.paths:
-            for at, value in _at(extra, path):
+            for at, value in values_at(extra, path):
                 if value is not None and promise.breaks(value):
                     key = ".".join((KEY, *at))
                     title = f"{key} {promise.verb}"
                     yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
 
 
-def _at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
     """What is there; `*` is any name but that of the node's own container."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):
         names = [name for name in tree if name != "node"] if path[0] == "*" else [path[0]]
         for name in names:
-            yield from _at(tree.get(name), path[1:], (*at, name))
+            yield from values_at(tree.get(name), path[1:], (*at, name))
