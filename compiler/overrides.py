@@ -86,6 +86,12 @@ def spell(value: Any) -> str:
     return quote(str(getattr(value, "text", value)))
 
 
+def command_word(words: Iterable[str]) -> str:
+    """`command=[train.py,--lr,0.1]`, for people to type."""
+    typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
+    return f"command=[{','.join(typed)}]"
+
+
 def quote(text: str, double: bool = False) -> str:
     """Text in quotes of Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString

@@ -6,7 +6,6 @@ Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +13,7 @@ from .capabilities import at
 from .compose import Composed
 from .diagnostics import Diagnostic, Severity
 from .lower import KeyTable
-from .overrides import quote
+from .overrides import command_word
 from .sourcemap import SpecValue
 
 
@@ -81,6 +80,4 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
 
 def _passing(command: Sequence[str], key: str) -> str:
     """The command as an override that hands the key's value to the program."""
-    words = [*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]
-    typed = ",".join(word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
-    return shlex.quote(f"command=[{typed}]")
+    return shlex.quote(command_word([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

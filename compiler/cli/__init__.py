@@ -1,4 +1,4 @@
-"""The command line: argv in, exit status out (0 ok, 1 diagnostics, 2 our bug).
+"""The command line: argv in, exit status out (0 ok, 1 diagnostics, 2 our bug; those of diff are in diff.py).
 
 The first word without `=` is a command; no command means compile. Each command is one function in one of the files
 beside this one; they print, everything below returns values. Hydra is imported only by commands that compose.
@@ -11,23 +11,24 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
-from .arguments import SCRIPTS, Arguments, asked_format, parse
+from .arguments import SCRIPTS, Arguments, asked, parse
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
+TROUBLE = 2  # of diff, where 1 says that two things differ
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
     words = list(sys.argv[1:] if argv is None else argv)
-    arguments = None
+    arguments = asked(words)
     try:
         arguments = parse(words)
         status = _dispatch(arguments)
         sys.stdout.flush()  # here, where a reader that left is no error
         return status
     except CompileError as error:
-        report(error.diagnostics, arguments or asked_format(words))
-        return DIAGNOSTICS
+        report(error.diagnostics, arguments)
+        return _refused(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe left, such as `jobc backends | head`
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = f"cannot use {error.filename}" if error.filename else "the operating system refuses"
         hint = "check its permissions" if error.filename else "is the current folder still there?"
         report([Diagnostic("JC1001", place, error.strerror or str(error), hint)], arguments)
-        return DIAGNOSTICS
+        return _refused(arguments)
     except Exception as error:
         if os.environ.get("JOBC_DEBUG"):
             raise
@@ -45,6 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = "set JOBC_DEBUG=1 for the traceback, and please report it with the command line"
         report([Diagnostic("JC9001", "jobc itself failed", because, hint)], arguments)
         return OUR_BUG
+
+
+def _refused(arguments: Arguments) -> int:
+    return TROUBLE if arguments.command == "diff" else DIAGNOSTICS
 
 
 def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:

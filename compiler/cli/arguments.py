@@ -45,7 +45,7 @@ FORMATS = {  # command -> what it can print, the default first
     "compile": _OF_DIAGNOSTICS,
     "check": _OF_DIAGNOSTICS,
     "plan": _OF_FIGURES,
-    "diff": _OF_FIGURES,
+    "diff": ("text", "json"),
 }
 SCRIPTS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # DIR/VERB.sh, with its options
 USAGE = {
@@ -113,11 +113,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     if "--" in words:
         at = words.index("--")
         words, rest = words[:at], tuple(words[at + 1 :])
-    bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
-    first = next(bare, None)
-    command = "compile"
-    if first is not None and words[first] in COMMANDS:
-        command = words.pop(first)
+    first = _command_at(words)
+    command = "compile" if first is None else words.pop(first)
     if command in TAKES_ARGUMENTS:
         wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
         return Arguments(command, tuple(words), rest, help=wants_help)
@@ -144,14 +141,21 @@ def parse(argv: Sequence[str]) -> Arguments:
     return Arguments(command, overrides, rest, **options)
 
 
-def asked_format(argv: Sequence[str]) -> Arguments | None:
-    """As much of a command line that cannot be read as says in which format to answer; None for text."""
+def asked(argv: Sequence[str]) -> Arguments:
+    """As much of a command line that cannot be read as says how to answer: its command and format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
-    command = next((word for word in words if word in COMMANDS), "compile")
+    at = _command_at(words)
+    command = "compile" if at is None else words[at]
     found = re.findall(r"(?m)^--format(?:=|\n)(\w+)$", "\n".join(words))
-    if not found or found[-1] not in FORMATS.get(command, ()):
-        return None
-    return Arguments(command, (), None, format=found[-1])
+    known = found and found[-1] in FORMATS.get(command, ())
+    return Arguments(command, (), None, format=found[-1] if known else None)
+
+
+def _command_at(words: Sequence[str]) -> int | None:
+    """Where the command stands: the first word that is no option, value or override, if there is one of that name."""
+    bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
+    first = next(bare, None)
+    return first if first is not None and words[first] in COMMANDS else None
 
 
 def is_override(word: str) -> bool:
@@ -298,7 +302,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     add(
         "--format",
         choices=tuple(dict.fromkeys(name for known in FORMATS.values() for name in known)),
-        help="how it is printed: diagnostics as text, json, sarif or github; plan and diff as table, json or csv",
+        help="diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json",
     )
     add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="this text")

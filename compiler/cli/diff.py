@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
 from ..drift import NotHere, recorded
 from ..driver import Compiled, compile_job, compile_sweep
-from . import OK, report
+from ..overrides import command_word
+from . import OK
 from .arguments import Arguments, is_override
 from .compiling import request
 from .inspect import no_artifact
 
-DIFFERS, TROUBLE = 1, 2
+DIFFERS = 1
 VERSUS = "vs"
 
 
@@ -34,13 +36,10 @@ def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
         found = compare(a, b)
-    except CompileError as error:
-        report(error.diagnostics)
-        return TROUBLE
     except (KeyError, ValueError) as error:
         because = f"it was made by a jobc that kept no plan in it ({error})"
-        report([Diagnostic("JC5009", "cannot compare these artifacts", because, "compile the older one again")])
-        return TROUBLE
+        hint = "compile the older one again"
+        raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", because, hint)]) from None
     if arguments.format == "json":
         tree = dataclasses.asdict(found, dict_factory=_without_absent)
         print(json.dumps({"a": a.name, "b": b.name, **tree}, indent=2, ensure_ascii=False))
@@ -68,8 +67,19 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     if len(sides) != 2:
         because = f"these words make {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
+        if VERSUS in (arguments.rest or ()):
+            because, hint = "all that follows ` -- ` is one command", _of_two_commands(words, arguments.rest or ())
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two", because, hint)])
     return sides[0], sides[1]
+
+
+def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
+    """`words -- COMMAND vs …`, as it can be read: the commands as overrides."""
+    at = rest.index(VERSUS)
+    others, command = rest[at + 1 :], []
+    if "--" in others:
+        others, command = others[: others.index("--")], [command_word(others[others.index("--") + 1 :])]
+    return shlex.join(["jobc", "diff", *words, command_word(rest[:at]), VERSUS, *others, *command])
 
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:

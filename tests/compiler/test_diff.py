@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -247,12 +248,26 @@ def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) ->
         ("nowhere", "name=old"),
         ("nodes=1",),
         ("nodes=one,two",),
+        ("nodes=1,2", "--bogus"),
+        ("nodes=1,2", "--rank", "3"),
+        ("nodes=1,2", "--format", "csv"),
+        ("nodes=1,2", "--format", "sarif"),
+        ("nodes=one,two", "--format", "json"),
+        ("--config-dir", "nowhere", "nodes=1,2"),
     ],
 )
 def test_what_cannot_be_compared_is_said(diff: Diff, words: tuple[str, ...]) -> None:
     status, printed, said = diff(*words)
     assert (status, printed) == (2, "")
     assert_complete(said)
+
+
+def test_two_own_commands_are_compared_as_overrides(diff: Diff) -> None:
+    status, _, said = diff("procs=2", "--", "train.py", "--lr", "0.1", "vs", "procs=4", "--", "train.py", "it's")
+    assert status == 2 and "because: all that follows ` -- ` is one command" in said
+    hint = re.search(r"hint: jobc diff (.*)", said)
+    assert hint and hint[1].startswith("procs=2 'command=[train.py,--lr,0.1]' vs procs=4 ")
+    assert "command  " in diff(*shlex.split(hint[1]))[1]
 
 
 def test_two_backends_and_two_sets_of_words(diff: Diff) -> None:
