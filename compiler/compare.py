@@ -96,7 +96,7 @@ def compare(left: Side, right: Side) -> Comparison:
             *(ByHand("a", said) for said in left.by_hand if said not in right.by_hand),
             *(ByHand("b", said) for said in right.by_hand if said not in left.by_hand),
         ),
-        spec=tuple(_said(a, b)),
+        spec=tuple(_changes(_said(a), _said(b))),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_files(left, right)),
     )
@@ -107,22 +107,12 @@ def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
     return [Change(key, before, after) for key, before, after in pairs_of if before != after]
 
 
-def _said(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
-    """Keys of the job and the backend. One that is null on both sides was never said, whatever is derived for it."""
-    left, right = (
-        {**pairs.read(f[FREE]), **pairs.read(f[IDENTITY]), "backend": pairs.read(f[PLAN])["backend.name"]}
-        for f in (a, b)
-    )
-    nulls = _nulls(a) & _nulls(b)
-    for change in _changes(left, right):
-        if change.key not in nulls:
-            yield change
-
-
-def _nulls(files: Mapping[str, str]) -> set[str]:
-    """Keys that the spec has no value for; none of an artifact without a source map."""
+def _said(files: Mapping[str, str]) -> dict[str, Any]:
+    """Keys of the job and the backend, as somebody said them: null for what is derived."""
+    said = {**pairs.read(files[FREE]), **pairs.read(files[IDENTITY])}
     spec = json.loads(files[SOURCE_MAP])["spec"] if SOURCE_MAP in files else {}
-    return {key for key, (value, *_) in spec.items() if value is None}
+    nulls = [key for key, (value, *_) in spec.items() if value is None and key in said]
+    return {**said, **dict.fromkeys(nulls), "backend": pairs.read(files[PLAN])["backend.name"]}
 
 
 def made(files: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from .plan_text import plan_text
 from .reads import WatchedFields
 from .registry import PACKAGE
 from .render import Render
-from .spec import IDENTITY, JobSpec
+from .spec import JobSpec
 
 LIB = "lib/jobc_trainer"
 PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether they were moved
@@ -160,11 +160,7 @@ def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) 
     """What a resume and `jobc diff` compare: `key = json` lines of the identity keys, of all others that may change
     freely, and of the plan."""
     identity = config.identity(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
-    free = {
-        key: value
-        for key, value in pairs.leaves(spec, "", _with_unit)
-        if key not in identity and not (plan.uses_trainer and key.split(".")[0] in IDENTITY)
-    }
+    free = {key: value for key, value in pairs.leaves(spec, "", _with_unit) if key not in identity}
     yield Artifact(".jobc/identity.txt", pairs.to_text(identity))
     yield Artifact(".jobc/free.txt", pairs.to_text(free))
     yield Artifact(".jobc/plan.txt", plan_text(plan, backend, options))

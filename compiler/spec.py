@@ -56,15 +56,6 @@ OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
     "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
-IDENTITY = (
-    "recipe",
-    "model",
-    "data",
-    "loss",
-    "seed",
-    "optim",
-    "batch",
-)  # what a run is; a change of these refuses to resume (D10)
 
 
 @dataclass(frozen=True)

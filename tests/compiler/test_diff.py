@@ -75,6 +75,30 @@ def test_a_run_of_another_name_is_resumed_by_its_folder(diff: Diff) -> None:
     assert "\none can resume the other\n" in diff("time=1h", "vs", "time=2h")[1]
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "keys", "breaks"),
+    [
+        ("batch.micro=32", "batch.micro=64", {"batch.micro": (32, 64)}, ["batch.global"]),
+        ("batch.micro=8", "batch.micro=8 batch.accumulation=2", {"batch.accumulation": (None, 2)}, ["batch.global"]),
+        ("procs=2 batch.global=32", "procs=2", {"batch.global": (32, None)}, []),
+    ],
+)
+def test_a_key_is_told_as_it_was_said_and_not_as_it_was_derived(
+    diff: Diff, a: str, b: str, keys: dict[str, Any], breaks: list[str]
+) -> None:
+    tree = found(diff, *a.split(), "vs", *b.split())
+    assert (changes(tree, "spec"), tree["breaks_resume"]) == (keys, breaks)
+
+
+def test_of_a_program_and_the_trainer_only_what_was_said_differently_is_a_key(diff: Diff) -> None:
+    assert main(["name=own", "backend=slurm", "nodes=2", "gpus=4", "--", "train.py"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    assert changes(found(diff, str(OLD), "artifacts/own/slurm"), "spec") == {
+        "command": (None, ["train.py"]),
+        "name": ("old", "own"),
+    }
+
+
 def test_the_same_words_give_the_same_job(diff: Diff) -> None:
     assert diff(*SAME) == (0, f"a  {OLD}\nb  {' '.join(SAME[1:])}\nthe same job, in the same files\n", "")
 
