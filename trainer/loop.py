@@ -29,7 +29,7 @@ from .validation import Failed, Validator
 from .watch import Watch
 
 VALIDATION = "validation"  # the part of a checkpoint that says after which step held-out data were measured last
-COLLECT_EVERY_STEPS = 200  # all ranks together: a pause of one rank is a pause of all
+COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 
 def watch_over(group: Group, timeout_s: float) -> Watch:
@@ -116,8 +116,7 @@ class Loop:
             prove(training, done, done == training.total_steps)
             if (code := self._after(done, result.wishes)) is not None:
                 return code
-            if done % COLLECT_EVERY_STEPS == 0:
-                gc.collect(1)
+            collect_garbage(done)
         training.phases.begin_part("save")
         training.loader.close()
         weights = training.parallel.weights()
@@ -249,3 +248,12 @@ def stop_automatic_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+
+
+def collect_garbage(done: int) -> None:
+    """After `done` steps, on all ranks together: a pause of one rank is a pause of all.
+
+    What is alive then is looked at again only by a collection of all, which takes long where data are kept as objects.
+    """
+    if done % COLLECT_EVERY_STEPS == 0:
+        gc.collect(2 if done % COLLECT_ALL_EVERY_STEPS == 0 else 1)

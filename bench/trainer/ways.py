@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from jobc.trainer import env as environment  # noqa: E402
 from jobc.trainer.distributed import join  # noqa: E402
-from jobc.trainer.loop import COLLECT_EVERY_STEPS, prove, watched_step, wishes  # noqa: E402
+from jobc.trainer.loop import collect_garbage, prove, watched_step, wishes  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
 from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
 from jobc.trainer.profiling import Profiling  # noqa: E402
@@ -117,8 +117,7 @@ def jobc(training: Training) -> Iterator[None]:
             skips.after(step, result.trouble)
             saver.look()
             prove(training, step, is_last=False)
-            if step % COLLECT_EVERY_STEPS == 0:
-                gc.collect(1)
+            collect_garbage(step)
 
 
 def accelerate(training: Training) -> Iterator[None]:

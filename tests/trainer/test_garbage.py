@@ -1,0 +1,48 @@
+"""Garbage is collected by all ranks together, and all of it in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jobc.trainer import loop
+
+from .test_training import train
+
+pytestmark = pytest.mark.usefixtures("settings_of_torch")
+
+Tree = Callable[..., dict[str, Any]]
+
+
+class Cycle:
+    alive = 0
+
+    def __init__(self) -> None:
+        self.itself = self
+        Cycle.alive += 1
+
+    def __del__(self) -> None:
+        Cycle.alive -= 1
+
+
+class Cyclic(torch.nn.Linear):
+    """Keeps of its last pass what refers to itself."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+        self.last: Cycle | None = None
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        self.last = Cycle()
+        return super().forward(batch)
+
+
+def test_what_refers_to_itself_does_not_pile_up(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "COLLECT_EVERY_STEPS", 2)
+    monkeypatch.setattr(loop, "COLLECT_ALL_EVERY_STEPS", 10)
+    train(tmp_path, digits({"model": {"_target_": f"{__name__}.Cyclic"}, "loop.steps": 40}))
+    assert Cycle.alive <= 6
