@@ -16,7 +16,6 @@ import torch
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer import env as environment
 from jobc.trainer import train_json
-from jobc.trainer.control import SaveRequest
 from jobc.trainer.distributed import choose_device
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.export import load
@@ -262,39 +261,6 @@ def test_fewer_gpus_than_asked_for_are_refused_and_none_asked_for_is_the_cpu() -
     with pytest.raises(BrokenInput, match=f"GPUs seen by torch: {seen}, wanted: {seen + 1}"):
         choose_device(environment.read({"JOBC_GPUS": str(seen + 1)}))
     assert choose_device(environment.read({"JOBC_GPUS": "0"})).type == "cpu"
-
-
-def test_the_stop_file_ends_a_run_for_good(digits: Tree, tmp_path: Path) -> None:
-    (tmp_path / "control").mkdir()
-    (tmp_path / "control" / "STOP").touch()
-    assert train(tmp_path, digits()) == exit_codes.DONE
-    assert (tmp_path / "checkpoints" / "step_00000001").exists()
-    assert not (tmp_path / "final").exists()
-
-
-def test_the_save_file_saves_once_and_goes_on(digits: Tree, tmp_path: Path) -> None:
-    (tmp_path / "control").mkdir()
-    (tmp_path / "control" / "SAVE").touch()
-    train(tmp_path, digits({"loop.steps": 3}))
-    assert not (tmp_path / "control" / "SAVE").exists()
-    assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000003", "step_00000001"]
-
-
-def test_a_save_file_that_cannot_be_removed_counts_once(
-    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "control" / "SAVE"
-    file.mkdir(parents=True)
-    train(tmp_path, digits({"loop.steps": 8, "checkpoint.keep": 9}))
-    assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000008", "step_00000001"]
-    assert capsys.readouterr().out.count(f"warning: {file} is answered, but cannot be removed: Is a directory") == 1
-
-    request = SaveRequest(tmp_path)
-    assert request.is_made()
-    request.answer()
-    assert not request.is_made()
-    (file / "again").touch()
-    assert request.is_made()
 
 
 def test_a_loss_that_is_no_number_ends_the_run_without_saving_it(digits: Tree, tmp_path: Path) -> None:
