@@ -88,16 +88,16 @@ class Progress:
             if self._training.group.is_first:
                 print(skipped_line(done, total, self._skipped, result.update.loss_scale), flush=True)
         if done % self._metrics.every_steps == 0 or done == total:
-            values["mem_gib"] = round(memory_bytes(self._training.group.device) / GIB, 3)
-            self._write(done, values)
-            self._after_interval(done, result, values)
+            mem_gib = round(memory_bytes(self._training.group.device) / GIB, 3)
+            self._write(done, {**values, "mem_gib": mem_gib})
+            self._after_interval(done, result, mem_gib)
         else:
             self._write(done, values)
 
-    def _after_interval(self, done: int, result: StepResult, values: Mapping[str, object]) -> None:
+    def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
         """All ranks tell each other what the last steps took; rank 0 tells people."""
         training, group = self._training, self._training.group
-        mine = [self._data_s, self._forward_s, self._seconds, float(str(values["mem_gib"]))]
+        mine = [self._data_s, self._forward_s, self._seconds, mem_gib]
         ranks = [row.tolist() for row in group.gather(torch.tensor(mine, dtype=torch.float64))]
         if group.is_first:
             rate, step_s = self._samples / self._seconds, self._seconds / self._steps
