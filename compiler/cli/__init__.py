@@ -6,6 +6,7 @@ beside this one; they print, everything below returns values. Hydra is imported 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,11 @@ from .arguments import SCRIPTS, Arguments, asked, parse
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 TROUBLE = 2  # of diff, where 1 says that two things differ
+
+_NAMELESS = {  # errors of the operating system that name no file -> hint
+    errno.ENOENT: "is the current folder still there?",
+    errno.ENOSPC: "free space where the output goes, or send it elsewhere",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,8 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        place = f"cannot use {error.filename}" if error.filename else "the operating system refuses"
-        hint = "check its permissions" if error.filename else "is the current folder still there?"
+        place, hint = f"cannot use {error.filename}", "check its permissions"
+        if not error.filename:
+            place, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
         report([Diagnostic("JC1001", place, error.strerror or str(error), hint)], arguments)
         return _refused(arguments)
     except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -96,6 +95,7 @@ def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     try:
         compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
+        _refuse_collisions(compiled)
         found = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
     except CompileError as error:
         found = list(error.diagnostics)
@@ -165,13 +165,16 @@ def show(path: Path) -> str:
 
 
 def _refuse_collisions(compiled: list[Compiled]) -> None:
-    places = [one.place for one in compiled]
-    for place, group in itertools.groupby(sorted(places)):
-        if len(list(group)) > 1:
-            because = "two points of the sweep have one name, or differ only in what a folder name cannot hold"
-            raise CompileError(
-                [Diagnostic("JC5005", f"two artifacts would be {place}", because, "add name=…,… to the sweep")]
-            )
+    there: dict[str, Compiled] = {}
+    for one in compiled:
+        other = there.setdefault(one.place, one)
+        if other is one:
+            continue
+        because, hint = "a value is swept twice, and two points are one job", "give each value once"
+        if (one.spec, one.options) != (other.spec, other.options):
+            because = "two points differ only in what a folder name cannot hold, or behind the 60 characters it takes"
+            hint = "compile them without -m, each with a name=… of its own"
+        raise CompileError([Diagnostic("JC5005", f"two artifacts would be {one.place}", because, hint)])
 
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:

@@ -10,6 +10,7 @@ jobc verify --equivalence DIR …    what each rank gets, read back from the emi
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic, Severity
 from ..directory import MANIFEST, describe, read_manifest, verify
+from ..neutral import PLACE
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
 from .inspect import no_artifact, no_option, usage
@@ -73,6 +75,7 @@ class Verified:
     """One directory. digest: of `files` files as jobc wrote them; drift: None when its inputs give the same.
 
     unknown: why the inputs were not compared; "" when they were
+    again: what to type to write it anew
     """
 
     folder: str
@@ -81,6 +84,7 @@ class Verified:
     edits: tuple[str, ...]
     drift: Drift | None
     unknown: str
+    again: str
 
     @property
     def differs(self) -> bool:
@@ -116,12 +120,31 @@ def _verified(word: str, arguments: Arguments) -> Verified:
     except NotHere as error:
         unknown = str(error)
     edits = tuple(describe(edit) for edit in verify(Path(word)))
-    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown)
+    again = _again(Path(word), arguments.config_dir)
+    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown, again)
+
+
+def _again(folder: Path, config_dir: Path | None) -> str:
+    """The command that writes a directory anew. Of what starts a sweep no manifest has the words."""
+    from ..drift import NotHere, recorded
+    from .compiling import show
+
+    try:
+        was = recorded(folder, ())
+    except NotHere:
+        return "jobc -m --force and the words of the sweep"
+    options = [] if was.config_name == "config" else ["--config-name", was.config_name]
+    options += ["--config-dir", str(config_dir)] if config_dir else []
+    options += ["--strict"] * was.strict
+    out, place = folder.absolute().parents[1], folder / PLACE
+    is_copy = not place.is_file() or out / place.read_text(encoding="utf-8").strip() != folder.absolute()
+    options += [] if is_copy or show(out) == "artifacts" else ["--out", show(out)]
+    return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 
 def _tell(one: Verified) -> None:
     because = "it is not as jobc wrote it"
-    hint = "jobc --force …, with the words you compiled it with, undoes this; without --force it is kept"
+    hint = f"{one.again}, to undo this; without --force it is kept"
     report([Diagnostic("JC5007", f"{one.folder}/{edit}", because, hint) for edit in one.edits])
     if one.edits:
         print(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
@@ -133,21 +156,19 @@ def _tell(one: Verified) -> None:
     elif one.drift is None:
         print("  inputs   give the same files now")
     else:
-        _tell_drift(one.folder, one.drift)
+        _tell_drift(one, one.drift)
 
 
-def _tell_drift(word: str, found: Drift) -> None:
+def _tell_drift(one: Verified, found: Drift) -> None:
     from .diff import describe as difference
 
     because = "; ".join(found.causes) or "nothing that is recorded explains it: the checkout of jobc was changed"
-    hint = (
-        "jobc --force …, with the words you compiled it with, takes the change; a run goes on with what it began with"
-    )
-    title = f"{word}: its inputs give other files now"
+    hint = f"{one.again}, to take the change; a run goes on with what it began with"
+    title = f"{one.folder}: its inputs give other files now"
     if found.refused:
-        title = f"{word}: its inputs do not compile any more"
+        title = f"{one.folder}: its inputs do not compile any more"
     if found.elsewhere:
-        title = f"{word}: its inputs are not what they were"
+        title = f"{one.folder}: its inputs are not what they were"
         print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:

@@ -33,9 +33,7 @@ NOT_ALL = {
     "JC4515": "the value of the variable goes",
     "JC4516": "Kubernetes has another kind of secret, which the hint names as well",
     "JC4605": "a backend of hosts needs their names",
-    "JC5007": "the words of the compile are only named",
     "JC5008": "the folder of the runs is another one then",
-    "JC5032": "the words of the compile are only named",
     "JC5033": "it says where to look",
     "JC5034": "it says where to look",
 }

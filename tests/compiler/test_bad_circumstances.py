@@ -127,6 +127,13 @@ def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, moun
     assert whole() and (TARGET / "spec.yaml").read_text() == before
 
 
+@pytest.mark.parametrize(("command", "status"), [(["plan"], 1), (["diff", "nodes=1,2"], 2)])
+def test_a_full_disk_behind_the_output_is_named(command: list[str], status: int, jobc: Jobc) -> None:
+    done = in_process_of_its_own(*command, shell='exec "$@" >/dev/full')
+    assert (done.returncode, codes(done.stderr)) == (status, ["JC1001"])
+    assert "No space left on device" in done.stderr and "hint: free space where the output goes" in done.stderr
+
+
 def in_process_of_its_own(
     *words: str, shell: str = 'exec "$@"', before: str = "", path: str = ""
 ) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +48,33 @@ def test_a_changed_preset_is_told_in_meaning(call: Call) -> None:
     status, printed, said = call("verify", JOB)
     assert status == 1 and "[JC5032]" in said and "project:experiment/long.yaml is not what it was" in said
     assert "train.loop.steps  100 → 900" in printed and "one can resume the other" in printed
+
+
+WORDS = (
+    (),
+    ("+experiment=long", "env.A=a 'b'", "--out", "other", "--strict"),
+    ("-m", "env.A=a b,c", "name=s", "--", "train.py", "$x", "a b"),
+)
+
+
+@pytest.mark.parametrize("words", WORDS, ids=["nothing", "much", "a sweep"])
+def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
+    call(*words)
+    script = next(Path().glob("*/*/local/submit.sh"))
+    before = script.read_text()
+    script.write_text(before + "# mine\n")
+    hint = re.search(
+        r"hint: jobc (--force.*), to undo this; without --force it is kept", call("verify", str(script.parent))[2]
+    )
+    assert hint and call(*shlex.split(hint[1]))[0] == 0
+    assert script.read_text() == before
+
+
+def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
+    call()
+    shutil.copytree(JOB, "runs/job/1/artifact/0")
+    Path("runs/job/1/artifact/0/submit.sh").write_text("")
+    assert "hint: jobc --force, to undo this" in call("verify", "runs/job/1/artifact/0")[2]
 
 
 def test_for_machines_it_is_one_document(call: Call) -> None:

@@ -58,3 +58,18 @@ def test_every_command_that_sweeps_refuses_a_false_name(command: list[str], jobc
 def test_the_two_words_are_named_without_a_secret(jobc: Jobc) -> None:
     said = jobc("check", "-m", "env.DB_PASSWORD=hunter2,hunter3", "env.DB_PASSWORD=hunter4")[1]
     assert "hunter" not in said and said.count("env.DB_PASSWORD=…") == 3
+
+
+@pytest.mark.parametrize("command", [[], ["check"]])
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("name=a,b", "seed=1,1"), "give each value once"),
+        (("env.PAIR=a/b,a:b",), "compile them without -m, each with a name=… of its own"),
+    ],
+)
+def test_two_points_of_one_folder_are_refused_by_their_cause(
+    command: list[str], words: tuple[str, ...], hint: str, jobc: Jobc
+) -> None:
+    status, said = jobc(*command, "-m", *words)
+    assert (status, codes(said)) == (1, ["JC5005"]) and f"hint: {hint}\n" in said
