@@ -167,7 +167,8 @@ def _refused(text: str, path: str) -> bool:
     if path == "task.sky.yaml":
         return any(problems(document) for document in documents)
     if path in ("job.yaml", "pod.yaml"):
-        return any(problem(document, KUBERNETES) or invalid(document) for document in documents)
+        kinds = all({"apiVersion", "kind"} <= {*document} for document in documents)
+        return not kinds or any(problem(document, KUBERNETES) or invalid(document) for document in documents)
     return False
 
 

@@ -106,6 +106,8 @@ FIXED = (
     Fixed(((BUNDLE, "generatorOptions", "disableNameSuffixHash"),), True, "the pods would wait for their files"),
     Fixed(((BUNDLE, "generatorOptions", "labels", _LABEL),), NAME, "the scripts would not find the ConfigMap"),
     Fixed(((BUNDLE, "generatorOptions", "immutable"),), True, "a change of the files would reach pods that run"),
+    Fixed(((BUNDLE, "apiVersion"),), "kustomize.config.k8s.io/v1beta1", "kubectl would not read it"),
+    Fixed(((BUNDLE, "kind"),), "Kustomization", "kubectl would not read it"),
     Fixed(((BUNDLE, "resources", "0"),), "job.yaml", "kubectl would make no job"),
     Fixed(((BUNDLE, "sortOptions", "order"),), "fifo", "the TrainJob would come before its runtime", beside="TrainJob"),
 )

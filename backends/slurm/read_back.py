@@ -24,6 +24,9 @@ TEXTS = {
 }
 JOB = ("bash", f"{ARTIFACT}/job.sbatch", RUN, "0")
 MARGIN_S = 10  # plan.lifecycle.kill_after_s: what the supervisor needs after the ranks
+OPTIONS = {  # of sbatch -> what it must be, and what would happen else
+    "open-mode": ("append", "a job that starts again would write over its log"),
+}
 STEP = {  # option of srun -> what it must be, and what would happen else
     "mpi": ("none", "a plugin of Slurm would tell the ranks another place in the job"),
     "kill-on-bad-exit": ("0", "it would end all tasks with the first that fails"),
@@ -50,26 +53,57 @@ def read_back(stage: Stage) -> Reading:
     facts["run.folder"], facts["run.root"] = shlex.split(runs[1]) if runs else ("", "")
     batch = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": options.get("nodes", "1")}
     calls = stage.run(JOB, {**batch, **dict.fromkeys(OF_ALLOCATION, "1")})
+    nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
+    step, words = _step(_only_step(calls))
+    _need_tasks("srun", step, nodes, tasks)
+    _need_options(options, step)
+    _need_probe(calls, nodes)
+    _need_end(calls, nodes)
+    _need_handlers(stage, calls, options.get("signal", ""))
+    _need_limit(stage, batch, _limit(text))
+    starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, tuple(_waits(options, text)))
+
+
+def _only_step(calls: Sequence[Call]) -> Call:
     steps = [call for call in calls if call.name == "srun"]
     if len(steps) != 1:
         raise Unreadable(f"job.sbatch starts {len(steps)} job steps, and a job is one")
     if left := [name for name in OF_ALLOCATION if name in steps[0].env]:
         raise Unreadable(f"srun would follow {', '.join(left)} of the allocation: job.sbatch does not unset it")
-    step, words = _step(steps[0])
-    nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
-    asked = (int(step.get("nodes", nodes)), int(step.get("ntasks", nodes * tasks)))
-    if asked != (nodes, nodes * tasks) or int(step.get("ntasks-per-node", tasks)) != tasks:
-        raise Unreadable(f"srun starts {asked[1]} tasks on {asked[0]} nodes, the job has {nodes} with {tasks} each")
-    for name in ("cpus-per-task",):
-        if options.get(name) != step.get(name):
-            raise Unreadable(f"--{name} is {options.get(name)} for the job and {step.get(name)} for its step")
-    for name, (wanted, otherwise) in STEP.items():
-        if step.get(name) != wanted:
-            raise Unreadable(f"srun is called without --{name}={wanted}: {otherwise}")
-    _need_handlers(stage, calls, options.get("signal", ""))
-    _need_limit(stage, batch, _limit(text))
-    starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
-    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, tuple(_waits(options, text)))
+    return steps[0]
+
+
+def _need_options(options: Mapping[str, str], step: Mapping[str, str]) -> None:
+    """Those that no job has otherwise. options: of the #SBATCH lines; step: of srun"""
+    for command, said, fixed in (("sbatch", options, OPTIONS), ("srun", step, STEP)):
+        for name, (wanted, otherwise) in fixed.items():
+            if said.get(name) != wanted:
+                raise Unreadable(f"{command} is called without --{name}={wanted}: {otherwise}")
+    cores = options.get("cpus-per-task"), step.get("cpus-per-task")
+    if cores[0] != cores[1]:
+        raise Unreadable(f"--cpus-per-task is {cores[0]} for the job and {cores[1]} for its step")
+
+
+def _need_probe(calls: Sequence[Call], nodes: int) -> None:
+    """The srun, below timeout, that asks each node whether it sees the run folder."""
+    for call in calls:
+        if call.name == "timeout" and call.words[2:3] == ("srun",):
+            _need_tasks("srun below timeout", _step(Call(call.words[2:], call.folder, call.env))[0], nodes, 1)
+
+
+def _need_tasks(what: str, step: Mapping[str, str], nodes: int, tasks: int) -> None:
+    """It says them itself: in somebody's allocation (--here) those of the job are not what Slurm would take."""
+    for name, value in {"nodes": nodes, "ntasks": nodes * tasks, "ntasks-per-node": tasks}.items():
+        if step.get(name) != str(value):
+            raise Unreadable(f"{what} starts tasks with --{name}={step.get(name)}, and the job has {value}")
+
+
+def _need_end(calls: Sequence[Call], nodes: int) -> None:
+    """When srun has ended well, so has the job, and what only it needs is gone."""
+    words = [call.words for call in calls]
+    if ("worst_exit", RUN, "0", "0", str(nodes)) not in words or ("forget_secrets", RUN) not in words:
+        raise Unreadable(f"job.sbatch does not end as its srun, with the worst exit code of {nodes} nodes")
 
 
 def _need_handlers(stage: Stage, calls: Sequence[Call], asked: str) -> None:
@@ -95,9 +129,10 @@ def _need_handlers(stage: Stage, calls: Sequence[Call], asked: str) -> None:
 def _need_limit(stage: Stage, batch: Mapping[str, str], limit: int) -> None:
     """Slurm asks nobody before it starts a job again: the script counts."""
     for count in (limit, limit + 1):
-        calls = stage.run(JOB, {**batch, "SLURM_RESTART_COUNT": str(count)})
-        if any(call.name == "srun" for call in calls) != (count <= limit):
-            raise Unreadable(f"job.sbatch takes restart {count} otherwise than max_requeues={limit} says")
+        for here in ((), ("here",)):  # in somebody's allocation, whose restarts are not those of the run
+            calls = stage.run((*JOB, *here), {**batch, "SLURM_RESTART_COUNT": str(count)})
+            if any(call.name == "srun" for call in calls) != (count <= limit or bool(here)):
+                raise Unreadable(f"job.sbatch takes restart {count} otherwise than max_requeues={limit} says")
 
 
 def _waits(options: Mapping[str, str], text: str) -> Iterator[str]:
@@ -142,6 +177,8 @@ def _step(call: Call) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def _facts(options: dict[str, str], text: str) -> dict[str, Any]:
     facts: dict[str, Any] = {key: options[name] for name, key in TEXTS.items() if name in options}
+    facts.setdefault("name", "job.sbatch")
+    facts["backend.constraint"] = options.get("constraint")
     facts["topology.nodes"] = int(options.get("nodes", "1"))
     gpus = options.get("gpus-per-node", options.get("gres", "").removeprefix("gpu:"))
     kind, _, count = gpus.rpartition(":")

@@ -61,7 +61,7 @@ def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:
         "lifecycle.grace_s": _number(started.env.get("JOBC_GRACE_S", "")),
         "threads_per_rank": _number(started.env.get("OMP_NUM_THREADS", "")),
     }
-    made = next((c.env["JOBC_RUN_DIR"] for c in calls if c.env.get("JOBC_RUN_DIR", RUN)[: len(RUN)] != RUN), "")
+    made = next((c.env["JOBC_RUN_DIR"] for c in calls if c.env.get("JOBC_RUN_DIR", RUN) not in ("", RUN)), "")
     if made:  # by the nodes themselves
         facts["run.dir"] = made.rpartition("/")[0]
     for c in calls:

@@ -31,6 +31,15 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
         "takes restart . otherwise than max_requeues=2",
     ),
     ("slurm", BATCH, 'end_left_behind "$srun" 100', 'end_left_behind "$srun" 10', "ends srun 10 s after a failure"),
+    ("slurm", BATCH, "&& echo 0 ||", "&& echo 9 ||", "takes restart 2 otherwise"),
+    ("slurm", BATCH, "  --nodes=2 \\\n", "", "srun starts tasks with --nodes=None, and the job has 2"),
+    ("slurm", BATCH, "srun --nodes=2 ", "srun --nodes=3 ", "srun below timeout starts tasks with --nodes=3"),
+    ("slurm", BATCH, "code=0\nwait", "code=1\nwait", "does not end as its srun"),
+    ("slurm", BATCH, 'leave "$code" "', ': "$code" "', "does not end as its srun"),
+    ("slurm", BATCH, "#SBATCH --job-name=base\n", "", 'name: what slurm reads has "job.sbatch", the plan "base"'),
+    ("slurm", BATCH, "#SBATCH --open-mode=append\n", "", "would write over its log"),
+    ("slurm", BATCH, "#SBATCH --requeue", "#SBATCH --requeue\n#SBATCH --constraint=a", "backend.constraint: "),
+    ("slurm", BATCH, 'task.sh" "$run" "$attempt" train', 'task.sh" "$artifact" "$attempt" train', "run.root: "),
     ("slurm", NODE, "rendezvous_port=0", "rendezvous_port=29501", "rendezvous_port is 29501, the plan has 0"),
     ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', ":", r"start 0\) leaves PET_NNODES as a shell outside"),
     ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', 'unset "${!PET_@}"', "leaves TORCHELASTIC_RUN_ID as"),
@@ -127,7 +136,9 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
 ]
 
 
-@pytest.mark.parametrize(("job", "path", "before", "after", "said"), EDITS, ids=[f"{e[0]}-{e[3][:30]}" for e in EDITS])
+@pytest.mark.parametrize(
+    ("job", "path", "before", "after", "said"), EDITS, ids=[f"{e[0]}-{e[1]}-{i}" for i, e in enumerate(EDITS)]
+)
 def test_an_edit_of_what_the_engine_is_told_is_noticed(job: str, path: str, before: str, after: str, said: str) -> None:
     files = files_of(job)
     assert before in files[path], files[path]
