@@ -11,7 +11,7 @@ import torch
 
 from jobc.trainer import loop
 
-from .test_training import train
+from .in_process import train
 
 pytestmark = pytest.mark.usefixtures("settings_of_torch")
 

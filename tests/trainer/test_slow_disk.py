@@ -16,7 +16,7 @@ from jobc.trainer.leave import tell
 from jobc.trainer.rt.exit_codes import CRASHED, DONE
 
 from .conftest import Run
-from .test_training import train
+from .in_process import train
 
 pytestmark = pytest.mark.usefixtures("settings_of_torch")
 
