@@ -3,8 +3,9 @@
 In   the text of the files that a compile read, and the findings of a stage, with their places
 Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
 
-A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file. A warning
-and a note can be allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
+A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file. A value is
+all that stands behind a key, be it a list or several lines. A warning and a note can be allowed, and an error that is a
+judgment; not one that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ _EXAMPLE = "# jobc: allow JC4102 because the queue has a limit of its own"
 
 @dataclass(frozen=True)
 class Allowance:
-    """One comment. line: of the value that it is about; origin: its own place."""
+    """One comment. line: that it is about; lines: of the values there; origin: its own place."""
 
     code: str
     because: str
     line: int
+    lines: frozenset[int]
     origin: Origin
 
     def covers(self, found: Diagnostic) -> bool:
         place = found.origin
-        here = place and (place.root, place.path, place.line) == (self.origin.root, self.origin.path, self.line)
-        return bool(here) and found.code == self.code
+        if place is None or (place.root, place.path) != (self.origin.root, self.origin.path):
+            return False
+        return place.line in self.lines and found.code == self.code
 
 
 @dataclass(frozen=True)
@@ -108,11 +111,13 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
         if not _COMMENT.search(text):
             continue
         root, _, path = place.partition(":")
-        lines = text.split("\n")
+        lines, values = text.split("\n"), list(_values(text))
         for number, column, said in _comments(text, lines):
             origin = Origin(root, path, number, column)
             if form := _FORM.fullmatch(said):
-                found.append(Allowance(form[1], form[2], _value_line(lines, number), origin))
+                line = _value_line(lines, number)
+                there = frozenset([line]).union(*(value for value in values if line in value))
+                found.append(Allowance(form[1], form[2], line, there, origin))
             elif _MEANT.search(said):  # else it is a comment like others
                 because = "it is `allow`, a code, the word `because`, and a reason for whoever reads it next"
                 refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
@@ -128,7 +133,8 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
     from .source import Loader
 
     tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
-    starts = [(t.start_mark.line, t.start_mark.column) for t in tokens]
+    blocks = [t.style in ("|", ">") for t in tokens]  # whose text begins on the next line
+    starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
     ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
     for row, line in enumerate(lines):
         if found := _COMMENT.search(line):
@@ -136,6 +142,34 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
             before = bisect_right(starts, at)
             if not before or ends[before - 1] <= at:
                 yield row + 1, found.start() + 1, found[0].rstrip()
+
+
+def _values(text: str) -> Iterator[range]:
+    """The lines of each value without keys of its own, from its key to its end, counted from 1."""
+    import yaml
+
+    from .source import Loader
+
+    def end(node: yaml.Node) -> int:
+        if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+            return end(node.value[-1])  # the mark of the list is where the next key begins
+        return int(node.end_mark.line + (node.end_mark.column > 0))
+
+    def values(node: yaml.Node, first: int) -> Iterator[range]:
+        if node.start_mark.line + 1 < first:
+            yield range(first, first + 1)  # an alias, whose node is where the anchor is
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                yield from values(value, key.start_mark.line + 1)
+        elif isinstance(node, yaml.SequenceNode) and any(isinstance(item, yaml.MappingNode) for item in node.value):
+            for item in node.value:
+                if item.start_mark.line >= node.start_mark.line:  # no alias
+                    yield from values(item, item.start_mark.line + 1)
+        else:
+            yield range(first, end(node) + 1)
+
+    if document := yaml.compose(text, Loader=Loader):
+        yield from values(document, 1)
 
 
 def _value_line(lines: list[str], number: int) -> int:

@@ -250,9 +250,14 @@ class _Reader:
         self.diagnostics: list[Diagnostic] = []
         self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
         self.values = 0
+        self.key: yaml.Mark | None = None  # where the last key of the text began, those of an alias aside
 
     def origin(self, node: yaml.Node) -> Origin:
-        return Origin(self.root, self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+        """Of an alias, whose node is where the anchor is, the key that has it."""
+        mark = node.start_mark
+        if self.key is not None and mark.index < self.key.index:
+            mark = self.key
+        return Origin(self.root, self.path, mark.line + 1, mark.column + 1)
 
     def refuse(self, code: str, node: yaml.Node, title: str, because: str, hint: str) -> None:
         self.diagnostics.append(Diagnostic(code, title, because, hint, self.origin(node)))
@@ -312,6 +317,8 @@ class _Reader:
         out: dict[str, Any] = {}
         first: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
+            if self.key is None or key_node.start_mark.index > self.key.index:
+                self.key = key_node.start_mark
             if not isinstance(key_node, yaml.ScalarNode):
                 self.refuse("JC1006", key_node, "a key must be text", "this key is a list or a mapping", "use a name")
                 continue

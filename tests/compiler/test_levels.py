@@ -46,6 +46,47 @@ def test_a_note_that_is_allowed_is_not_shown_and_is_no_error_with_strict(
     assert check(capsys, team, "--strict") == (0, [])
 
 
+ALLOWED = "# jobc: allow {} because it is meant"
+LIST = ["command:{0}", "{1}- bash", "- -c", "{2}- python3 train.py | tee log{3}"]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_list_is_one_value_from_its_key_to_its_last_item(place: int, capsys: pytest.CaptureFixture[str]) -> None:
+    comment = ALLOWED.format("JC3008")
+    places = [f"  {comment}", f"  {comment}\n", f"  {comment}\n", f"  {comment}"]
+    team = "\n".join(LIST).format(*(text if at == place else "" for at, text in enumerate(places)))
+    assert check(capsys, team.replace(comment, "# else")) == (0, ["warning[JC3008]"]), team
+    assert check(capsys, team, "--strict") == (0, [])
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "env:\n  C: >-   {0}\n    $SCRATCH/d\n\n  D: x\n",
+        "env:\n  {0}\n  C: |\n    $SCRATCH/d\n  D: x\n",
+        "env:\n  C:\n    $SCRATCH/d  {0}\n  D: x\n",
+        'env:\n  C: "$SCRATCH/d\n    e"  {0}\n  D: x\n',
+        "env: {{D: x, C: $SCRATCH/d}}  {0}\n",
+    ],
+    ids=["behind the sign of a block", "above a block", "on the next line", "behind the last line", "in braces"],
+)
+def test_a_value_of_several_lines_is_one(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, team.format("# else"))[1] == ["warning[JC3002]"]
+    assert check(capsys, team.format(ALLOWED.format("JC3002")), "--strict") == (0, [])
+
+
+def test_an_alias_is_a_value_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    anchor, alias = 'env:\n  A: &v "$SCRATCH/d"', "  B: *v"
+    comment = ALLOWED.format("JC3002")
+    assert check(capsys, f"{anchor}\n{alias}\n")[1] == ["warning[JC3002]"] * 2
+    for team in (f"{anchor}  {comment}\n{alias}\n", f"{anchor}\n{alias}  {comment}\n"):
+        assert check(capsys, team)[1] == ["warning[JC3002]"]
+    assert check(capsys, f"{anchor}  {comment}\n{alias}  {comment}\n", "--strict") == (0, [])
+    check(capsys, f"{anchor}  {comment}\n{alias}\n")
+    assert main(["check", "+experiment=team"]) == 0
+    assert "--> project:experiment/team.yaml:4:3   (env.B)" in capsys.readouterr().err
+
+
 def test_machines_are_told_what_is_allowed_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, WISH)
     assert main(["check", "+experiment=team", "--format", "json"]) == 0
