@@ -46,7 +46,7 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Drift | No
     """Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
     request = recorded(folder, config_dirs)
-    elsewhere = tuple(place for place in written["inputs"] if _is_elsewhere(place, dict(config_dirs)))
+    elsewhere = tuple(place for place in written["inputs"] if _is_elsewhere(place, folder, dict(config_dirs)))
     if elsewhere:
         known = {place: digest for place, digest in written["inputs"].items() if place not in elsewhere}
         if causes := _changed(known, dict(config_dirs)):
@@ -114,10 +114,12 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
     )
 
 
-def _is_elsewhere(place: str, folders: Mapping[str, Path]) -> bool:
+def _is_elsewhere(place: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
     """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
     root = place.partition(":")[0]
-    return _text(place, folders) is None and not (root in ("project", "input") and root in folders)
+    own = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
+    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == own))
+    return _text(place, folders) is None and not came_along
 
 
 def _text(place: str, folders: Mapping[str, Path]) -> str | None:

@@ -139,6 +139,18 @@ def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
     assert status == 1 and "[JC5032]" in said and "project:experiment/long.yaml is not there any more" in said
 
 
+def test_an_artifact_of_another_project_is_not_compared_with_the_files_of_this_one(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("other/jobc/experiment").mkdir(parents=True)
+    Path("other/jobc/experiment/mine.yaml").write_text(PRESET)
+    monkeypatch.chdir("other")
+    call("+experiment=mine", "backend=ssh", "hosts=a,b", "nodes=2")
+    monkeypatch.chdir("..")
+    status, printed, _ = call("verify", "other/artifacts/job/ssh")
+    assert status == 0 and "not compared: not here: project:experiment/mine.yaml" in printed
+
+
 def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
     call("--config-dir", "jobc", "+experiment=long", "backend=ssh", "hosts=@hosts", "nodes=2")
     Path("jobc").rename("elsewhere")
