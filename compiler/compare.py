@@ -19,7 +19,7 @@ from .as_read import as_read
 from .directory import SOURCE_MAP
 
 PLAN, IDENTITY, FREE = ".jobc/plan.txt", ".jobc/identity.txt", ".jobc/free.txt"
-RECORDS = (PLAN, IDENTITY, FREE)  # made from all that a job is, and worth nothing when somebody edits them
+RECORDS = (PLAN, IDENTITY, FREE, SOURCE_MAP)  # made from all that a job is, and worth nothing when somebody edits them
 
 
 class Absent(Enum):
@@ -110,7 +110,7 @@ def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
 def _said(files: Mapping[str, str]) -> dict[str, Any]:
     """Keys of the job and the backend, as somebody said them: null for what is derived."""
     said = {**pairs.read(files[FREE]), **pairs.read(files[IDENTITY])}
-    spec = json.loads(files[SOURCE_MAP])["spec"] if SOURCE_MAP in files else {}
+    spec = json.loads(files[SOURCE_MAP])["spec"]
     nulls = [key for key, (value, *_) in spec.items() if value is None and key in said]
     return {**said, **dict.fromkeys(nulls), "backend": pairs.read(files[PLAN])["backend.name"]}
 

@@ -123,9 +123,9 @@ def text_of(file: Path) -> str:
 
 
 def verify(directory: Path) -> list[Edit]:
-    """Every hand edit, with the lines it touched. Raises as read_manifest()."""
+    """Every hand edit, with the lines it touched unless the source map is edited too. Raises as read_manifest()."""
     edits = changed(directory)
-    if not any(edit.kind == "changed" for edit in edits):
+    if SOURCE_MAP in (edit.path for edit in edits) or not any(edit.kind == "changed" for edit in edits):
         return edits
     sums = read_source_map(directory).sums
     return [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .compare import FREE, IDENTITY, PLAN, Comparison, Side, compare
+from .compare import RECORDS, Comparison, Side, compare
 from .diagnostics import CompileError, Diagnostic
 from .directory import MANIFEST, digest_of, read_manifest
 from .driver import Request, compile_job
@@ -82,7 +82,7 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
         file = folder / path
         if file.is_file() and hashlib.sha256(content := file.read_bytes()).hexdigest() == entry["sha256"]:
             before[path] = content.decode("utf-8", "replace")
-    if not before.keys() >= {PLAN, IDENTITY, FREE}:
+    if not before.keys() >= set(RECORDS):
         return None
     found = compare(Side("", before, frozenset()), Side("", now, frozenset()))
     return replace(found, files=tuple(f for f in found.files if f.path in before or f.path not in written["files"]))

@@ -200,12 +200,13 @@ def test_a_directory_of_a_sweep_is_no_override(diff: Diff) -> None:
     assert diff("lr=1/f+seed=1/local", "lr=1/f+seed=1/local")[0] == 0
 
 
-@pytest.mark.parametrize("record", ["plan", "identity", "free"])
+@pytest.mark.parametrize("record", ["plan.txt", "identity.txt", "free.txt", "sourcemap.json"])
 def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
-    (OLD / f".jobc/{record}.txt").write_text("")
-    status, printed, said = diff(*SAME)
-    assert (status, printed) == (2, "") and f"edited by hand: .jobc/{record}.txt" in said
-    assert_complete(said)
+    for edit in (lambda file: file.write_text(""), Path.unlink):
+        edit(OLD / ".jobc" / record)
+        status, printed, said = diff(*SAME)
+        assert (status, printed) == (2, "") and f"edited by hand: .jobc/{record}" in said
+        assert_complete(said)
 
 
 @pytest.mark.parametrize("file", ["train.json", "spec.yaml"])

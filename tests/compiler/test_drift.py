@@ -201,6 +201,21 @@ def test_a_fresh_directory_has_not_drifted_whatever_was_typed_first(call: Call) 
         assert call("verify", JOB)[0] == 0
 
 
+@pytest.mark.parametrize("text", ["", "{}", None], ids=["empty", "another", "gone"])
+def test_without_a_sound_source_map_the_other_edits_are_told(call: Call, text: str | None) -> None:
+    call("name=job")
+    source_map = Path(JOB, ".jobc/sourcemap.json")
+    source_map.unlink() if text is None else source_map.write_text(text)
+    with open(f"{JOB}/submit.sh", "a") as file:
+        file.write("# mine\n")
+    status, printed, said = call("verify", JOB)
+    assert status == 1 and printed.startswith(f"{JOB}: 2 edits\n") and "JC5004" not in said
+    assert f"{JOB}/submit.sh (changed)" in said
+    assert f"{JOB}/.jobc/sourcemap.json ({'missing' if text is None else 'changed'})" in said
+    assert call("name=job")[0] == 1, "not overwritten without --force"
+    assert call("name=job", "--force")[0] == 0 and call("verify", JOB)[0] == 0
+
+
 def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     call("name=job")
     submit, manifest = Path(JOB, "submit.sh"), Path(JOB, ".jobc/manifest.json")
