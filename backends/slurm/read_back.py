@@ -1,4 +1,5 @@
-"""Reads back job.sbatch: its #SBATCH lines, the srun that it calls, and what it does at a signal and at another start.
+"""Reads back how submit.sh calls sbatch, and job.sbatch: its #SBATCH lines, the srun that it calls, and what it does at
+a signal, at another start and at its end.
 
 Source  sbatch and srun manual of Slurm 22.05 to 25.11: units of --mem and --time, SLURM_ variables of a task, input
         environment variables of srun
@@ -27,6 +28,7 @@ MARGIN_S = 10  # plan.lifecycle.kill_after_s: what the supervisor needs after th
 OPTIONS = {  # of sbatch -> what it must be, and what would happen else
     "open-mode": ("append", "a job that starts again would write over its log"),
 }
+SUBMITTED = {"parsable": "", "chdir": RUN, "output": f"{RUN}/logs/slurm-%j.log"}  # options of sbatch in submit.sh
 STEP = {  # option of srun -> what it must be, and what would happen else
     "mpi": ("none", "a plugin of Slurm would tell the ranks another place in the job"),
     "kill-on-bad-exit": ("0", "it would end all tasks with the first that fails"),
@@ -51,6 +53,7 @@ def read_back(stage: Stage) -> Reading:
     facts = _facts(options, text)
     runs = re.search(r"^this_job (.*)$", stage.files["submit.sh"], re.MULTILINE)
     facts["run.folder"], facts["run.root"] = shlex.split(runs[1]) if runs else ("", "")
+    _need_submission(stage)
     batch = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": options.get("nodes", "1")}
     calls = stage.run(JOB, {**batch, **dict.fromkeys(OF_ALLOCATION, "1")})
     nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
@@ -63,6 +66,22 @@ def read_back(stage: Stage) -> Reading:
     _need_limit(stage, batch, _limit(text))
     starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
     return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, tuple(_waits(options, text)))
+
+
+def _need_submission(stage: Stage) -> None:
+    """submit.sh, in a shell that is in an allocation, hands over the job of its own run and nothing of that shell."""
+    calls = stage.run(("bash", f"{ARTIFACT}/submit.sh"), dict.fromkeys((*OF_ALLOCATION, "SLURM_JOB_ID"), "1"))
+    call = next((call for call in calls if call.name == "sbatch"), None)
+    if call is None:
+        raise Unreadable("submit.sh does not come to sbatch")
+    options, job = _step(call)
+    if job != (f"{RUN}/artifact/0/job.sbatch", RUN, "0"):
+        raise Unreadable(f"submit.sh hands over {' '.join(job)}, not job.sbatch of the run with its folder and attempt")
+    if options != SUBMITTED:
+        said = " ".join(f"--{name}={value}" if value else f"--{name}" for name, value in options.items())
+        raise Unreadable(f"submit.sh calls sbatch with {said}: the id, the folder or the log are not those of the run")
+    if left := sorted(name for name in call.env if name.startswith("SLURM_")):
+        raise Unreadable(f"submit.sh calls sbatch with {', '.join(left)} of the allocation that it is called in")
 
 
 def _only_step(calls: Sequence[Call]) -> Call:

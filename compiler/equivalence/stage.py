@@ -29,6 +29,7 @@ CLIENTS = (
 )  # fmt: skip # found by `type -P` and by exec, which a function does not stand in for
 TIMEOUT_S = 60
 _HEAD = """#!{bash} -p
+export JOBC_STAGE={folder} # also for whom `env -i` starts
 builtin source "$JOBC_STAGE/stage.sh" # -p: by no BASH_ENV of the job, and although it sets POSIXLY_CORRECT
 """
 _RECORDER = """jobc_note "$0" "$@"
@@ -78,12 +79,13 @@ class ScriptStage:
         for name in FILTERS:
             if (found := shutil.which(name)) is not None:
                 (folder / "bin" / name).symlink_to(found)
+        head = _HEAD.format(bash=bash, folder=shlex.quote(str(folder)))
         for name in CLIENTS:
             text = _HOSTS if name in ("pdsh", "clush") else _PYTHON if name == "python" else _RECORDER
-            self._script(name, _HEAD.format(bash=bash) + text)
+            self._script(name, head + text)
         for name in ("run", "head", "link"):  # as a node 0 that is up leaves them
             (folder / "run/state" / name).write_text("attempt=0\n", encoding="utf-8")
-        self._script("bash", _HEAD.format(bash=bash) + _BASH)
+        self._script("bash", head + _BASH)
         self._bash = bash
 
     def _make_code(self, node: str) -> None:

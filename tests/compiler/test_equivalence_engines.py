@@ -10,7 +10,8 @@ from jobc.compiler.equivalence.check import check
 
 from .edited_jobs import files_of
 
-BATCH, NODE, JOB, BUNDLE, POD = "job.sbatch", "node.sh", "job.yaml", "kustomization.yaml", "pod.yaml"
+SUBMIT, BATCH, NODE = "submit.sh", "job.sbatch", "node.sh"
+JOB, BUNDLE, POD = "job.yaml", "kustomization.yaml", "pod.yaml"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
     ("slurm", BATCH, 'TERM "$run" || true\' USR2', 'TERM "$run" || true\' USR1', "does not trap USR2"),
     ("slurm", BATCH, "--signal=B:USR2@", "--signal=B:USR1@", "does not trap USR1"),
@@ -40,6 +41,16 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("slurm", BATCH, "#SBATCH --open-mode=append\n", "", "would write over its log"),
     ("slurm", BATCH, "#SBATCH --requeue", "#SBATCH --requeue\n#SBATCH --constraint=a", "backend.constraint: "),
     ("slurm", BATCH, 'task.sh" "$run" "$attempt" train', 'task.sh" "$artifact" "$attempt" train', "run.root: "),
+    ("slurm", SUBMIT, "(clean sbatch", "(sbatch", "calls sbatch with SLURM_CPUS_PER_GPU, "),
+    ("slurm", SUBMIT, "/logs/slurm-%j.log", "/slurm-%j.log", "the log are not those of the run"),
+    (
+        "slurm",
+        SUBMIT,
+        '"$copy/job.sbatch" "$run" "$attempt"',
+        '"$copy/job.sbatch" "$copy" 0',
+        "hands over <run>/artifact/0/j",
+    ),
+    ("slurm", SUBMIT, "code_max_bytes=", "code_max_bytes=1", "code_max_bytes is 1"),
     ("slurm", NODE, "rendezvous_port=0", "rendezvous_port=29501", "rendezvous_port is 29501, the plan has 0"),
     ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', ":", r"start 0\) leaves PET_NNODES as a shell outside"),
     ("ssh", NODE, 'unset "${!PET_@}" "${!TORCHELASTIC_@}"', 'unset "${!PET_@}"', "leaves TORCHELASTIC_RUN_ID as"),
