@@ -274,7 +274,7 @@ class Expectation:
         for meeting in said:
             if meeting.backend != backend:
                 yield f"rendezvous.backend: the launcher has {meeting.backend}, the plan {backend}"
-            if port not in ("0", meeting.port):  # 0: any that all agree on
+            if meeting.port != port and (port != "0" or self.plan["run.storage"] == "shared"):  # else the engine's
                 yield f"rendezvous.port: the ranks have {meeting.port}, the plan {port}"
             if meeting.timeout not in ("", timeout):
                 yield f"rendezvous.timeout_s: the launcher has {meeting.timeout}, the plan {timeout}"

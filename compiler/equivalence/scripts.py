@@ -33,6 +33,7 @@ CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
     "keep_runs": "run.keep", "max_restarts": "lifecycle.max_restarts", "max_requeues": "lifecycle.max_requeues",
     "job_name": "run.folder", "launcher": "launcher", "rendezvous_timeout_s": "rendezvous.timeout_s",
     "code_kind": "code.kind", "code_root": "code.root", "rendezvous_port": "rendezvous.port",
+    "JOBC_HEAD_PORT": "rendezvous.port",
     "code_max_bytes": "code.max_bytes", "start_timeout_s": "backend.start_timeout",
 }  # fmt: skip
 EXIT_CODES = {*MEANING, 2, 3, 4, 124, 137, 143}  # 2: a wrong command line, as bash and getopt have it
