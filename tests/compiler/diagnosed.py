@@ -1,10 +1,13 @@
-"""What the tests of wrong input share: writing files, reading what jobc said."""
+"""What the tests of wrong input share: writing files, compiling words, reading what jobc said."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from pathlib import Path
+
+from jobc.compiler.diagnostics import CompileError, Diagnostic
+from jobc.compiler.driver import Request, compile_job
 
 INTERNALS = (
     "Traceback", "object_type", "full_key", "struct", "DictConfig", "ListConfig", "NoneType", "antlr",
@@ -21,6 +24,18 @@ def write(path: str, content: str | bytes) -> None:
 
 def codes(printed: str) -> list[str]:
     return re.findall(r"^error\[(JC\d+)\]", printed, re.MULTILINE)
+
+
+def found(code: str, *command: str, words: tuple[str, ...] = ()) -> list[Diagnostic]:
+    try:
+        told = compile_job(Request(words, command or None)).diagnostics
+    except CompileError as error:
+        told = error.diagnostics
+    return [each for each in told if each.code == code]
+
+
+def in_shell(text: str) -> tuple[str, ...]:
+    return ("bash", "-c", text)
 
 
 def assert_complete(printed: str) -> None:

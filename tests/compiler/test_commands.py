@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError, Diagnostic
-from jobc.compiler.driver import Request, compile_job
+from .diagnosed import found, in_shell
 
 ACCELERATE = "accelerate.commands.accelerate"
 RUN = "torchrun --nproc-per-node=4 train.py"
-
-
-def found(code: str, *command: str, words: tuple[str, ...] = ()) -> list[Diagnostic]:
-    try:
-        told = compile_job(Request(words, command or None)).diagnostics
-    except CompileError as error:
-        told = error.diagnostics
-    return [each for each in told if each.code == code]
-
-
-def in_shell(text: str) -> tuple[str, ...]:
-    return ("bash", "-c", text)
 
 
 @pytest.mark.parametrize(
@@ -176,52 +162,6 @@ def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("words", "command", "variable"),
-    [
-        (("env.HF_HOME=/scratch/$USER/hf",), (), "$USER"),
-        (("env.RESULTS=s3://bucket/$USER",), (), "$USER"),
-        (("env.NODE=$(hostname)",), (), "$(hostname)"),
-        ((), ("train.py", "--data", "/scratch/$USER/data"), "$USER"),
-        ((), ("train.py", "--out", "$SCRATCH"), "$SCRATCH"),
-        ((), ("train.py", "--out=${SCRATCH_DIR}"), "${SCRATCH_DIR}"),
-        ((), ("train.py", "--run", "run_$SLURM_JOB_ID"), "$SLURM_JOB_ID"),
-        ((), ("train.py", "--run", "$root/data"), "$root"),
-        ((), ("train.py", "--x", "$(hostname -s)"), "$(hostname -s)"),
-        ((), ("uv", "run", "train.py", "--x", "a-$USER"), "$USER"),
-    ],
-)
-def test_a_variable_that_nothing_expands_is_told(
-    words: tuple[str, ...], command: tuple[str, ...], variable: str
-) -> None:
-    (told,) = found("JC3002", *command, words=words)
-    assert f" holds {variable}, which" in told.title
-
-
-def test_the_shell_of_the_hint_gets_every_other_word_as_it_is() -> None:
-    (told,) = found("JC3002", "train.py", "--price", "$5", "--out", "/scratch/$USER/a b")
-    assert told.hint == "-- bash -c " + shlex.quote(
-        """exec python3 train.py --price '$5' --out "/scratch/$USER/a b\""""
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (("env.PATTERN=^(foo|bar)$", "env.PRICE=$5 a day", "env.PID=$$"), ()),
-        ((r"env.PS4=+\${BASH_SOURCE}:\${LINENO} ", "env.LD_PRELOAD=/opt/$LIB/libx.so:$ORIGIN/liby.so"), ()),
-        ((), ("train.py", "--x", r"\$USER", "--y", "$$USER", "--z", "foo$", "--price", "$5", "US$", "$.key", "$[0]")),
-        ((), ("train.py", "--formula", "$N$ and $x$", "--template", "{{ USER }} ${env} ${now:%Y} $Name")),
-        ((), ("train.py", "out=${oc.env:SCRATCH}/x")),
-        ((), in_shell('exec python train.py --out "/scratch/$USER"')),
-        ((), ("env", "X=1", *in_shell("python train.py $USER"))),
-        ((), ("torchrun", "--no-python", *in_shell("python train.py $RANK"))),
-    ],
-)
-def test_a_dollar_that_means_something_else_is_not(words: tuple[str, ...], command: tuple[str, ...]) -> None:
-    assert compile_job(Request(words, command or None)).diagnostics == ()
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "python train.py | tee log",
@@ -291,6 +231,11 @@ def test_a_pipe_whose_status_is_kept_or_that_trains_nothing_is_not(command: tupl
 def test_the_hint_for_a_pipe_gives_the_option_to_the_shell(command: tuple[str, ...], mended: str) -> None:
     (told,) = found("JC3008", *command)
     assert told.hint is not None and told.hint.startswith(f"-- {mended};")
+
+
+def test_a_command_of_several_lines_is_hinted_on_one() -> None:
+    (told,) = found("JC3008", *in_shell("python t.py | tee l\necho 'a'"))
+    assert (told.hint or "").startswith(r"-- bash -o pipefail -c $'python t.py | tee l\necho \'a\''; ")
 
 
 @pytest.fixture(scope="module")

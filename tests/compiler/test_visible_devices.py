@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from jobc.compiler.diagnostics import CompileError, Diagnostic
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics import Diagnostic
+
+from .diagnosed import found
 
 LEAVES = [  # mask, GPUs
     ("", 0),
@@ -31,25 +32,21 @@ LEAVES = [  # mask, GPUs
 ]
 
 
-def found(mask: str, *words: str) -> list[Diagnostic]:
-    try:
-        told = compile_job(Request((f'env.CUDA_VISIBLE_DEVICES="{mask}"', *words))).diagnostics
-    except CompileError as error:
-        told = error.diagnostics
-    return [each for each in told if each.code == "JC3006"]
+def of_mask(mask: str, *words: str) -> list[Diagnostic]:
+    return found("JC3006", words=(f'env.CUDA_VISIBLE_DEVICES="{mask}"', *words))
 
 
 @pytest.mark.parametrize(("mask", "gpus"), LEAVES)
 def test_as_many_gpus_are_left_as_torch_sees(mask: str, gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
     assert len(torch.cuda._parse_visible_devices()) == gpus
-    (told,) = found(mask, "gpus=8")
+    (told,) = of_mask(mask, "gpus=8")
     assert f" leaves {gpus} GPU" in told.title
-    assert [len(found(mask, "gpus=8", f"procs={procs}")) for procs in (gpus, gpus + 1) if procs] == [0, 1][not gpus :]
+    assert [len(of_mask(mask, "gpus=8", f"procs={procs}")) for procs in (gpus, gpus + 1) if procs] == [0, 1][not gpus :]
 
 
 @pytest.mark.parametrize(("mask", "hint"), [("0,-1,1", "procs=1"), ("-1,1", "gpus=0"), ("0,0", "gpus=0")])
 def test_the_second_hint_mends_it_too(mask: str, hint: str) -> None:
-    (told,) = found(mask, "gpus=2")
+    (told,) = of_mask(mask, "gpus=2")
     assert told.hint is not None and told.hint.endswith(f"; or {hint}")
-    assert found(mask, "gpus=2", hint) == []
+    assert of_mask(mask, "gpus=2", hint) == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ._programs import program, started
@@ -73,7 +73,22 @@ def with_option(command: Sequence[str], *option: str) -> str:
     """The command, whose shell gets one more option, as words of the command line."""
     at = len(command) - len(started(command))
     shell = "bash" if "pipefail" in option and program(command[at:]) in ("sh", "dash") else command[at]
-    return shlex.join([*command[:at], shell, *option, *command[at + 1 :]])  # dash 0.5.12 has no pipefail
+    return on_a_line([*command[:at], shell, *option, *command[at + 1 :]])  # dash 0.5.12 has no pipefail
+
+
+def on_a_line(words: Iterable[str]) -> str:
+    """Words as one types them in bash. A message shows a newline as `\\n`, which only $'…' takes for one."""
+    return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
+
+
+def _with_escapes(word: str) -> str:
+    safe = re.sub(r"(['\\])", r"\\\1", word)
+    return f"$'{''.join(c if c.isprintable() else _escaped(c) for c in safe)}'"
+
+
+def _escaped(sign: str) -> str:
+    """As $'…' of bash takes it in every locale."""
+    return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
 
 
 def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:

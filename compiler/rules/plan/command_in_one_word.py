@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
+from ... import derive
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
+from ._shell import on_a_line
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -17,6 +19,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     ):
         because = "no shell splits it: a program of that whole name would be started"
         text = " ".join(spec.command)
-        hint = f"-- {text}; or, for a shell, -- bash -c {shlex.quote(text)}"
+        in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
+        hint = f"-- {text}; or, for a shell, -- {on_a_line(['bash', '-c', in_shell])}"
         title = f"the command is one word with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)

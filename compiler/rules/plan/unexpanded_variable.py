@@ -1,4 +1,4 @@
-"""JC3002: text such as `$SCRATCH/data` where no shell expands it. Ranks get it letter for letter."""
+"""JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it. Ranks get it letter for letter."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ... import derive
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import shell_text
+from ._shell import on_a_line, shell_text
 
 # $USER, ${SCRATCH} or $(hostname), or any name where a path begins; not $5, $$, \$USER, $Name, $N$ or ${oc.env:USER}.
 _FOUND = re.compile(
     r"(?<![\\$])(\$\{[A-Z][A-Z\d_]+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)[A-Z][A-Z\d_]+(?![\w$])|\$\([a-z][^()]*\))"
     r"|(?:^|[=:,])(\$\{\w+\}|\$(?!(?:LIB|ORIGIN|PLATFORM)\b)\w+)/"
 )
+_HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
+_OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
+_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with words beside it, it is prose about code
 _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # by bash 5.2 itself, when it reads them
 
 
@@ -23,8 +27,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
         if (found := _found(value)) and not _EXPANDED.fullmatch(name):
             because = f"env is quoted, so the ranks get the letters {found}, on purpose or not"
-            text = f"export {name}={_for_shell(value)}; {_exec(spec.command or ('train.py',))}"
-            hint = f"the value itself; or ~env.{name} -- bash -c {shlex.quote(text)}"
+            hint = "the value itself"
+            if not plan.uses_trainer:
+                hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
             yield _warning(f"env.{name} holds {found}, which nothing expands", because, hint, f"env.{name}")
     command = spec.command or ()
     if any(shell_text(command[at:]) for at in range(len(command))):
@@ -32,26 +37,28 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for word in command:
         if found := _found(word):
             because = "the words after -- reach the program as they are; no shell on the node reads them"
-            hint = f"-- bash -c {shlex.quote(_exec(command))}"
+            hint = _in_shell("", derive.command(spec))
             yield _warning(f"the command holds {found}, which nothing expands", because, hint, "command")
             return
 
 
 def _found(text: str) -> str:
-    """The first such variable as it was typed; "" for none."""
-    found = _FOUND.search(text)
-    return found[1] or found[2] if found else ""
+    """The first such text as it was typed; "" for none."""
+    found = next(filter(None, (each.search(text) for each in (_FOUND, _HOME, _OLD_WORD))), None)
+    return next(filter(None, found.groups()), "") if found else ""
 
 
-def _exec(command: Sequence[str]) -> str:
-    """The command for a shell; a script of Python as node.sh starts it."""
-    python = ["python3"] if command[0].endswith(".py") else []
-    return " ".join(["exec", *python, *map(_for_shell, command)])
+def _in_shell(first: str, command: Sequence[str]) -> str:
+    """The words of a command line whose shell expands what it is to. first: before the program"""
+    return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 
 def _for_shell(word: str) -> str:
-    """A word for a shell that expands its variables and splits nothing."""
-    return shlex.quote(word) if not _found(word) else '"' + re.sub(r'(["\\`])', r"\\\1", word) + '"'
+    """A word for a shell that expands what nothing else does, and splits nothing."""
+    if not _found(word):
+        return shlex.quote(word)
+    expanded = _HOME.sub("$HOME/", _OLD_COMMAND.sub(r"$(\1)", word) if _OLD_WORD.search(word) else word)
+    return '"' + re.sub(r'(["\\`])', r"\\\1", expanded) + '"'
 
 
 def _warning(title: str, because: str, hint: str, key: str) -> Diagnostic:

@@ -1,0 +1,107 @@
+"""Text that only a shell would read, where there is none (JC3002, JC3010): what is told, and what the hints do."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+
+from jobc.compiler.diagnostics import Diagnostic, format_text
+from jobc.compiler.driver import Request, compile_job
+
+from .diagnosed import found, in_shell
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "variable"),
+    [
+        (("env.HF_HOME=/scratch/$USER/hf",), (), "$USER"),
+        (("env.RESULTS=s3://bucket/$USER",), (), "$USER"),
+        (("env.NODE=$(hostname)",), (), "$(hostname)"),
+        ((), ("train.py", "--data", "/scratch/$USER/data"), "$USER"),
+        ((), ("train.py", "--out", "$SCRATCH"), "$SCRATCH"),
+        ((), ("train.py", "--out=${SCRATCH_DIR}"), "${SCRATCH_DIR}"),
+        ((), ("train.py", "--run", "run_$SLURM_JOB_ID"), "$SLURM_JOB_ID"),
+        ((), ("train.py", "--run", "$root/data"), "$root"),
+        ((), ("train.py", "--x", "$(hostname -s)"), "$(hostname -s)"),
+        ((), ("uv", "run", "train.py", "--x", "a-$USER"), "$USER"),
+        (("env.DATA=~/data",), (), "~/"),
+        (("env.DATA_PATHS=/opt/lib:~/lib",), (), "~/"),
+        (("env.NODE=`hostname`",), (), "`hostname`"),
+        ((), ("train.py", "--data", "~/data"), "~/"),
+        ((), ("train.py", "--data=~/data"), "~/"),
+        ((), ("train.py", "--run", "/runs/`date +%F`-`hostname`"), "`date +%F`"),
+    ],
+)
+def test_a_variable_that_nothing_expands_is_told(
+    words: tuple[str, ...], command: tuple[str, ...], variable: str
+) -> None:
+    (told,) = found("JC3002", *command, words=words)
+    assert f" holds {variable}, which" in told.title
+
+
+def test_the_shell_of_the_hint_gets_every_other_word_as_it_is() -> None:
+    (told,) = found("JC3002", "train.py", "--price", "$5", "--out", "/scratch/$USER/a b")
+    assert told.hint == "-- bash -c " + shlex.quote(
+        """exec python3 train.py --price '$5' --out "/scratch/$USER/a b\""""
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("env.PATTERN=^(foo|bar)$", "env.PRICE=$5 a day", "env.PID=$$"), ()),
+        ((r"env.PS4=+\${BASH_SOURCE}:\${LINENO} ", "env.LD_PRELOAD=/opt/$LIB/libx.so:$ORIGIN/liby.so"), ()),
+        ((), ("train.py", "--x", r"\$USER", "--y", "$$USER", "--z", "foo$", "--price", "$5", "US$", "$.key", "$[0]")),
+        ((), ("train.py", "--formula", "$N$ and $x$", "--template", "{{ USER }} ${env} ${now:%Y} $Name")),
+        ((), ("train.py", "out=${oc.env:SCRATCH}/x")),
+        ((), ("train.py", "--url", "https://example.org/~/x", "--sep", "~", "--by", "a~/b", "--about", "~5")),
+        ((), ("train.py", "--prompt", "Say `yes` or `no`", "--quote", "`", "--fence", "```json```")),
+        ((), in_shell('exec python train.py --out "/scratch/$USER"')),
+        ((), ("env", "X=1", *in_shell("python train.py $USER"))),
+        ((), ("torchrun", "--no-python", *in_shell("python train.py $RANK"))),
+    ],
+)
+def test_a_dollar_that_means_something_else_is_not(words: tuple[str, ...], command: tuple[str, ...]) -> None:
+    assert compile_job(Request(words, command or None)).diagnostics == ()
+
+
+def as_typed(hint: str) -> bytes:
+    """What the command of a hint prints when somebody takes it from the screen."""
+    (line,) = format_text([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]
+    text = line.partition(" -- ")[2]
+    path = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "USER": "me"}
+    return subprocess.run(["bash", "-c", text], env=path, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "prints"),
+    [
+        ((), ("printf", "<%s>", "/x/$USER-\"a\" 'b'", "~/d"), "</x/me-\"a\" 'b'></home/me/d>"),
+        ((), ("printf", "<%s>", "--out=~/d", "`echo a`/`echo 'b  c'`"), "<--out=/home/me/d><a/b  c>"),
+        ((), ("printf", "<%s>", "a\n\t$USER/\\n", "'x\ny\u00a0'"), "<a\n\tme/\\n><'x\ny\u00a0'>"),
+        (('env.X="a\n$HOME/w"',), ("printenv", "X"), "a\n/home/me/w\n"),
+    ],
+)
+def test_the_command_that_is_hinted_does_what_was_meant(
+    words: tuple[str, ...], command: tuple[str, ...], prints: str
+) -> None:
+    (told,) = found("JC3002", *command, words=words)
+    assert as_typed(told.hint or "") == prints.encode()
+
+
+def test_the_trainer_is_not_hinted_as_a_command_of_ones_own() -> None:
+    assert found("JC3002", words=("env.DATA=~/data",))[0].hint == "the value itself"
+
+
+@pytest.mark.parametrize(
+    ("command", "shell"),
+    [
+        ("train.py --lr 1", "bash -c 'python3 train.py --lr 1'"),
+        ("torchrun train.py", "bash -c 'torchrun train.py'"),
+    ],
+)
+def test_the_shell_for_a_command_in_one_word_starts_what_jobc_starts(command: str, shell: str) -> None:
+    (told,) = found("JC3010", command)
+    assert told.hint == f"-- {command}; or, for a shell, -- {shell}"
