@@ -18,6 +18,8 @@ from .registry import find_policies
 from .spec import JobSpec
 from .values import show_duration
 
+_DOCKER = "docker://"  # how Apptainer and Pyxis name what docker names without it
+
 
 @runtime_checkable
 class AnyPolicy(Protocol):
@@ -33,7 +35,7 @@ class AnyPolicy(Protocol):
 class Policy:
     """Limits of a site; None or () asks for nothing.
 
-    images:      patterns as of a shell, `registry.lab.org/*`; the image of a job matches one
+    images:      patterns as of a shell, `registry.lab.org/*`; the image of a job matches one, `docker://` or not
     most_time_s: seconds, above which no time limit is; a job without one is refused as well
     labels:      names of labels that a job has, such as who pays
     severity:    of what is found; a warning is shown, and may be allowed by `# jobc: allow`
@@ -56,7 +58,8 @@ class Policy:
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
         """JC3090"""
-        if self.images and spec.image is not None and not any(fnmatchcase(spec.image, each) for each in self.images):
+        image, allowed = (spec.image or "").removeprefix(_DOCKER), [each.removeprefix(_DOCKER) for each in self.images]
+        if allowed and image and not any(fnmatchcase(image, each) for each in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
             hint = f"image={self.images[0].replace('*', 'NAME:TAG')}"
             title = f"image {spec.image} is not allowed here"
