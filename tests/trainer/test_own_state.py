@@ -16,8 +16,11 @@ from jobc.trainer import train_json
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loop import run
-from jobc.trainer.rt.exit_codes import DONE
+from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.training import build
+
+from .conftest import Run
+from .ways import FSDP, ZERO
 
 pytestmark = [pytest.mark.xdist_group("own_state"), pytest.mark.usefixtures("settings_of_torch")]
 
@@ -132,3 +135,59 @@ def test_a_state_that_the_optimizer_does_not_take_is_told_as_that(digits: Tree, 
     assert train(tmp_path, tree) == DONE
     with pytest.raises(BrokenInput, match="step_00000003 does not fit the optimizer\n  KeyError: 'done'\n"):
         train(tmp_path, tree)
+
+
+class Passes(torch.nn.Linear):
+    """Its extra state is a tensor whose size is the number of passes that it was trained for."""
+
+    num = 0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.num += self.training
+        return super().forward(inputs)
+
+    def get_extra_state(self) -> Any:
+        return torch.ones(self.num)
+
+    def set_extra_state(self, state: Any) -> None:
+        self.num = len(state)
+
+
+class KeepsANumber(torch.nn.Module):
+    """Its extra state says how many passes had been made when it was last set."""
+
+    given = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Passes(64, 10)
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return self.inner(inputs)
+
+    def get_extra_state(self) -> Any:
+        return {"given": self.given, "passes": self.inner.num}
+
+    def set_extra_state(self, state: Any) -> None:
+        self.given = state["passes"]
+
+
+EXTRA = {"model": {"_target_": f"{HERE}.KeepsANumber"}, "loop.steps": 3}
+
+
+def test_extra_state_is_given_back_by_fsdp(digits: Tree, new_run: Callable[[], Run]) -> None:
+    run, parallel = new_run(), {**FSDP, "auto_wrap_policy": "NO_WRAP"}
+    for steps in (3, 5):
+        codes = run.run({**digits({**EXTRA, "world_size": 2, "loop.steps": steps}), "parallel": parallel})
+        assert codes == [DONE, DONE], run.output(0) + run.output(1)
+    saved = newest(run.folder, "weights.pt")
+    assert saved["_extra_state"] == {"given": 4, "passes": 6}  # one was before the first step
+    assert len(saved["inner._extra_state"]) == 6
+
+
+@pytest.mark.engine
+def test_extra_state_is_refused_by_zero(digits: Tree, new_run: Callable[[], Run]) -> None:
+    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+    run = new_run()
+    assert run.run({**digits(EXTRA), "parallel": ZERO}) == [DATA_BROKEN], run.output(0)
+    assert "error: model: _extra_state, inner._extra_state: saves of ZeRO know no get_extra_state()" in run.output(0)

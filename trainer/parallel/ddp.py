@@ -61,13 +61,13 @@ class Ddp(Stepped):
             return nullcontext()
         return cast(AbstractContextManager[None], self.module.no_sync())
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Mapping[str, Any]:
         return self.model.state_dict()
 
     def optimizer_state(self) -> Mapping[str, Any]:
         return {**self.stepper.optimizer.state_dict(), **self.stepper.scale.state()}
 
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
         self.model.load_state_dict(weights)
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import blocks_of, prepare
 from .stepped import Stepped
-from .way import refuse_another_model
+from .way import is_extra, refuse_another_model, shapes_of
 
 
 class Fsdp(Stepped):
@@ -68,7 +68,7 @@ class Fsdp(Stepped):
         self.sharded.set_is_last_backward(last)
         return nullcontext()
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Mapping[str, Any]:
         return dict(self._on_first(self.model.state_dict()))
 
     def optimizer_state(self) -> Mapping[str, Any]:
@@ -76,12 +76,14 @@ class Fsdp(Stepped):
         state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
         return {**saved, "state": state, **self.stepper.scale.state()}
 
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
         mine = self.model.state_dict()
-        refuse_another_model(weights, {name: value.shape for name, value in mine.items()})
-        for name, value in mine.items():
-            local = value.to_local() if isinstance(value, DTensor) else value
-            local.copy_(_share_of(weights[name], value))
+        refuse_another_model(weights, shapes_of(mine))
+        extra = {name: weights[name] for name, value in mine.items() if is_extra(name, value)}
+        for name in mine.keys() - extra:
+            local = mine[name].to_local() if isinstance(mine[name], DTensor) else mine[name]
+            local.copy_(_share_of(weights[name], mine[name]))
+        self.model.load_state_dict(extra, strict=False)  # by the set_extra_state() of each module
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         order = [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from ..config import DdpConfig, DeepspeedConfig, TrainConfig
@@ -49,14 +48,14 @@ class Parallel(Protocol):
         """One optimizer step, unless the gradients or the loss of all ranks are not finite. DeepSpeed makes it then
         as well."""
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Mapping[str, Any]:
         """The whole state_dict of the model, complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
         """As the optimizer's state_dict() has it for the whole model, complete on rank 0; with fp16 also the
         `loss_scale`."""
 
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Raises RuntimeError for those of another model."""
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
@@ -77,8 +76,17 @@ def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group
     return Fsdp(model, recipe, config, config.parallel, group)
 
 
-def refuse_another_model(weights: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]) -> None:
+def is_extra(name: str, value: Any) -> bool:
+    """Whether it is no weight in a state_dict, but what get_extra_state() of a module gives: anything, of any size."""
+    return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
+
+
+def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
+    return {name: "extra" if is_extra(name, value) else value.shape for name, value in weights.items()}
+
+
+def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
     """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
-    found = {name: value.shape for name, value in weights.items()}
+    found = shapes_of(weights)
     if wrong := sorted(name for name in found.keys() | shapes if found.get(name) != shapes.get(name)):
         raise RuntimeError("weights of another model:\n" + "\n".join(wrong))

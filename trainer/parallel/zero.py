@@ -29,7 +29,7 @@ from ..loss import WithLoss
 from ..optimizer import Rates, Update, of_the_optimizer
 from ..recipe import Recipe
 from .blocks import prepare
-from .way import refuse_another_model
+from .way import is_extra, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -75,7 +75,13 @@ class Zero:
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         model.to(group.device)
         prepare(model, config.loop)
-        self.shapes = {name: value.shape for name, value in model.state_dict().items()}
+        weights = model.state_dict()
+        if extra := [name for name, value in weights.items() if is_extra(name, value)]:
+            raise BrokenInput(
+                f"model: {', '.join(extra[:8])}: saves of ZeRO know no get_extra_state() of a module",
+                hint="parallel=fsdp or parallel=ddp",
+            )
+        self.shapes = shapes_of(weights)
         optimizer = recipe.build_optimizer(model)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
             raise BrokenInput(
@@ -130,7 +136,7 @@ class Zero:
             norm = float(self.engine.get_global_grad_norm())
         return Update(norm if norm >= 0 else math.nan)  # -1: not finite
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Mapping[str, Any]:
         with self._gathered():
             if not self.group.is_first:
                 return {}
@@ -154,7 +160,7 @@ class Zero:
                 state[number] = {"step": torch.tensor(float(self.steps)), **moments}
         return {"state": state, "param_groups": groups}
 
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
         refuse_another_model(weights, self.shapes)
         with self._gathered(modified=True):
             if self.stage < 3 or self.group.is_first:
