@@ -16,6 +16,7 @@ from .conftest import Run
 from .ways import FSDP, ZERO
 
 Tree = Callable[..., dict[str, Any]]
+SCHEDULE = {"lr": 0.1, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
 OWN = """
 import torch
 from jobc.trainer.recipe import Recipe
@@ -38,6 +39,14 @@ class Counting(torch.optim.SGD):
     def load_state_dict(self, state_dict):
         self.done = state_dict["done"]
         super().load_state_dict(state_dict)
+
+class OfItsOwn(torch.optim.SGD):
+    '''Keeps a number for each row of a gradient that this rank has.'''
+
+    def step(self, closure=None):
+        super().step(closure)
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["rows"] = parameter.grad.to_local().reshape(len(parameter.grad.to_local()), -1).sum(1)
 
 class WithUnused(Recipe):
     '''One parameter never has a gradient, so AdamW has no state of it.'''
@@ -75,8 +84,7 @@ def start(tmp_path: Path, new_run: Callable[[], Run]) -> Callable[[dict[str, Any
 def test_plain_numbers_in_the_state_are_saved_and_loaded_with_fsdp(
     digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
 ) -> None:
-    schedule = {"lr": 0.1, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
-    tree = digits({"optim": {"_target_": "own.Counting", **schedule}, "world_size": 2, "loop.steps": 3})
+    tree = digits({"optim": {"_target_": "own.Counting", **SCHEDULE}, "world_size": 2, "loop.steps": 3})
     run, codes = start({**tree, "parallel": FSDP})
     assert codes == [DONE, DONE], run.output(0)
     run, codes = start({**tree, "parallel": FSDP, "loop": {**tree["loop"], "steps": 5}})
@@ -84,6 +92,15 @@ def test_plain_numbers_in_the_state_are_saved_and_loaded_with_fsdp(
     newest = max((run.folder / "checkpoints").glob("step_*"))
     saved = torch.load(newest / "optimizer.pt", weights_only=True)
     assert {each["step"] for each in saved["state"].values()} == {saved["done"]} == {5}
+
+
+def test_what_each_rank_keeps_of_its_own_is_refused_by_saves_of_fsdp(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    tree = digits({"optim": {"_target_": "own.OfItsOwn", **SCHEDULE}, "world_size": 2, "loop.steps": 3})
+    run, codes = start({**tree, "parallel": FSDP})
+    assert codes == [DATA_BROKEN, DATA_BROKEN], run.output(0)
+    assert "error: optim: 'rows' in the optimizer's state is not shared" in run.output(0)
 
 
 @pytest.mark.engine

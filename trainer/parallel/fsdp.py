@@ -10,7 +10,7 @@ resumes, and the file's bytes beside them; on the device it is one tensor at a t
 Source torch 2.13, torch.distributed.fsdp.fully_shard; seen to run on CPUs with gloo.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -73,6 +73,7 @@ class Fsdp(Stepped):
 
     def optimizer_state(self) -> Mapping[str, Any]:
         saved = self.stepper.optimizer.state_dict()
+        refuse_a_ranks_own(saved["state"], self._numbered())
         state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
         return {**saved, "state": state, **self.stepper.scale.state()}
 
@@ -86,15 +87,19 @@ class Fsdp(Stepped):
         self.model.load_state_dict(extra, strict=False)  # by the set_extra_state() of each module
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
-        order = [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
+        parameters = self._numbered()
         shared = {
             number: {
-                name: _distributed(value, order[number]) if _is_like(value, order[number]) else value
+                name: _distributed(value, parameters[number]) if _is_like(value, parameters[number]) else value
                 for name, value in moments.items()
             }
             for number, moments in state["state"].items()
         }
         self.stepper.load({**state, "state": shared})
+
+    def _numbered(self) -> Sequence[Tensor]:
+        """The parameters, as the optimizer's state_dict numbers them."""
+        return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Whole copies on the CPU of rank 0; the others only give their share. What is no tensor, as the step of some
@@ -113,6 +118,24 @@ def refuse_scalars(model: nn.Module) -> None:
             f"model: {', '.join(scalars[:8])} {are}, which fsdp cannot share",
             hint="a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp",
         )
+
+
+def refuse_a_ranks_own(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
+    """Raises BrokenInput for a tensor that is not shared as its parameter is: what another rank has of it is not known.
+
+    One number, such as the step, counts as equal on all ranks.
+    """
+    for number, moments in state.items():
+        for name, value in moments.items():
+            if isinstance(value, DTensor):
+                is_known = value.shape == parameters[number].shape
+            else:
+                is_known = not isinstance(value, Tensor) or value.numel() == 1
+            if not is_known:
+                raise BrokenInput(
+                    f"optim: {name!r} in the optimizer's state is not shared as its parameter is, and cannot be saved",
+                    hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
+                )
 
 
 def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
