@@ -16,6 +16,7 @@ from jobc.trainer import train_json
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput
 from jobc.trainer.loop import run
+from jobc.trainer.parallel.ddp import refuse_buffers
 from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.training import build
 
@@ -191,3 +192,12 @@ def test_extra_state_is_refused_by_zero(digits: Tree, new_run: Callable[[], Run]
     run = new_run()
     assert run.run({**digits(EXTRA), "parallel": ZERO}) == [DATA_BROKEN], run.output(0)
     assert "error: model: _extra_state, inner._extra_state: saves of ZeRO know no get_extra_state()" in run.output(0)
+
+
+def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("table", torch.arange(4))
+    refuse_buffers(model)
+    model.register_buffer("short", torch.arange(4, dtype=torch.int16))
+    with pytest.raises(BrokenInput, match="model: short: ranks cannot send"):
+        refuse_buffers(model)

@@ -17,6 +17,8 @@ from ..recipe import Recipe
 from .blocks import prepare
 from .stepped import Stepped
 
+NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # by gloo, nor by NCCL, of torch 2.13
+
 
 class Ddp(Stepped):
     """See way.Parallel for what each method is. Compiled, then wrapped: the exchange of gradients is not traced."""
@@ -34,6 +36,7 @@ class Ddp(Stepped):
             self.module = cast(nn.Module, torch.compile(self.module, dynamic=False))
         self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
+            refuse_buffers(model)
             self.module = DistributedDataParallel(
                 self.module,
                 device_ids=[group.device.index] if group.device.type == "cuda" else None,
@@ -72,3 +75,13 @@ class Ddp(Stepped):
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         self.stepper.load(state)
+
+
+def refuse_buffers(model: nn.Module) -> None:
+    """Raises BrokenInput for buffers that rank 0 could not give to the others."""
+    if names := [name for name, buffer in model.named_buffers() if buffer.dtype in NOT_SENT]:
+        types = ", ".join(str(dtype) for dtype in NOT_SENT)
+        raise BrokenInput(
+            f"model: {', '.join(names[:8])}: ranks cannot send each other buffers of {types}",
+            hint="a buffer of torch.int32 or torch.int64",
+        )
