@@ -61,7 +61,7 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     stop_automatic_collection()
     try:
         with watch:
-            return Loop(training, signals, progress, saver, validator, profiling, watch).run()
+            return Loop(training, signals, progress, saver, validator, profiling, watch).steps()
     except BaseException as error:
         tell(error)  # before what may take as long as a disk needs
         raise
@@ -97,7 +97,7 @@ class Loop:
         self.saver, self.validator, self.profiling, self.watch = saver, validator, profiling, watch
         self.is_saved = True
 
-    def run(self) -> int:
+    def steps(self) -> int:
         """From the first step, which may take longer, to the end; the exit code."""
         training, config = self.training, self.training.config
         skips = Skips(config.loop.max_skips)
