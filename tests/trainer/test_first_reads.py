@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable
@@ -67,6 +68,7 @@ def test_where_workers_read_the_rank_reads_nothing(workers: int, digits: Tree, t
 def test_an_error_of_the_first_sample_is_in_its_own_words(workers: int, digits: Tree, tmp_path: Path) -> None:
     with pytest.raises(BrokenInput, match=r"there is no first batch: ValueError: sample \d+ is torn"):
         train(tmp_path, digits({**changes(broken=True), "loader.workers": workers}))
+    assert not multiprocessing.active_children(), "the process that read has ended"
 
 
 def test_samples_in_another_order_on_one_rank_are_told(digits: Tree, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def read_apart(split: Split, wanted: Sequence[Slots], config: LoaderConfig, devi
         for slots in wanted:  # the same error without a worker's words around it
             fetch(split, slots)
         raise
+    finally:
+        batches._shutdown_workers()  # torch 2.13: else it lives as long as the traceback of an error
 
 
 class Loader:
