@@ -81,9 +81,10 @@ class Fsdp(Stepped):
         mine = self.model.state_dict()
         refuse_another_model(weights, shapes_of(mine))
         extra = {name: weights[name] for name, value in mine.items() if is_extra(name, value)}
-        for name in mine.keys() - extra:
-            local = mine[name].to_local() if isinstance(mine[name], DTensor) else mine[name]
-            local.copy_(_share_of(weights[name], mine[name]))
+        for name, value in mine.items():
+            if name not in extra:
+                local = value.to_local() if isinstance(value, DTensor) else value
+                local.copy_(_share_of(weights[name], value))
         self.model.load_state_dict(extra, strict=False)  # by the set_extra_state() of each module
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
