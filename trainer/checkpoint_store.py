@@ -214,6 +214,8 @@ def problem(folder: Path) -> str | None:
         if sound and tree["format"] > FORMAT:
             raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
         entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
+        if tree["step"] != step_of(folder):
+            return f"{MANIFEST} is of step {tree['step']}"
     except OSError as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -152,19 +152,21 @@ def _complete(claim: Claim) -> Claim:
         gpus = values.get("LOCAL_WORLD_SIZE", 0)
         values |= {"LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": values["RANK"]}
         follows = {
-            "MASTER_ADDR": lambda addresses: addresses.split()[0],
+            "MASTER_ADDR": lambda addresses: next(iter(addresses.split()), None),
             "MASTER_PORT": lambda task_id: PORTS[zlib.crc32(task_id.encode()) % len(PORTS)],
         }
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
     elif "LOCAL_WORLD_SIZE" in values:  # ranks fill one node after the other, unless somebody mapped them otherwise
         values["GROUP_RANK"] = values["RANK"] // values["LOCAL_WORLD_SIZE"]
-    return replace(claim, values=values, gpus=gpus)
+    return replace(claim, values={name: value for name, value in values.items() if value is not None}, gpus=gpus)
 
 
 def tasks_of_node(text: str, node: int) -> int:
     """2(x3),1 -> 2 for the nodes 0 to 2, and 1 for node 3; 0 when the text does not say."""
     for part in text.split(","):
         number, _, times = part.rstrip(")").partition("(x")
+        if not number.isdecimal() or not (times or "1").isdecimal():
+            break
         if node < int(times or 1):
             return int(number)
         node -= int(times or 1)

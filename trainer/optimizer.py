@@ -131,7 +131,8 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+    fused = all(parameter.is_floating_point() for parameter in parameters)  # torch 2.13 fuses no complex ones
+    return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
 
 def lr_at(step: int, total_steps: int, config: OptimConfig | ScheduleConfig) -> float:

@@ -55,7 +55,6 @@ class Progress:
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
         source = self._training.source
-        is_text = source.score.startswith("bits_per_")
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
@@ -72,8 +71,9 @@ class Progress:
             values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
         if result.trouble:
             values["skipped"] = result.trouble
-        if is_text:
+        if source.score.startswith("bits_per_"):
             values[source.score] = as_score(source.score, result.loss, 0.0)
+        if source.tokens_per_sample > 1:
             values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
         self._done = done
         self._step_times.append(step_s)
@@ -104,7 +104,6 @@ class Progress:
             data = [row[0] / row[2] for row in ranks]  # each of its own time: ranks do not begin a step together
             memory_gib = max(row[3] for row in ranks)
             kind = training.source.score
-            is_text = kind.startswith("bits_per_")
             numbers = {
                 "train/loss": result.loss,
                 "train/grad_norm": result.update.grad_norm,
@@ -116,11 +115,12 @@ class Progress:
             }
             score, mfu = "", self._mfu(rate)
             shown_rate = f"{rate:,.0f} samples/s"
-            if is_text:
+            if training.source.tokens_per_sample > 1:
                 tokens_per_s = rate * training.source.tokens_per_sample
                 shown_rate = f"{tokens_per_s:,.0f} tok/s"
-                score = score_text(kind, as_score(kind, result.loss, 0.0))
                 numbers["speed/tokens_per_s"] = tokens_per_s
+            if kind.startswith("bits_per_"):
+                score = score_text(kind, as_score(kind, result.loss, 0.0))
             if mfu is not None:
                 shown_rate += f"  mfu {100 * mfu:.1f} %"
                 numbers["speed/mfu"] = mfu

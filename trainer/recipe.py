@@ -32,7 +32,8 @@ Count: TypeAlias = Tensor | float | None  # or a sum of weights; None: as count(
 class Recipe:
     """The sections model, data, loss and optim of train.json, as they stand.
 
-    score  what the second value of measure() is, on average: a word of your own; None = as the data say
+    score  what the second value of measure() is, on average: a word of your own; None = as the data say, and "loss"
+           with a loss of your own that no measure() of yours goes with
     """
 
     score: str | None = None
@@ -150,6 +151,12 @@ def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: Train
         counts_all = ignored is None or not isinstance(targets, Tensor) or found.shape != targets.shape
         return found.sum(dtype=torch.float32), found.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    if isinstance(found, Tensor) and found.ndim:
+        raise BrokenInput(
+            f"loss: {name} gave {got} for a batch of {len(targets)}",
+            ["its first dimension must be that of the batch, so that it can be told which items count"],
+            hint="give a loss for each item in the shape of the targets, or (sum, count)",
+        )
     raise BrokenInput(
         f"loss: {name} gave {got} for a batch of {len(targets)}",
         ["a mean does not say over how many items it was taken, and ranks and micro batches may differ in that"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from . import checkpoint, recipe
 from .buffers import Buffers
@@ -118,13 +119,13 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
 
 
 def open_data(made: Recipe) -> Source:
-    """The recipe's data."""
+    """The recipe's data, with the score that its loss can tell: of a loss of one's own that is the loss itself."""
     source: Source = guarded(made.build_data, "recipe: build_data()")
-    if made.score is not None:
-        source = dataclasses.replace(source, score=made.score)
-    elif source.score == "loss" and made.items_of is recipe.cross_entropy and type(made).loss is Recipe.loss:
-        source = dataclasses.replace(source, score="accuracy")
-    return source
+    is_usual = made.items_of is recipe.cross_entropy and type(made).loss is Recipe.loss
+    score = made.score
+    if score is None and type(made).measure is Recipe.measure:
+        score = "loss" if not is_usual else "accuracy" if source.score == "loss" else None
+    return source if score is None else dataclasses.replace(source, score=score)
 
 
 def new_model(made: Recipe, source: Source) -> nn.Module:
@@ -136,8 +137,28 @@ def new_model(made: Recipe, source: Source) -> nn.Module:
     model: nn.Module = guarded(lambda: made.build_model(source), "recipe: build_model()")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(made.config.model)} has no parameters that are trained")
+    refuse_unfillable(model)
     refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # as each save does, before the first step
     return model if model.training else model.train()
+
+
+def refuse_unfillable(model: nn.Module) -> None:
+    """Tensors into which nothing can be copied, as the first message of rank 0 and each resume would."""
+    lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
+    if lazy:
+        hint = "give their sizes, or pass one batch through the model where it is made"
+        raise BrokenInput(f"model: parameters have no shape yet: {', '.join(lazy[:8])}", hint=hint)
+    shared = [name for name, value in (*model.named_parameters(), *model.named_buffers()) if is_expanded(value)]
+    if shared:
+        hint = "expand() makes such a tensor; .clone() gives each element a place of its own"
+        raise BrokenInput(f"model: elements share a place in memory: {', '.join(shared[:8])}", hint=hint)
+
+
+def is_expanded(tensor: Tensor) -> bool:
+    """Along one of its dimensions all elements are the same one."""
+    if tensor.layout != torch.strided:
+        return False
+    return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:

@@ -11,11 +11,16 @@ again each time that it has lasted twice as long.
 
 import faulthandler
 import math
+import multiprocessing
+import os
 import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
@@ -28,6 +33,7 @@ from .phases import Phases
 # gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler wants a descriptor: it writes without Python's lock
+READING = ("data", "validation")  # where a rank may wait for its workers
 AT_DISK = {"write": "writing since the end", "read": "reading"}  # what a rank does in a phase without an end in time
 MOST_TICK_S = 1.0  # between two looks
 MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
@@ -146,6 +152,8 @@ class Watch:
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
         if at.phase in AT_DISK:
             return
+        if at.phase in READING:
+            _ask_workers()
         if self._board:
             self._board.ask()
             words = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
@@ -153,3 +161,14 @@ class Watch:
                 return  # it went on meanwhile
             print(f"warning: {words}", file=sys.stderr, flush=True)
         self.words = words
+
+
+def _ask_workers() -> None:
+    """Those that read data write their stacks to this log, one after the other. SIGQUIT would end any other child."""
+    for child in multiprocessing.active_children():
+        with suppress(OSError, ValueError):
+            caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)
+            if child.pid and caught and int(caught[1], 16) >> signal.SIGQUIT - 1 & 1:
+                print(f"its process {child.pid}, which reads for it:", file=sys.stderr, flush=True)
+                os.kill(child.pid, signal.SIGQUIT)
+                time.sleep(0.1)

@@ -98,6 +98,9 @@ class OneNumber(Recipe):
         return loss.reshape(1), count
 
 
+def flat(logits, targets):
+    return torch.nn.functional.cross_entropy(logits, targets, reduction="none").repeat(2)
+
 class NoCount(Recipe):
     def count(self, batch):
         return len(batch.items_of)
@@ -411,6 +414,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             "model: torch.nn.Flatten has no parameters that are trained",
         ),
         ({"loss": {"_target_": "torch.nn.CrossEntropyLoss"}}, "loss: torch.nn.CrossEntropyLoss gave a tensor []"),
+        ({"loss": {"_target_": "broken.flat"}}, "loss: broken.flat gave a tensor [48] for a batch of 24"),
         (
             {
                 "model": {"_target_": "broken.Column"},

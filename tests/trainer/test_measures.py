@@ -220,7 +220,10 @@ def test_a_tracker_that_blocks_is_not_waited_for(
     for step in range(5000):
         trackers.log(step, {"a": 1.0})
     trackers.close(True)
-    assert "trackers did not take everything within 0 s; numbers are in metrics/" in capfd.readouterr().err
+    assert (
+        f"tracker {__name__}:Blocked did not take everything within 0 s; numbers are in metrics/"
+        in capfd.readouterr().err
+    )
 
 
 def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Path) -> None:

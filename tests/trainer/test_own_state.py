@@ -46,6 +46,48 @@ def optim(name: str, **arguments: Any) -> dict[str, Any]:
     return {"_target_": f"{HERE}.{name}", **arguments, **RATES}
 
 
+# ---- what cannot be trained
+
+
+class Lazy(torch.nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(torch.nn.LazyLinear(10))
+
+
+class Expanded(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+        self.register_buffer("places", torch.arange(6).expand(3, 6))
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("Lazy", "model: parameters have no shape yet: 0.weight, 0.bias"),
+        ("Expanded", "model: elements share a place in memory: places"),
+    ],
+)
+def test_a_tensor_that_no_checkpoint_could_fill_is_named_before_the_first_step(
+    model: str, told: str, digits: Tree, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenInput) as refused:
+        train(tmp_path, {**digits(), "model": {"_target_": f"{HERE}.{model}"}})
+    assert refused.value.title == told and refused.value.hint
+
+
+class Complex(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+        self.turn = torch.nn.Parameter(torch.ones(10, dtype=torch.complex64))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (super().forward(inputs) * self.turn).real
+
+
+def test_complex_parameters_are_trained(digits: Tree, tmp_path: Path) -> None:
+    assert train(tmp_path, {**digits({"loop.steps": 3}), "model": {"_target_": f"{HERE}.Complex"}}) == DONE
+
+
 # ---- what cannot be read back
 
 

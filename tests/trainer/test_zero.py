@@ -63,6 +63,16 @@ def test_a_resumed_run_is_bit_identical_and_may_change_its_stage_and_ranks(gpt: 
     assert losses(other.folder)[-1] == pytest.approx(losses(whole.folder)[-1], abs=0.05)  # other dropout
 
 
+def test_parameters_that_the_ranks_cannot_share_evenly_are_resumed(digits: Tree, new_run: NewRun) -> None:
+    """Of a parameter's parts the last one is padded, and a rank may have none: the smallest here has 1 element."""
+    tree = digits({"world_size": 3, "batch.micro": 32, "model.hidden": 1, "loop.steps": 4})
+    tree["parallel"] = {**ZERO, "zero_stage": 3}
+    resumed = run({**tree, "loop": {**tree["loop"], "steps": 2}}, new_run)
+    assert resumed.run(tree) == [0] * 3, resumed.output(0)
+    mine, theirs = (made.folder / "final" / "weights.pt" for made in (resumed, run(tree, new_run)))
+    assert mine.read_bytes() == theirs.read_bytes()
+
+
 def test_bf16_is_autocast_over_fp32_weights(digits: Tree, new_run: NewRun) -> None:
     tree = digits({**TWO, "loop.precision": "bf16", "loop.steps": 5})
     made = run({**tree, "parallel": {**ZERO, "zero_stage": 1}}, new_run)

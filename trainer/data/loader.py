@@ -4,6 +4,7 @@ Who reads a sample and when has no influence on what it is: the loader is given 
 """
 
 import ctypes
+import faulthandler
 import multiprocessing.connection
 import os
 import signal
@@ -148,15 +149,15 @@ class ValidationBatches:
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
     def __iter__(self) -> Iterator[Fed]:
-        read = self._workers or (fetch(self._split, slots) for slots in self._slots)
-        return (Fed(*fields) for fields in read)
+        here = (fetch(self._split, slots) for slots in self._slots)
+        return (Fed(*fields) for fields in (here if self._workers is None else self._workers))
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
     """A DataLoader that gives what fetch() makes of each of `slots`, in their order."""
     return DataLoader(
         _Fetching(split),
-        sampler=slots,
+        sampler=_Plain(slots),
         batch_size=None,  # a "sample" of this data set is a micro batch
         collate_fn=_as_it_is,
         num_workers=config.workers,
@@ -168,6 +169,17 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
     )
 
 
+class _Plain:
+    """Slots as a rank sends them to its workers: of a tensor it would send a file, with a thread that serves it, and
+    a process that is forked beside such a thread may wait for ever for what that held."""
+
+    def __init__(self, slots: Iterable[Slots]) -> None:
+        self._slots = slots
+
+    def __iter__(self) -> Iterator[tuple[list[int], list[float], int]]:
+        return ((indices_B.tolist(), weights_B.tolist(), epoch) for indices_B, weights_B, epoch in self._slots)
+
+
 class _Fetching(Dataset[Any]):
     """What a worker does for each of the slots that it gets."""
 
@@ -175,7 +187,8 @@ class _Fetching(Dataset[Any]):
         self._split = split
 
     def __getitem__(self, slots: Any) -> Any:
-        return fetch(self._split, slots)
+        indices, weights, epoch = slots
+        return fetch(self._split, (torch.tensor(indices, dtype=torch.int64), torch.tensor(weights), epoch))
 
 
 def _dead(batches: Any) -> tuple[int, str] | None:
@@ -193,7 +206,11 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
-    """torch has given it one thread. Its rank alone decides when to stop, and it does not outlive its rank."""
+    """torch has given it one thread. Its rank alone decides when to stop, and it does not outlive its rank.
+
+    What it is doing it writes to the log of its rank at SIGQUIT, which watch.py sends when data are waited for.
+    """
+    faulthandler.register(signal.SIGQUIT, file=2)
     for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(stop, signal.SIG_IGN)
     with suppress(OSError, AttributeError):

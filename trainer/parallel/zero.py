@@ -168,8 +168,7 @@ class Zero:
         if self.stage > 0:  # the optimizer keeps a copy, which it writes over the weights
             names = {parameter: name for name, parameter in self.model.named_parameters()}
             for parameter in self.order:
-                full = weights[names[parameter]].to(self.group.device, torch.float32)
-                self.deepspeed.utils.safe_set_full_fp32_param(parameter, full)
+                self._set(parameter, weights[names[parameter]].to(torch.float32))
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         self.steps = int(next((float(each["step"]) for each in state["state"].values()), 0.0))
@@ -192,8 +191,23 @@ class Zero:
             if number not in state["state"]:
                 continue  # it never had a gradient, so its moments are the zeros from above
             for name in MOMENTS:
-                full = state["state"][number][name].to(self.group.device)
-                self.deepspeed.utils.safe_set_full_optimizer_state(parameter, full, name)
+                self._set(parameter, state["state"][number][name], name)
+
+    def _set(self, parameter: Any, full: Tensor, *moment: str) -> None:
+        """Give the optimizer's copy of a parameter, or its moment, the values of the whole one.
+
+        Of a parameter that ZeRO 3 cannot share evenly the last part is padded, and DeepSpeed 0.19.8 cuts the parts
+        from the whole without the padding (safe_set_full_fp32_param): so each rank sets its own part.
+        """
+        utils = self.deepspeed.utils
+        if self.stage < 3:
+            set_param, set_moment = utils.safe_set_full_fp32_param, utils.safe_set_full_optimizer_state
+        else:
+            set_param, set_moment = utils.safe_set_local_fp32_param, utils.safe_set_local_optimizer_state
+            size, flat = parameter.ds_tensor.numel(), full.flatten()
+            mine = flat[size * self.group.rank : size * (self.group.rank + 1)]
+            full = nn.functional.pad(mine, (0, size - mine.numel()))
+        (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
         """Inside, parameters are whole on every rank. modified: rank 0's new values are given to all at the end"""

@@ -54,6 +54,7 @@ class Trackers:
 
     def __init__(self, names: Sequence[str], run: TrackedRun) -> None:
         self._queue: queue.Queue[Callable[[Tracker], None] | None] = queue.Queue(MOST_WAITING)
+        self._busy = ""  # which tracker is being told something
         self._thread = threading.Thread(target=self._serve, args=(names, run), name="trackers", daemon=True)
         if names:
             self._thread.start()
@@ -70,14 +71,17 @@ class Trackers:
             self._queue.put(None)
             self._thread.join(CLOSE_S)
         if self._thread.is_alive():
-            warn(f"trackers did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
+            who = f"tracker {self._busy}" if self._busy else "trackers"
+            warn(f"{who} did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
 
     def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}
         for name in names:
+            self._busy = name
             with_warning(name, lambda name=name: opened.update({name: find(name)(run)}))  # type: ignore[misc]
         while opened and (message := self._queue.get()) is not None:
             for name, tracker in list(opened.items()):
+                self._busy = name
                 if not with_warning(name, lambda tracker=tracker: message(tracker)):  # type: ignore[misc]
                     del opened[name]
 
