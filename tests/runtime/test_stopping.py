@@ -122,6 +122,9 @@ def test_a_program_that_ignores_the_request_is_killed_after_the_grace(job):
     code, output = demo.run("stop.sh")
     assert (code, end(process)) == (0, 0)
     assert not any(map(is_running, pids(demo, "0", "1"))), output
+    why = "rank 0: killed, it did not end in time when told to"
+    assert f"jobc: exit 0: done: {why}" in demo.run("logs.sh")[1]
+    assert f"  reason: {why}" in demo.run("status.sh")[1]
 
 
 def test_stop_now_does_not_wait(job):

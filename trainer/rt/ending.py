@@ -14,7 +14,7 @@ from .peers import Peers
 from .restarts import CAN_RESTART, Restarts
 from .run_folder import RunFolder, read_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
+from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
 WATCHFUL_S = 0.1  # between two looks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
@@ -82,7 +82,8 @@ class Ending:
         self.peers.tell(verdict.code, verdict.reason, *blame)
         if self._restarts(verdict, told):
             return None
-        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {lost}" if lost else ""))
+        why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
+        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
             self.output.say(f"go on with: {command}")
         self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})

@@ -74,7 +74,10 @@ describe_reason() {
     printf '  reason: node %s: %s\n' "$(key "$first" node)" "$(key "$first" reason)"
   elif [[ -n $(node_files "$1") ]] && ! is_live "$1"; then
     code=$(run_code "$1")
-    if [[ -n $code && $code != @(0|130) ]]; then printf '  reason: %s\n' "$(run_reason "$1")"; fi
+    # of a stop only that something was killed: what came after its last checkpoint is lost
+    if [[ -n $code && ($code != @(0|130) || $(run_reason "$1") == *': killed, '*) ]]; then
+      printf '  reason: %s\n' "$(run_reason "$1")"
+    fi
   fi
 }
 

@@ -19,6 +19,7 @@ from .run_folder import RunFolder, read_small
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
+LATE = "killed, it did not end in time when told to"
 GONE = "gone without a word, not by jobc; usually out of memory: dmesg tells; or a full disk: df tells"
 
 # What torch 2.4 to 2.13 print when agents do not meet (torch/distributed/elastic/rendezvous, TCPStore).
@@ -66,6 +67,8 @@ def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked:
         known.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in known)
     first = min((end for end in known if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
+    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
+        first = next((end for end in known if end.reason == LATE), first)
     blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
     return Verdict(code, blame, f"rank {first.rank}: {first.reason}" if first.rank >= 0 else first.reason)
 
@@ -78,7 +81,7 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
     if killed or "signalled" in state[1]:  # when a launcher did so because a peer failed, the peer's code wins
-        return RankEnd(rank, stop, "killed, it did not end in time when told to", None)
+        return RankEnd(rank, stop, LATE, None)
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
