@@ -108,6 +108,24 @@ class SweepingBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class NotifyingBackend(Backend, Protocol):
+    """A backend whose engine counts the time to save within the limit: it asks the ranks to save before the limit is
+    reached. With all others the supervisor asks at the limit, and the time to save comes on top.
+    """
+
+    def notice_s(self, plan: LaunchPlan) -> int:
+        """How many seconds before its limit an attempt is asked to save, at most: so much of it does not train."""
+
+
+@runtime_checkable
+class RecoveringBackend(Backend, Protocol):
+    """A backend that honours `lifecycle.max_requeues` and has options with which its engine starts nothing again."""
+
+    def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
+        """Whether the engine starts this job again after its time limit."""
+
+
+@runtime_checkable
 class SendingBackend(Backend, Protocol):
     """A backend whose submit.sh sends more of the submitting machine than the code."""
 

@@ -339,6 +339,7 @@ class EstimateSpec:
     parameters:        numbers that a model of your own learns
     largest_unit:      of these, in the largest module that is gathered at once
     tokens_per_sample: null = as the built-in model reads them
+    sample_size:       bytes of a sample of your own data, as the data set gives it
     step_s:            seconds of one optimizer step at the first size; others by their samples of a rank
     run:               run folder whose metrics say how long a step takes
     gpu_mem:           memory of one GPU
@@ -353,6 +354,7 @@ class EstimateSpec:
     parameters: Quantity | None
     largest_unit: Count | None
     tokens_per_sample: Count | None
+    sample_size: Bytes | None
     step_s: Seconds | None
     run: Path | None
     gpu_mem: Bytes | None

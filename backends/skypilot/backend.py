@@ -84,6 +84,9 @@ class SkypilotBackend:
         if plan.run.storage == "object":
             yield render.template("bucket.sh.j2", "bucket.sh")
 
+    def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
+        return options.managed
+
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return Finished.of(plan, options).local_files()
 

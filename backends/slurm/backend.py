@@ -20,7 +20,7 @@ from ...compiler.render import Render
 from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from .._shared import containers
-from . import own_options, sweep
+from . import notice, own_options, sweep
 from .options import SlurmOptions
 from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
 
@@ -73,6 +73,9 @@ class SlurmBackend:
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
             yield render.chosen(artifact, lambda v: v.plan.container.kind) if script == "pyxis.sh" else artifact
+
+    def notice_s(self, plan: LaunchPlan) -> int:
+        return notice.notice_s(plan)
 
     def check_sweep(self, points: Sequence[Point]) -> Iterator[Diagnostic]:
         yield from sweep.check(points)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..backend import Backend, NotifyingBackend, RecoveringBackend
 from ..capabilities import honoured
 from ..diagnostics import CompileError, Diagnostic, has_errors
 from ..driver import Compiled, Planned, plan_sweep
@@ -55,7 +56,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
         if asked not in paces:
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
         label = one.spec.point or one.spec.name
-        size = figures(label, one.spec, one.plan, paces[asked], _attempts(one), one.unsaid)
+        size = figures(label, one.spec, one.plan, paces[asked], _attempts(one), _notice_s(one), one.unsaid)
         sizes.append(size)
         for each in warnings(size, one.spec, one.plan):
             placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
@@ -69,8 +70,21 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 def _attempts(one: Planned | Compiled) -> int:
     """How often the engine starts the job at most: one that has no word for it does so once."""
-    backend = one.backend if isinstance(one, Compiled) else one.typed.backend
-    return 1 + one.plan.lifecycle.max_requeues if honoured(backend, "lifecycle.max_requeues") else 1
+    backend, options = _backend(one), one.options if isinstance(one, Compiled) else one.typed.options
+    starts_again = bool(honoured(backend, "lifecycle.max_requeues"))
+    if isinstance(backend, RecoveringBackend):
+        starts_again = backend.starts_again(one.plan, options)
+    return 1 + one.plan.lifecycle.max_requeues if starts_again else 1
+
+
+def _notice_s(one: Planned | Compiled) -> int:
+    """How long before its limit the engine asks an attempt to save: most do so at the limit."""
+    backend = _backend(one)
+    return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
+
+
+def _backend(one: Planned | Compiled) -> Backend:
+    return one.backend if isinstance(one, Compiled) else one.typed.backend
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:

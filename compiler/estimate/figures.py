@@ -17,6 +17,7 @@ from .memory import Memory, memory
 from .pace import Pace
 from .parameters import size_of
 from .schedule import Schedule, schedule
+from .shared_memory import most_shared
 
 ANY_GPU = "any"  # the price of a GPU whose type has none of its own
 
@@ -28,7 +29,9 @@ class Figures:
     label: what differs from the other sizes
     epoch_s, total_s: of training alone; wall_s: with failures and saves, if their figures are given
     checkpoints: of the run on disk at once, at most; mem, shm: asked for a node, bytes
-    attempts: at most, by the engine; gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
+    batches: bytes of /dev/shm that batches take on a node, at most
+    attempts: at most, by the engine; notice_s: how long before its limit an attempt is asked to save, at most
+    gpu_hours, cost: of wall_s, else of total_s; write_s: one checkpoint to storage
     """
 
     label: str
@@ -39,6 +42,7 @@ class Figures:
     memory: Memory | None
     mem: int | None
     shm: int | None
+    batches: int | None
     checkpoints: int | None
     step_s: float | None
     epoch_s: float | None
@@ -46,13 +50,20 @@ class Figures:
     goodput: Goodput | None
     wall_s: float | None
     attempts: int
+    notice_s: int
     gpu_hours: float | None
     cost: float | None
     write_s: float | None
 
 
 def figures(
-    label: str, spec: JobSpec, plan: LaunchPlan, pace: Pace | None, attempts: int, unsaid: Set[str] = frozenset()
+    label: str,
+    spec: JobSpec,
+    plan: LaunchPlan,
+    pace: Pace | None,
+    attempts: int,
+    notice_s: int = 0,
+    unsaid: Set[str] = frozenset(),
 ) -> Figures:
     """unsaid: keys whose values hold for nothing, of a program of the user's own"""
     given, topology = spec.estimate, plan.topology
@@ -84,6 +95,7 @@ def figures(
         memory=needs,
         mem=plan.resources.mem_bytes,
         shm=plan.resources.shm_bytes,
+        batches=most_shared(spec, plan),
         checkpoints=most_checkpoints(spec.checkpoint, steps.steps) if knows_saves else None,
         step_s=step_s,
         epoch_s=epoch_s,
@@ -91,6 +103,7 @@ def figures(
         goodput=chance,
         wall_s=wall_s,
         attempts=attempts,
+        notice_s=notice_s,
         gpu_hours=hours,
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,

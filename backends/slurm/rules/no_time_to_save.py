@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics import Diagnostic
 from ....compiler.plan import LaunchPlan
+from ..notice import EARLY_S, notice_s
 from ..options import SlurmOptions
-
-EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
 
 
 def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    limit, notice = plan.lifecycle.time_limit_s, plan.lifecycle.kill_after_s + EARLY_S
+    limit, notice = plan.lifecycle.time_limit_s, notice_s(plan)
     if 0 < limit <= notice:
         title = f"a time limit of {limit} s is too short to save in"
         because = (

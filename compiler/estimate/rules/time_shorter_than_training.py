@@ -14,12 +14,18 @@ from ..limits import Finding, warning
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     limit, takes_s, attempts = spec.time, figures.wall_s or figures.total_s, figures.attempts
-    if limit and takes_s and takes_s > limit * attempts:
+    if not limit or not takes_s:
+        return
+    notice_s = figures.notice_s
+    trains_s = max(limit - notice_s, 0)
+    if takes_s > trains_s * attempts:
         title = f"not done within time={show_duration(limit)}"
-        hint = f"time={show_duration(60 * math.ceil(takes_s / 60))}"
-        again = "the engine does not start it again"
-        if attempts > 1:
-            hint = f"lifecycle.max_requeues={math.ceil(takes_s / limit) - 1}"
-            again = f"the job is started again at most {attempts - 1} times"
-        because = f"training takes about {show_duration(round(takes_s))}, and {again}"
+        hint = f"time={show_duration(60 * math.ceil((takes_s + notice_s) / 60))}"
+        if attempts > 1 and trains_s:
+            hint = f"lifecycle.max_requeues={math.ceil(takes_s / trains_s) - 1}"
+        said = f"training takes about {show_duration(round(takes_s))}"
+        if notice_s:
+            said += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
+        again = f"the job is started again at most {attempts - 1} times" if attempts > 1 else ""
+        because = f"{said}, and {again or 'the engine does not start it again'}"
         yield warning("JC2123", title, because, hint, "time", takes_s / limit)

@@ -1,0 +1,12 @@
+"""When Slurm tells a job of its end: job.sbatch asks for it by --signal."""
+
+from __future__ import annotations
+
+from ...compiler.plan import LaunchPlan
+
+EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
+
+
+def notice_s(plan: LaunchPlan) -> int:
+    """Seconds before the limit, at most."""
+    return plan.lifecycle.kill_after_s + EARLY_S

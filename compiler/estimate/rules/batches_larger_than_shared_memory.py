@@ -1,0 +1,25 @@
+"""JC2131: the batches that workers have ready need more than /dev/shm has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ...values import show_bytes
+from ..figures import Figures, readable_bytes
+from ..limits import Finding, warning
+
+MIB = 1024**2
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    needed, has = figures.batches, figures.shm
+    if not needed or not has or needed <= has:
+        return
+    rounded = -(-needed // MIB) * MIB
+    fits = figures.mem is None or rounded < figures.mem
+    hint = f"shm={show_bytes(rounded)}" if fits else "loader.workers=0, whose rank reads its samples itself"
+    title = f"batches of {readable_bytes(needed)} in {show_bytes(has)} of shared memory"
+    because = "so much the workers of a node have ready at most; a full /dev/shm ends them with a bus error"
+    yield warning("JC2131", title, because, hint, "shm", needed / has)

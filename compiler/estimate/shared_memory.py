@@ -1,0 +1,36 @@
+"""What batches take of /dev/shm on their way from the workers of the loader to the ranks of a node.
+
+In   the spec and its plan
+Out  bytes at most, None = not known: a sample of data of one's own has the size that estimate.sample_size says
+Source  torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plan import LaunchPlan
+from ..spec import JobSpec
+from .parameters import PIXELS
+
+TOKEN, NUMBER = 8, 4  # bytes of an int64 and a float32
+
+
+def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:
+    """Of one node: each worker has `prefetch` micro batches ready, those of validation beside those of training."""
+    if not plan.uses_trainer:
+        return None
+    train = plan.train
+    loader, micro = train["loader"], int(train["batch"]["micro"])
+    sample = spec.estimate.sample_size or _of_built_in(train)
+    if not loader["workers"] or sample is None:
+        return None if loader["workers"] else 0
+    return 2 * plan.topology.procs * int(loader["workers"]) * int(loader["prefetch"]) * micro * sample
+
+
+def _of_built_in(train: Any) -> int | None:
+    kind = train["data"].get("kind")  # a `_target_` has none
+    if kind == "digits":
+        return PIXELS * NUMBER + TOKEN
+    context = train["model"].get("context")
+    return TOKEN * (int(context) + 1) if kind and isinstance(context, int) else None
