@@ -8,7 +8,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ...compiler.equivalence.reading import ARTIFACT, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.ends import attempt_reaches, hands_on
+from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
 
 WAIVED = {
     "resources.cpus": "hosts are taken as they are; the number has become threads_per_rank",
@@ -17,6 +18,9 @@ WAIVED = {
     "queue.nodelist": "without `hosts` it is the list of hosts, and read as that",
     "queue.exclude": "it is left out of the list of hosts, and read as that",
 }
+
+KEYS = ("yes", "accept-new")
+GONE_S = 15  # then a host that does not answer is gone
 
 
 def read_back(stage: Stage) -> Reading:
@@ -36,7 +40,56 @@ def read_back(stage: Stage) -> Reading:
     if sorted(started) != sorted(listed):  # many at once, so in any order
         raise Unreadable(f"submit.sh starts {', '.join(started) or 'nothing'}, hosts.txt lists {', '.join(listed)}")
     starts.sort(key=lambda start: listed.index(str(start.host)))
-    return Reading(tuple(starts), listed[0].rpartition("@")[2], {**facts, "hosts": listed}, WAIVED)
+    unattended = dict.fromkeys(words for call in calls for words in _unattended(call))
+    first = starts[0]
+    wrong = (*unattended, *hands_on(stage, first, "task.sh"), *attempt_reaches(stage, first, "task.sh"))
+    wrong += tuple(_ends(stage, first))
+    return Reading(tuple(starts), listed[0].rpartition("@")[2], {**facts, "hosts": listed}, WAIVED, wrong)
+
+
+def _ends(stage: Stage, start: Start) -> Iterator[str]:
+    """task.sh tells submit.sh whether the node is up, and a node that it is to stop."""
+    state, up = "state/node_00", "attempt=0\npid=7\n"
+    for there, code, wanted, when in (
+        ({}, 65, 65, "node.sh ends with 65 at once"),
+        ({state: up}, 0, 0, "the node is up"),
+        ({state: "attempt=0\npid=\nexit=65\n"}, 0, 65, "the node has ended with 65"),
+    ):
+        ended = stage.end(start.words, start.env, code, there)
+        if ended.status != wanted:
+            yield f"task.sh ends with {ended.status}, not {wanted}, when {when}"
+        if not ended.called("setsid"):
+            yield "task.sh starts node.sh without setsid: it would end with the connection"
+    for signal in ("TERM", "QUIT"):
+        words, env = (*start.words[:-1], "signal", signal), {**start.env, "JOBC_STAGE_NODE": "up"}
+        ended = stage.end(words, env, 0, {state: up})
+        if not ended.called("mark_stopped", RUN) or ended.called("kill") != (signal == "QUIT"):
+            yield f"task.sh does not do what stop.sh asks of it with {signal}"
+
+
+def _unattended(call: Call) -> Iterator[str]:
+    """What would let a connection wait for somebody at a keyboard, or for a host that is gone."""
+    if call.name == "ssh":
+        words = list(call.words[: call.words.index("--")])
+    elif call.name == "pdsh":
+        words = call.env.get("PDSH_SSH_ARGS_APPEND", "").split()
+    elif call.name == "clush":
+        line = next(word for word in call.words if " -- %host " in word)
+        words = shlex.split(line.partition(" -- %host ")[0])
+        if "-n" not in words:
+            yield "client.sh: without -n the first ssh reads what is meant for all"
+    else:
+        return
+    said = dict(reversed([word.partition("=")[::2] for word in words if "=" in word]))  # of two ssh takes the first
+    if said.get("BatchMode") != "yes":
+        yield "client.sh: without BatchMode=yes ssh waits for a password"
+    if said.get("StrictHostKeyChecking") not in KEYS:
+        yield f"client.sh: StrictHostKeyChecking is none of {', '.join(KEYS)}: ssh asks about a key, or takes any"
+    patience = [said.get(name, "0") for name in ("ServerAliveInterval", "ServerAliveCountMax")]
+    seconds = int(patience[0]) * int(patience[1]) if all(word.isdecimal() for word in patience) else 0
+    if not 0 < seconds <= GONE_S:
+        after = f"after {seconds} s, not {GONE_S} s" if seconds else "never"
+        yield f"client.sh: a connection to a host that is gone ends {after}"
 
 
 def _starts(call: Call) -> Iterator[Start]:

@@ -113,9 +113,8 @@ FIXED = (
 )
 
 
-def mistakes(documents: Mapping[str, Any], name: str, nodes: int) -> Iterator[str]:
-    """name: of the object that starts the pods, and of all beside it"""
-    trees = {kind: _by_name(tree) for kind, tree in documents.items()}
+def mistakes(trees: Mapping[str, Any], name: str, nodes: int) -> Iterator[str]:
+    """trees: of by_name, by their kinds; name: of the object that starts the pods, and of all beside it"""
     yield from _other_values(trees, name, nodes)
     yield from _unresolved(trees)
     for promise in PROMISES:
@@ -125,12 +124,12 @@ def mistakes(documents: Mapping[str, Any], name: str, nodes: int) -> Iterator[st
                     yield f"job.yaml: {'.'.join(at)} {promise.verb}: {promise.because}"
 
 
-def _by_name(tree: Any) -> Any:
+def by_name(tree: Any) -> Any:
     """With the items of lists by their names, or by their index."""
     if isinstance(tree, list):
         named = (isinstance(item, Mapping) and item.get("name") for item in tree)
         tree = {str(name or i): item for i, (name, item) in enumerate(zip(named, tree, strict=True))}
-    return {key: _by_name(inner) for key, inner in tree.items()} if isinstance(tree, Mapping) else tree
+    return {key: by_name(inner) for key, inner in tree.items()} if isinstance(tree, Mapping) else tree
 
 
 def _other_values(trees: Mapping[str, Any], name: str, nodes: int) -> Iterator[str]:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...compiler.equivalence.ends import ends_alike, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
 from .._shared.kubernetes_fields import check, fitted
 from . import fixed
+from .unasked import unasked
 
 CONTAINER = "node"
 IN_THE_POD = (
@@ -59,10 +61,17 @@ def read_back(stage: Stage) -> Reading:
     facts = {**_job_facts(documents, main, job, nodes), **_pod_facts(pod, container, stage)}
     facts |= _first(pod, container, nodes, stage)
     template = next(found["template"] for d in documents for found in _holding(d, "completions"))
-    trees = {**{document["kind"]: document for document in documents}, fixed.POD: template, fixed.BUNDLE: bundle}
+    whole = {**{document["kind"]: document for document in documents}, fixed.POD: template, fixed.BUNDLE: bundle}
+    trees = {kind: fixed.by_name(tree) for kind, tree in whole.items()}
+    of_task = (read(stage, starts[0], "task.sh") for read in (ends_alike, hands_on))
     wrong = (*fixed.mistakes(trees, main["metadata"]["name"], nodes), *_shell(pod, container, stage))
+    wrong += tuple(words for found in of_task for words in found)
+    asked, most = (container["resources"].get(name, {}) for name in ("requests", "limits"))
+    if any(asked.get(name) != size for name, size in most.items() if name == "memory" or name.endswith("/gpu")):
+        wrong += (f"{container.place}: requests and limits differ in memory or GPUs",)
     waived = {**WAIVED, **(OF_TRAINJOB if main["kind"] == "TrainJob" else {})}
-    return Reading(starts, _head(documents, main, pod), {"topology.nodes": nodes, **facts}, waived, wrong)
+    facts["topology.nodes"] = nodes
+    return Reading(starts, _head(documents, main, pod), facts, waived, wrong, unasked(trees))
 
 
 def _need_known(document: Section) -> None:
@@ -202,6 +211,8 @@ def _job_facts(documents: Any, main: Section, job: Section, nodes: int) -> dict[
     labels = dict(main["metadata"].get("labels", {}))
     if main["kind"] != "TrainJob":
         facts["lifecycle.keep_s"] = main["spec"].get("ttlSecondsAfterFinished")
+    timed = (found["activeDeadlineSeconds"] for d in documents for found in _holding(d, "activeDeadlineSeconds"))
+    facts["backend.deadline"] = next(timed, None)
     facts |= {"queue.name": labels.pop("kueue.x-k8s.io/queue-name", None)}
     facts["labels"] = {key: value for key, value in labels.items() if key != "jobc/job"}
     rules = job.get("podFailurePolicy", {}).get("rules", [])
@@ -225,6 +236,7 @@ def _pod_facts(pod: Section, container: Section, stage: Stage) -> dict[str, Any]
         "resources.cpus": quantity(asked["cpu"], "requests.cpu") if "cpu" in asked else None,
         "resources.mem_bytes": quantity(limits["memory"], "limits.memory") if "memory" in limits else None,
         "queue.priority": pod.get("priorityClassName"),
+        "backend.host_network": pod.get("hostNetwork", False),
         "mounts": list(_mounts(pod, container)),
         **_hosts(pod),
     }

@@ -6,9 +6,10 @@ Source  SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html; ru
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...compiler.equivalence.ends import CODES, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import read_documents
 from .schema import problems
@@ -36,10 +37,10 @@ def read_back(stage: Stage) -> Reading:
         raise Unreadable(f"task.sky.yaml: {'.'.join(map(str, at))}: {why}")
     resources = task.section("resources")
     nodes = task.get("num_nodes", 1)
-    kind, gpus = _accelerators(resources)
+    kinds, gpus = _accelerators(resources)
     facts: dict[str, Any] = {"topology.nodes": nodes, "topology.gpus": gpus}
-    if kind:
-        facts["resources.gpu_type"] = kind
+    if resources.get("accelerators"):
+        facts["resources.gpu_type"] = kinds[0]
     if "cpus" in resources:
         facts["resources.cpus"] = int(str(resources["cpus"]).rstrip("+"))
     if "memory" in resources:
@@ -52,20 +53,32 @@ def read_back(stage: Stage) -> Reading:
     if "priority" in resources or "priority_class" in resources:
         facts["queue.priority"] = str(resources.get("priority", resources.get("priority_class")))
     facts["mounts"] = _mounts(task)
+    facts["backend.use_spot"] = bool(resources.get("use_spot"))
+    if isinstance(resources.get("autostop"), Mapping):
+        facts["backend.down"] = resources["autostop"].get("down", False)
     recovery = resources.get("job_recovery")
     if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
         raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
     unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
     waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
-    return Reading(tuple(_starts(task, nodes, gpus)), "10.0.0.1", facts, waived)
+    starts = tuple(_starts(task, nodes, gpus))
+    wrong = tuple(_ends(stage, starts))
+    if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
+        wrong += tuple(hands_on(stage, starts[0], "task.sh"))
+    return Reading(starts, "10.0.0.1", facts, waived, wrong)
 
 
-def _accelerators(resources: Mapping[str, Any]) -> tuple[str, int]:
-    said = resources.get("accelerators")
-    if said is None:
-        return "", 0
-    kind, _, count = str(said).partition(":")
-    return kind, int(count or 1)
+def _accelerators(resources: Mapping[str, Any]) -> tuple[list[str], int]:
+    """Kinds of GPU, of which any will do, the task's own first, and how many each node has of it."""
+    others = [each for name in ("any_of", "ordered") for each in resources.get(name) or ()]
+    said = [each["accelerators"] for each in (resources, *others) if each.get("accelerators")]
+    found = [str(kind).partition(":") for kind in said]
+    counts = {int(count or 1) for _, _, count in found}
+    if len(counts) > 1:
+        raise Unreadable(
+            f"task.sky.yaml: machines of {' or '.join(map(str, sorted(counts)))} GPUs would do, not of one number"
+        )
+    return [kind for kind, _, _ in found], counts.pop() if counts else 0
 
 
 def _starts(task: Mapping[str, Any], nodes: int, gpus: int) -> list[Start]:
@@ -76,6 +89,30 @@ def _starts(task: Mapping[str, Any], nodes: int, gpus: int) -> list[Start]:
     sky = {"SKYPILOT_NODE_IPS": addresses, "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus), "SKYPILOT_TASK_ID": "sky-task"}
     given = {**envs, **secrets, **sky, "JOBC_ARTIFACT": ARTIFACT}
     return [Start(("bash", "-c", task["run"]), {**given, "SKYPILOT_NODE_RANK": str(n)}) for n in range(nodes)]
+
+
+def _ends(stage: Stage, starts: Sequence[Start]) -> Iterator[str]:
+    """Node 0 says how the run has ended, another node that all is well once it has; a signal goes to the ranks."""
+    all_said = {f"exit/0/node_{number:02d}": "" for number, _ in enumerate(starts)}
+    for number in sorted({0, len(starts) - 1}):
+        for code in CODES:
+            ended = stage.end(starts[number].words, starts[number].env, code, all_said)
+            is_seen = ended.called("join_run") or ended.called("join_bucket")  # by the others, on storage that all see
+            if not is_seen and not ended.called("prepare_attempt"):
+                yield f"task.sh: node {number} prepares no attempt"
+            wanted = code if number == 0 or not is_seen else 0
+            if ended.status != wanted:
+                yield f"task.sh: node {number} ends with {ended.status}, not {wanted}, when its ranks ended with {code}"
+            if f"node {number} ends with {code}:" not in ended.said:
+                yield f"task.sh: node {number} does not say for status.sh that it ends with {code}"
+    handlers = [call.words[1] for call in ended.calls if call.name == "trap" and "TERM" in call.words[2:]]
+    if len(handlers) != 2:
+        yield f"task.sh traps TERM {len(handlers)} times, and must before its ranks are there and after"
+        return
+    if stage.end(("bash", "-c", handlers[0]), {}, 0).status != 143:
+        yield "task.sh: a signal before the ranks are there does not end it"
+    if not stage.end(("bash", "-c", f"node=7\n{handlers[1]}"), {}, 0).called("kill", "-s", "TERM", "7"):
+        yield f"task.sh at signal TERM: `{handlers[1]}` does not tell the ranks to save"
 
 
 def _mounts(task: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...compiler.equivalence.ends import attempt_reaches, ends_alike, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.variables import OF_SHELL
 from ...compiler.values import expand_hostlist
 
 TEXTS = {
@@ -36,6 +38,10 @@ STEP = {  # option of srun -> what it must be, and what would happen else
     "export": ("ALL", "the tasks would lack the variables of the job"),
 }
 OF_STEP = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", *STEP)
+OF_JOB = (  # options of sbatch that are read below; any other one is of backend.extra
+    *TEXTS, *OPTIONS, "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gpus-per-node", "gres",
+    "mem", "no-requeue", "nodelist", "nodes", "ntasks-per-node", "requeue", "signal", "time",
+)  # fmt: skip
 OF_ALLOCATION = (  # what salloc may have been told; srun would take it as options of its own
     "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_MEM_BIND", "SLURM_GPU_BIND", "SLURM_TRES_BIND",
     "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK",
@@ -57,15 +63,22 @@ def read_back(stage: Stage) -> Reading:
     batch = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": options.get("nodes", "1")}
     calls = stage.run(JOB, {**batch, **dict.fromkeys(OF_ALLOCATION, "1")})
     nodes, tasks = int(options.get("nodes", "1")), int(options.get("ntasks-per-node", "1"))
-    step, words = _step(_only_step(calls))
+    srun = _only_step(calls)
+    step, words = _step(srun)
+    exported = {name: value for name, value in srun.env.items() if name not in OF_SHELL}
     _need_tasks("srun", step, nodes, tasks)
     _need_options(options, step)
     _need_probe(calls, nodes)
     _need_end(calls, nodes)
     _need_handlers(stage, calls, options.get("signal", ""))
     _need_limit(stage, batch, _limit(text))
-    starts = tuple(Start(words, {**batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
-    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, tuple(_waits(options, text)))
+    _need_again(stage, batch, _limit(text))
+    _need_attempt(stage, batch, _limit(text))
+    starts = tuple(Start(words, {**exported, **batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
+    of_task = (read(stage, starts[0], "task.sh") for read in (ends_alike, hands_on, attempt_reaches))
+    wrong = (*_waits(options, text), *(words for found in of_task for words in found))
+    extra = {name: "" for name in options if name not in OF_JOB}
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, wrong, extra)
 
 
 def _need_submission(stage: Stage) -> None:
@@ -99,6 +112,8 @@ def _need_options(options: Mapping[str, str], step: Mapping[str, str]) -> None:
         for name, (wanted, otherwise) in fixed.items():
             if said.get(name) != wanted:
                 raise Unreadable(f"{command} is called without --{name}={wanted}: {otherwise}")
+    if more := [name for name in step if name not in OF_STEP and "container-image" not in step]:
+        raise Unreadable(f"srun is called with --{more[0]}, which would change what its tasks get: no job says it")
     cores = options.get("cpus-per-task"), step.get("cpus-per-task")
     if cores[0] != cores[1]:
         raise Unreadable(f"--cpus-per-task is {cores[0]} for the job and {cores[1]} for its step")
@@ -152,6 +167,33 @@ def _need_limit(stage: Stage, batch: Mapping[str, str], limit: int) -> None:
             calls = stage.run((*JOB, *here), {**batch, "SLURM_RESTART_COUNT": str(count)})
             if any(call.name == "srun" for call in calls) != (count <= limit or bool(here)):
                 raise Unreadable(f"job.sbatch takes restart {count} otherwise than max_requeues={limit} says")
+
+
+def _need_again(stage: Stage, batch: Mapping[str, str], limit: int) -> None:
+    """A job that was preempted asks Slurm to start it again; one that is broken ends, as its srun."""
+    preempted = {**batch, "JOBC_STAGE_SAYS": "JobState=RUNNING Restarts=0 PreemptTime=2026-01-01T00:00:00"}
+    for code, again in ((75, limit > 0), (65, False), (0, False)):
+        ended = stage.end(JOB, preempted, code)
+        if ended.called("scontrol", "requeue", "7") != again:
+            raise Unreadable(f"job.sbatch {'ends' if again else 'starts again'} after exit {code} of a preempted job")
+        if ended.status != code:
+            raise Unreadable(f"job.sbatch ends with {ended.status} when srun has ended with {code}")
+        if not any(call.words[-1] == f"{RUN}/state/job_0" for call in ended.calls[: _at(ended.calls, "srun")]):
+            raise Unreadable("job.sbatch does not record its attempt before it starts")
+
+
+def _at(calls: Sequence[Call], name: str) -> int:
+    return next(number for number, call in enumerate(calls) if call.name == name)
+
+
+def _need_attempt(stage: Stage, batch: Mapping[str, str], limit: int) -> None:
+    """Each start is an attempt of its own; a run that was stopped before it starts does not start."""
+    again = stage.run((*JOB[:-1], "2"), {**batch, "SLURM_RESTART_COUNT": "1"}) if limit else ()
+    if any(call.words[-2] != "3" for call in again if call.name == "srun"):
+        raise Unreadable("job.sbatch: the first restart of attempt 2 is not attempt 3")
+    stopped = stage.end(JOB, batch, 0, {"control/STOP": ""})
+    if stopped.called("srun") or stopped.status:
+        raise Unreadable("job.sbatch starts a run that stop.sh has stopped")
 
 
 def _waits(options: Mapping[str, str], text: str) -> Iterator[str]:

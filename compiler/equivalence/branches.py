@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .expected import OF_SHELL
 from .launchers import Node, read_node
 from .reading import ARTIFACT, Files, Start, Unreadable
 from .stage import ScriptStage, stage
+from .variables import OF_SHELL
 
 LAUNCHERS = ("torchrun", "torch_distributed_launch", "spawn", "mpirun")
 SAME = ("rank", "local_rank", "node", "world_size", "argv", "folder")

@@ -26,6 +26,7 @@ from .reading import Files, Rank, Reading, Unreadable
 from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
 from .steps import left_outside, missing
+from .variables import OF_SHELL
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
 
@@ -161,9 +162,7 @@ def beside(a: Checked, b: Checked) -> list[str]:
             if getattr(left, name) != getattr(right, name):
                 said = f"{name} is {_shown(left, name)} on {a.name}, {_shown(right, name)} on {b.name}"
                 found.setdefault(said, []).append(number)
-        for name in sorted(
-            (left.env.keys() | right.env.keys()) - set(ENGINE_SAYS) - a.given - b.given - expected.OF_SHELL
-        ):
+        for name in sorted((left.env.keys() | right.env.keys()) - set(ENGINE_SAYS) - a.given - b.given - OF_SHELL):
             values = left.env.get(name), right.env.get(name)
             if values[0] != values[1]:
                 said = f"{name} is {values[0]!r} on {a.name}, {values[1]!r} on {b.name}"

@@ -6,6 +6,7 @@ In   the values of .jobc/plan.txt by key, what the engine's reader found, what e
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ from ..values import expand_hostlist
 from .launchers import Node
 from .reading import ARTIFACT, PROJECT, RUN, Meeting, Reading
 from .stage import ScriptStage
+from .variables import unasked
 
-OF_SHELL = frozenset({"PATH", "PWD", "OLDPWD", "SHLVL", "HOME", "USER", "LC_ALL", "TERM", "TMPDIR", "JOBC_MPI_RANK"})
 NOT_COMPARED = {
     "backend": "the backend's own options: what they do to a common fact is compared there",
     "accelerate_extra": "merged into accelerate.yaml as it is; accelerate alone knows what it means",
@@ -88,6 +89,12 @@ class Expectation:
             return f"{self.plan['backend.name']} has no word for it; README.md of the artifact names it as left out"
         return ""
 
+    def _planned(self, key: str) -> Any:
+        """What the plan says of a key; `backend.extra` is merged last, so it wins over a key of the backend."""
+        first, _, name = key.rpartition(".")
+        extra = (at for at in self.plan if at.startswith("backend.extra.") and at.endswith(f".{name}"))
+        return self.plan[next(extra, key) if first == "backend" else key]
+
     def _is(self, key: str, read: Any, where: str, planned: Any = None) -> Iterator[str]:
         planned = self.plan[key] if planned is None else planned
         self.compared.add(key)
@@ -113,6 +120,10 @@ class Expectation:
                 yield f"secrets.{name}: {where} has {_shown(ref)}, the plan {_shown(planned)}"
         for key in ("mounts", "container.kind", "container.image", "container.workdir", "pyxis.mounts"):
             facts.pop(key, None)  # see _container
+        for name, other in self.reading.extra.items():
+            is_asked = any(f"{key}.".startswith(f"backend.extra.{name}.") for key in self.plan)
+            if not is_asked and not (other and self.plan[other]):
+                yield f"backend.extra.{name}: {where} has it, and nothing in the plan asks for it"
         if self.plan["resources.shm_bytes"] is None:
             facts.pop("resources.shm_bytes", None)  # of an engine that must have some number
         for key, value in facts.items():
@@ -122,7 +133,7 @@ class Expectation:
             elif key == "run.root" and self.plan["run.storage"] == "object":
                 continue
             else:
-                yield from self._is(key, value, where, _none(self.plan[key], value))
+                yield from self._is(key, value, where, _none(self._planned(key), value))
         for key in ("resources.cpus", "resources.mem_bytes"):
             if self.plan[key] is not None and key in self.honours and key not in self.compared and self._asks(key):
                 yield f"{key}: {where} asks for nothing, the plan for {self.plan[key]}"
@@ -258,9 +269,8 @@ class Expectation:
         if plan["code.kind"] in ("snapshot", "rsync"):
             return f"{RUN}/code"
         if plan["code.kind"] == "git":
-            return f"{RUN}/code" + ("" if root == "." else f"/{root}")
-        there = root if root.startswith("/") else f"{PROJECT}/{root}"
-        there = there.removesuffix("/.")
+            return posixpath.normpath(f"{RUN}/code/{root}")
+        there = posixpath.normpath(root if root.startswith("/") else f"{PROJECT}/{root}")
         return there if there.startswith(PROJECT) and ".." not in root.split("/") else RUN  # the stage has no other
 
     def _meeting(self, said: list[Meeting]) -> Iterator[str]:
@@ -318,6 +328,8 @@ class Expectation:
             for row in TABLE:
                 if row.setter == "backend" and row.name not in rank.env:
                     yield f"{row.name}: rank {rank.rank} does not get it: {row.meaning}"
+            for name in unasked(plan, rank.env):
+                yield f"{name}: rank {rank.rank} has {_shown(rank.env[name])}, and nothing in the plan sets it"
             yield from self._time_limit(rank.env.get("JOBC_TIME_LIMIT_S", ""))
             if rank.env.get("JOBC_NODE_RANK") != str(rank.node):
                 said = rank.env.get("JOBC_NODE_RANK")

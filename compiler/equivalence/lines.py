@@ -2,7 +2,7 @@
 
 In   one line of an emitted script
 Out  what is wrong, in words: a message that names another thing than the command does, a filter that prints what it
-     should not, a folder below folders that may not be there
+     should not, a folder below folders that may not be there, words of a caller that are lost
 """
 
 from __future__ import annotations
@@ -29,3 +29,19 @@ def mistakes_in_line(line: str) -> Iterator[str]:
         yield "sed prints each line as well, and those that it changes twice; -n prints these alone"
     if re.search(r"\bmkdir (?!-)(-- )?\"?\$\{?run\}?/\w+/|\bmkdir -- \"?\$\{?run\}?/\w+/", line):
         yield "mkdir makes a folder below one that may not be there; -p makes both"
+    if re.search(r"\$\((squeue|sinfo|sacct)\b(?=[^'|]* --format=)(?![^'|]* --noheader)", line):
+        yield "without --noheader the names of the columns are a line of the answer"
+    if re.search(r"\bfind (?:[^|;)]*[^|;)\w-])?(?<!name )'[^' ]*\*[^' ]*'", line):
+        yield "find takes a pattern behind -name; by itself it is a folder to look in"
+    if re.search(r"(?:^|[|(]) *wc(?! -)\b", line):
+        yield "wc prints three numbers; -l is the number of lines"
+    taken = [int(number) for number in re.findall(r"\$\{?([1-9])\b", line)]
+    rest = [int(number) for number in re.findall(r"\"\$\{@:(\d)\}\"", line)]
+    if taken and rest and max(rest) > max(taken) + 1:
+        yield f"${max(taken) + 1} is lost between ${max(taken)} and the words from ${max(rest)}"
+    for found in re.finditer(r"\[\[ (.*?) \]\]", line):
+        asked = re.split(r" && | \|\| ", found[1])
+        if len({*asked}) < len(asked):
+            yield "a condition is asked twice, and another one is not"
+    if re.search(r"\(\(.*\b(code|status) != [1-9]", line):
+        yield "0 and most failures are taken alike: all is well with 0 alone"

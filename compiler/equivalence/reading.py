@@ -23,6 +23,19 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """How a program ended. status: its exit status; said: what it wrote to stdout."""
+
+    status: int
+    said: str
+    calls: tuple[Call, ...]
+
+    def called(self, *words: str) -> bool:
+        """Whether a command was called with these words first."""
+        return any(call.words[: len(words)] == words for call in self.calls)
+
+
+@dataclass(frozen=True)
 class Start:
     """What an engine does on one node, or for one rank. host: where, None = the engine decides."""
 
@@ -40,6 +53,8 @@ class Reading:
     facts:  plan key -> value as those files have it, in the plan's own units
     waived: plan key -> a sentence: why these files cannot say it, or say something else
     wrong:  what is not right among these files, though the job would start: `FILE: what is wrong`
+    extra:  what they have and only `backend.extra` puts there, by its name below that key -> another key that may ask
+            for it, "" for none
     """
 
     starts: tuple[Start, ...]
@@ -47,6 +62,7 @@ class Reading:
     facts: Mapping[str, Any]
     waived: Mapping[str, str] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stage(Protocol):
@@ -55,6 +71,10 @@ class Stage(Protocol):
     files: Mapping[str, str]
 
     def run(self, words: Iterable[str], env: Mapping[str, str] | None = None) -> list[Call]: ...
+
+    def end(
+        self, words: Iterable[str], env: Mapping[str, str], code: int, there: Mapping[str, str] | None = None
+    ) -> Ended: ...
 
 
 class Unreadable(Exception):

@@ -19,6 +19,8 @@ from ...trainer.env import LAUNCHER_NAMES, TABLE
 from ...trainer.rt.exit_codes import MEANING
 from ..backend import VERBS
 from .lines import mistakes_in_line
+from .users_text import without
+from .variables import FOREIGN
 
 RT = Path(__file__).resolve().parents[2] / "trainer" / "rt"
 SCRIPT = (".sh", ".sbatch")
@@ -46,35 +48,30 @@ OF_BASH = re.compile(
     r"(BASH|SLURM|SKYPILOT|JOBC|OMPI|PMI|NCCL|GLOO|TORCH|HF|PYTHON|APPTAINER|KUBE|CUDA)\w*|[A-Z]+|OMP_NUM_THREADS|"
     r"SSH_\w+|XDG_\w+|LC_ALL|CONDA_\w+|VIRTUAL_ENV|FI_\w+|LD_LIBRARY_PATH|TRANSFORMERS_\w+|_"
 )
-FOREIGN = (  # exported for programs that jobc did not write
-    "ACCELERATE_USE_CPU", "DS_ACCELERATOR", "HF_DATASETS_OFFLINE", "HF_HOME", "HF_HUB_OFFLINE", "HF_TOKEN_PATH",
-    "LOCAL_RANK", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
-    "OMP_NUM_THREADS", "PDSH_SSH_ARGS_APPEND", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR", "TORCH_CPP_LOG_LEVEL",
-    "TORCH_DISTRIBUTED_DEBUG", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE",
-    "TORCH_HOME", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_DUMP_ON_TIMEOUT", "TRANSFORMERS_OFFLINE",
-    "TRITON_CACHE_DIR",
-)  # fmt: skip
 _WORD = re.compile(r"""(?:"(?:\\.|\$\([^)]*\)|[^"\\])*"|'[^']*'|\$\(\([^)]*\)+|[^\s;|&()<>"'])+""")
 
 
 def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]:
-    scripts = {path: _code(text) for path, text in files.items() if path.endswith(SCRIPT) and "/" not in path}
+    texts = {path: text for path, text in files.items() if path.endswith(SCRIPT) and "/" not in path}
+    ours = {path: without(text, plan) for path, text in texts.items()}
+    scripts = {path: _code(text) for path, text in ours.items()}
     takes = {**library()[1], **_signatures("\n".join(files[path] for path in scripts))}
     for path, lines in scripts.items():
         if path in (*VERBS, *ON_NODES) and not re.match(r"#!\s*/[^\r\n]*\n", files[path]):
             yield f"{path}:1: it is a program, and its first line is not #! and an interpreter"
-        yield from _options(path, files[path])
+        yield from _options(path, ours[path])
         first = next((line for line in lines if line), "")
         if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):
             yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
         yield from _unread(path, scripts, plan)
-        for number, line in enumerate(lines, 1):
+        constants = _code(without(texts[path], plan, least_lines=2))
+        for number, (line, constant) in enumerate(zip(lines, constants, strict=True), 1):
             found = (
-                *_constant(line, plan),
+                *_constant(constant, plan),
                 *_place(line),
                 *_words(line, takes, plan),
-                *_defaults(line),
-                *_code_of_exit(line),
+                *_defaults(line, plan),
+                *_code_of_exit(line, path in (*VERBS, *ON_NODES)),
                 *mistakes_in_line(line),
             )
             yield from (f"{path}:{number}: {what}" for what in found)
@@ -155,19 +152,25 @@ def _kind(function: str, kind: str, word: str, plan: Mapping[str, Any]) -> Itera
         yield f"{function} takes the number of a {kind.lower()}, and gets {word}"
 
 
-def _defaults(line: str) -> Iterator[str]:
-    """A variable of jobc's that is taken from outside, else from here, and a file that is opened for nobody."""
+def _defaults(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
+    """A variable that is taken from outside, else from here; a node that is none; a file opened for nobody."""
     found = re.match(r"\s*export (JOBC_\w+)=(?:\$\{1:-)?\$\{(JOBC_\w+):-", line)
     if found and found[1] != found[2]:
         yield f"{found[1]} is set to {found[2]}"
+    for found in re.finditer(r"/node\.sh\" (\d+) ", line):
+        if int(found[1]) >= plan["topology.nodes"]:
+            yield f"node.sh is told that it is node {found[1]}, and the last one is {plan['topology.nodes'] - 1}"
     if re.search(r"(?<![\w$&{])[3-9]>/dev/null", line):
         yield "what a command prints on file descriptor 3 and above is nothing; 2>/dev/null is for its errors"
 
 
-def _code_of_exit(line: str) -> Iterator[str]:
+def _code_of_exit(line: str, is_program: bool) -> Iterator[str]:
+    """is_program: it reads a command line, and may find it wrong."""
     for found in re.finditer(r"(?:^|[;|&{]|\b(?:then|do|else)\b)\s*(die|fail|exit) (\d+)\b", line):
         if int(found[2]) not in EXIT_CODES - ({3, 4} if found[1] != "exit" else set()):
             yield f"{found[1]} {found[2]}: no such exit code means anything to jobc"
+        elif found[2] == "2" and not is_program:
+            yield f"{found[1]} 2 says that the command line is wrong, and this file reads none"
 
 
 def _options(path: str, text: str) -> Iterator[str]:

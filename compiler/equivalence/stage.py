@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from .reading import ARTIFACT, PROJECT, RUN, Call, Files, Unreadable
+from .reading import ARTIFACT, PROJECT, RUN, Call, Ended, Files, Unreadable
 
 FILTERS = (
     "awk", "basename", "cat", "cut", "date", "dirname", "env", "find", "grep", "head", "id", "mawk", "gawk", "mktemp",
@@ -34,6 +35,12 @@ builtin source "$JOBC_STAGE/stage.sh" # -p: by no BASH_ENV of the job, and altho
 """
 _RECORDER = """jobc_note "$0" "$@"
 """
+_SRUN = """jobc_note "$0" "$@"
+exit "${JOBC_STAGE_ENDS:-0}"
+"""
+_SCONTROL = """jobc_note "$0" "$@"
+echo "${JOBC_STAGE_SAYS:-}"
+"""
 _PYTHON = """jobc_note "$0" "$@"
 # depot.py runs what stands behind `--`, when it has brought the run from the bucket.
 if [[ ${3:-} == */depot.py && ${4:-} == run ]]; then exec "${@:7}"; fi
@@ -47,11 +54,16 @@ for word in "$@"; do if [[ $word == --hostfile=* ]]; then file=${word#*=}; fi; d
 mapfile -t hosts <"$file"
 jobc_note "$0" "$@" "${hosts[@]}"
 """
+_CLIENTS = {"pdsh": _HOSTS, "clush": _HOSTS, "python": _PYTHON, "srun": _SRUN, "scontrol": _SCONTROL}
 _BASH = """# A script of the artifact is started from the stage, wherever the engine would have put it.
 if [[ ${1:-} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${1##*/}" "${@:2}"; fi
 if [[ ${1:-} == */node.sh && ! -d ${JOBC_RUN_DIR:-/} ]]; then
   jobc_note run_folder # with JOBC_RUN_DIR as it was meant
   export JOBC_RUN_DIR=$JOBC_STAGE/run
+fi
+if [[ ${1:-} == */node.sh && -n ${JOBC_STAGE_ENDS:-} ]]; then # ScriptStage.end
+  jobc_note "$@"
+  exit "$JOBC_STAGE_ENDS"
 fi
 exec "$BASH" "$@"
 """
@@ -81,8 +93,7 @@ class ScriptStage:
                 (folder / "bin" / name).symlink_to(found)
         head = _HEAD.format(bash=bash, folder=shlex.quote(str(folder)))
         for name in CLIENTS:
-            text = _HOSTS if name in ("pdsh", "clush") else _PYTHON if name == "python" else _RECORDER
-            self._script(name, head + text)
+            self._script(name, head + _CLIENTS.get(name, _RECORDER))
         for name in ("run", "head", "link"):  # as a node 0 that is up leaves them
             (folder / "run/state" / name).write_text("attempt=0\n", encoding="utf-8")
         self._script("bash", head + _BASH)
@@ -92,9 +103,11 @@ class ScriptStage:
         """What submit.sh or node 0 brings, or what lies in the project: node.sh looks whether it is there."""
         said = dict(re.findall(r"^(code_kind|code_root)=(.*)$", node, re.MULTILINE))
         root = "".join(shlex.split(said.get("code_root", "")))
-        below = {"git": f"run/code/{root}", "snapshot": "run/code", "rsync": "run/code"}
-        if not root.startswith("/") and ".." not in root.split("/"):
-            (self.folder / below.get(said.get("code_kind", ""), f"project/{root}")).mkdir(parents=True, exist_ok=True)
+        kind = said.get("code_kind", "")
+        if kind in ("snapshot", "rsync"):  # what is sent is what the folder holds, wherever it lies
+            (self.folder / "run/code").mkdir(parents=True, exist_ok=True)
+        elif not root.startswith("/") and ".." not in root.split("/"):
+            (self.folder / ("run/code" if kind == "git" else "project") / root).mkdir(parents=True, exist_ok=True)
 
     def _script(self, name: str, text: str) -> None:
         file = self.folder / "bin" / name
@@ -106,6 +119,29 @@ class ScriptStage:
 
         Raises Unreadable when a script does not end, or ends because bash cannot read it.
         """
+        return list(self._ended(words, env or {}).calls)
+
+    def end(
+        self, words: Iterable[str], env: Mapping[str, str], code: int, there: Mapping[str, str] | None = None
+    ) -> Ended:
+        """A start whose node.sh, or srun, does nothing but end with that code.
+
+        env: JOBC_STAGE_SAYS is what scontrol says; there: path -> text of files in the run folder
+        """
+        placed = {self.folder / "run" / path: text for path, text in (there or {}).items()}
+        former = {file: file.read_text(encoding="utf-8") for file in placed if file.exists()}
+        for file, text in placed.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        try:
+            return self._ended(words, {**env, "JOBC_STAGE_ENDS": str(code)})
+        finally:
+            for file in placed:
+                file.unlink()
+            for file, text in former.items():
+                file.write_text(text, encoding="utf-8")
+
+    def _ended(self, words: Iterable[str], env: Mapping[str, str]) -> Ended:
         calls = self.folder / "calls"
         shutil.rmtree(calls)
         calls.mkdir()
@@ -116,10 +152,11 @@ class ScriptStage:
         }  # fmt: skip
         if self.trace is not None:
             environment["JOBC_TRACE"] = str(self.trace)
-        environment |= {name: self._real(value) for name, value in (env or {}).items()}
+        environment |= {name: self._real(value) for name, value in env.items()}
         command = [self._real(word) for word in words]
         if command[0] == "bash":
             command[0] = str(self.folder / "bin/bash")
+        alive, held = os.pipe()  # by whatever it starts, also in the background
         try:
             done = subprocess.run(
                 command,
@@ -129,12 +166,18 @@ class ScriptStage:
                 capture_output=True,
                 timeout=TIMEOUT_S,
                 check=False,
+                pass_fds=(held,),
             )
         except subprocess.TimeoutExpired:
             raise Unreadable(f"{command[-1]} does not end within {TIMEOUT_S} s") from None
+        finally:
+            os.close(held)
+            select.select([alive], [], [], TIMEOUT_S)
+            os.close(alive)
         if done.returncode == 2 and b"syntax error" in done.stderr:
             raise Unreadable(done.stderr.decode("utf-8", "replace").splitlines()[0])
-        return [self._call(file) for file in sorted(calls.iterdir(), key=lambda file: file.name)]
+        found = tuple(self._call(file) for file in sorted(calls.iterdir(), key=lambda file: file.name))
+        return Ended(done.returncode, done.stdout.decode("utf-8", "replace"), found)
 
     def _call(self, file: Path) -> Call:
         folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
@@ -187,6 +230,10 @@ def statements(script: str) -> list[str] | None:
 
 @contextmanager
 def stage(files: Files, trace: Path | None = None) -> Iterator[ScriptStage]:
-    """A stage in a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="jobc-stage-") as folder:
+    """A stage in a temporary folder with a blank in its name, as a user's may have: an expansion without quotes shows.
+
+    Pyxis mounts no such folder, and its script refuses it.
+    """
+    blank = "-" if "pyxis.sh" in files else " "
+    with tempfile.TemporaryDirectory(prefix=f"jobc{blank}stage-") as folder:
         yield ScriptStage(Path(folder), files, trace)

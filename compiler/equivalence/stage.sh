@@ -76,11 +76,18 @@ worst_exit() {
 }
 meaning() { echo "$1"; }
 is_run() { return 1; }
-node_status() { echo dead; }
+node_status() { echo "${JOBC_STAGE_NODE:-dead}"; }
 try() { jobc_note "${@:2}"; }
 mkdir() { jobc_note mkdir "$@"; }
 getent() { :; }
 sleep() { command sleep 0.02; }
+kill() { # what a script sends is noted, and goes nowhere
+  if [[ $1 == -s ]]; then jobc_note kill "$@"; else builtin kill "$@"; fi
+}
+setsid() {
+  jobc_note setsid "$@"
+  command setsid "$@"
+}
 realpath() { printf '%s\n' "${@: -1}"; }
 secrets_of() { printf '%s' "$HOME/.jobc/secrets/${1##*/}"; }
 cd() { # also into a folder that only the node has: the last call says where a script is

@@ -12,6 +12,7 @@ JOB = (
 HOSTS = ("hosts=node[1-2]", "lifecycle.max_restarts=1", "network.interface=eth0")
 COMMAND = ("train.py", "--lr", "0.1", "--note", "it's $$5")
 OF = {
+    "local": ("nodes=1",),
     "ssh": (
         *HOSTS, "backend=ssh", "secrets.T=env:TT", "env=conda", "python.path=own", "gpu_type=H100", "threads=3",
     ),
@@ -23,6 +24,7 @@ OF = {
     "mpirun": (*HOSTS, "backend=ssh", "launcher=mpirun"),
     "c10d": (*HOSTS, "backend=pdsh", "rendezvous.backend=c10d"),
     "spawn": (*HOSTS, "backend=pdsh", "launcher=spawn", "code=shared"),
+    "clush": (*HOSTS, "backend=pdsh", "backend.client=clush"),
     "slurm": (
         *HOSTS, "backend=slurm", "cpus=8", "mem=64GiB", "queue.name=gpu", "queue.account=lab", "queue.after=[12]",
     ),
@@ -47,6 +49,7 @@ OF = {
     "skypilot": (
         "backend=skypilot", "gpu_type=H100", "storage.run=node", "cpus=8", "mem=64GiB", "labels.team=a",
     ),
+    "sky_shared": ("backend=skypilot", "backend.infra=slurm/lab", "storage.root=/s/runs", "gpu_type=H100"),
 }  # fmt: skip
 
 

@@ -130,6 +130,7 @@ def test_inputs_that_do_not_compile_any_more_say_why(call: Call) -> None:
     Path("jobc/experiment/long.yaml").write_text(PRESET.replace("steps", "step"))
     status, _, said = call("verify", JOB)
     assert status == 1 and "do not compile any more" in said and "did you mean loop.steps?" in said
+    assert "hint: bring back what is gone, or mend what is told of it here; then jobc --force +experiment=long" in said
 
 
 def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
@@ -137,6 +138,7 @@ def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
     Path("jobc/experiment/long.yaml").unlink()
     status, _, said = call("verify", JOB)
     assert status == 1 and "[JC5032]" in said and "project:experiment/long.yaml is not there any more" in said
+    assert "hint: bring back what is gone, " in said, "the command alone would not compile"
 
 
 def test_an_artifact_of_another_project_is_not_compared_with_the_files_of_this_one(

@@ -234,6 +234,14 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("ssh", NODE, "/usr/bin/env bash\n", "/usr/bin/env bash\r\n", "^node.sh:1: it is a program"),
     ("ssh", NODE, '--node_rank="$JOBC_NODE_RANK"', "--node_rank=0", "node.sh with launcher=torch_distributed_launch"),
     ("ssh", NODE, '    --gpus="$gpus"\n', "", "preflight.py gets --gpus=None"),
+    ("slurm", "queue.sh", "sinfo --noheader ", "sinfo ", "the names of the columns are a line of the answer"),
+    ("slurm", "engine.sh", '"${@:3}" 2>&1', '"${@:4}" 2>&1', "3 is lost between .2 and the words from .4"),
+    ("sky_shared", "task.sh", "-name 'node_*'", "'node_*'", "find takes a pattern behind -name"),
+    ("ssh", "shell.sh", "wc -l", "wc", "wc prints three numbers"),
+    ("ssh", "clean.sh", "-t 0 && -t 1", "-t 1 && -t 1", "a condition is asked twice"),
+    ("ssh", "smoke.sh", "code != 0", "code != 1", "0 and most failures are taken alike"),
+    ("kubernetes", "engine.sh", 'die 1 "cannot make', 'die 2 "cannot make', "die 2 says that the command line"),
+    ("local", "preflight.sh", 'node.sh" 0 ', 'node.sh" 1 ', "is told that it is node 1, and the last one is 0"),
 ]  # fmt: skip
 
 

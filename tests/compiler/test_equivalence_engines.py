@@ -10,9 +10,70 @@ from jobc.compiler.equivalence.check import check
 
 from .edited_jobs import files_of
 
-SUBMIT, BATCH, NODE = "submit.sh", "job.sbatch", "node.sh"
+SUBMIT, BATCH, NODE, CLIENT = "submit.sh", "job.sbatch", "node.sh", "client.sh"
+TASK, SKY = "task.sh", "task.sky.yaml"
 JOB, BUNDLE, POD = "job.yaml", "kustomization.yaml", "pod.yaml"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
+    ("ssh", CLIENT, "  -o BatchMode=yes\n", "", "ssh waits for a password"),
+    ("ssh", CLIENT, "Checking=yes", "Checking=no", "StrictHostKeyChecking is none of"),
+    ("spawn", CLIENT, "  -o StrictHostKeyChecking=yes\n", "", "StrictHostKeyChecking is none of"),
+    ("clush", CLIENT, " -n -- %host", " -- %host", "without -n the first ssh reads"),
+    ("clush", CLIENT, "  -o BatchMode=yes\n", "", "ssh waits for a password"),
+    ("spawn", CLIENT, "CountMax=3", "CountMax=30", "gone ends after 150 s, not 15 s"),
+    ("ssh", CLIENT, "  -o ServerAliveInterval=5\n", "", "gone ends never"),
+    ("ssh", NODE, 'exec "$python" -I -S "$rt/supervise.py"', 'exec $python -I -S "$rt/supervise.py"', ""),
+    ("slurm", BATCH, "  --mpi=none \\\n  --kill", "  --mpi=none --time=5 \\\n  --kill", "srun is called with --time"),
+    ("slurm", BATCH, "  --mpi=none \\\n  --kill", "  --mpi=none --gpu-bind=none \\\n  --kill", "with --gpu-bind"),
+    ("slurm", BATCH, "#SBATCH --requeue", "#SBATCH --requeue\n#SBATCH --begin=now+10hours", "backend.extra.begin: "),
+    (
+        "slurm",
+        BATCH,
+        "max_requeues=2",
+        "max_requeues=2\nexport CUDA_VISIBLE_DEVICES=0",
+        "CUDA_VISIBLE_DEVICES: rank 0 has",
+    ),
+    ("slurm", NODE, 'cd -- "$code"\n', 'cd -- "$code"; export LD_PRELOAD=x.so\n', "LD_PRELOAD: rank 0 has"),
+    (
+        "slurm",
+        NODE,
+        "export JOBC_LAUNCHER=jobc",
+        "export JOBC_LAUNCHER=jobc NCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE: rank",
+    ),
+    ("ssh", TASK, "unset JOBC_INIT_FROM", "export JOBC_INIT_FROM=x", "JOBC_INIT_FROM: rank 0 has"),
+    (
+        "skypilot",
+        SKY,
+        "resources:\n",
+        "resources:\n  use_spot: true\n",
+        "backend.use_spot: .* has true, the plan false",
+    ),
+    ("trainjob", JOB, "  trainer:\n", "  activeDeadlineSeconds: 60\n  trainer:\n", "backend.deadline: .* has 60"),
+    ("jobset", JOB, "backoffLimit: 0", "backoffLimit: 0\n        backoffLimitPerIndex: 1", "extra.JobSet.* has it"),
+    ("kubernetes", JOB, "restartPolicy: Never", "restartPolicy: Never\n      schedulerName: x", "spec.schedulerName: "),
+    (
+        "kubernetes",
+        JOB,
+        '            nvidia.com/gpu: "2"\n          limits',
+        "          limits",
+        "differ in memory or GPUs",
+    ),
+    (
+        "kubernetes",
+        JOB,
+        "containers:\n      - name: node",
+        "containers:\n      - {name: b, image: b}\n      - name: node",
+        "extra.Pod.spec.containers.b: .* has it, and nothing in the plan asks",
+    ),
+    (
+        "kubernetes",
+        JOB,
+        "restartPolicy: Never",
+        "restartPolicy: Never\n      serviceAccountName: a",
+        "extra.Pod.spec.serviceAccountName: .* has it",
+    ),
+    ("skypilot", SKY, "down: true", "down: false", "backend.down: .* has false, the plan true"),
+    ("skypilot", SKY, "\nenvs:\n", '\nenvs:\n  CUDA_VISIBLE_DEVICES: "0"\n', "CUDA_VISIBLE_DEVICES: rank 0 has"),
     ("slurm", BATCH, 'TERM "$run" || true\' USR2', 'TERM "$run" || true\' USR1', "does not trap USR2"),
     ("slurm", BATCH, "--signal=B:USR2@", "--signal=B:USR1@", "does not trap USR1"),
     ("slurm", BATCH, "#SBATCH --signal=B:USR2@100\n", "", "asks for no --signal"),

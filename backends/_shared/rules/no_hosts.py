@@ -13,5 +13,5 @@ def check(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     alone = here and plan.topology.nodes == 1
     if not used_hosts(plan) and not alone:
         because = f"{name} starts processes on the hosts that it is told"
-        hint = "hosts=node[1-4], hosts=a,b, or hosts=@FILE with one host a line"
+        hint = "'hosts=node[1-4]', 'hosts=[a,b]', or hosts=@FILE with one host a line"
         yield Diagnostic("JC4401", f"backend {name} needs hosts", because, hint, key="hosts")
