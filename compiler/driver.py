@@ -210,13 +210,16 @@ def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Co
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
     missing = capabilities.left_out(plan, backend, table, values)
+    required = policy.asked_keys()  # of these nobody needs to be told: only the README of the artifact names them
+    chosen_values = {key: value for key, value in values.items() if key not in required}
+    told = capabilities.left_out(plan, backend, table, chosen_values)
     found = [
         *(unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else ()),
         *accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         *accelerate_checks.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
         *accelerate_checks.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # of backend accelerate
         *capabilities.check_scopes(plan, backend),
-        *capabilities.check_honours(missing, backend, _able(backend)),
+        *capabilities.check_honours(told, backend, _able(backend)),
     ]
     with _of_plugin(chosen, "check"):
         own = list(backend.check(plan, options))
@@ -303,7 +306,7 @@ def _of_plugin(chosen: Plugin, step: str) -> Iterator[None]:
     """An error in a backend's own code or template is a diagnostic that names the backend (JC9002)."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         because = f"{type(error).__name__}: {error}"
         hint = "a bug of the backend: mend it there, or report it with the command line"
         raise CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)]) from error

@@ -79,10 +79,16 @@ class Policy:
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
         """JC3092"""
         for label in self.labels:
-            if not spec.labels.get(label):
+            if not spec.labels.get(label, "").strip():
                 title, because = f"a job needs the label {label} here", f"policy {self.name} asks for it"
                 hint = f"labels.{label}=NAME"
                 yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
+
+
+def asked_keys() -> frozenset[str]:
+    """Spec keys that a policy asks every job for, once check() has found that every policy can be asked."""
+    policies = [plugin.load_module() for plugin in find_policies()]
+    return frozenset(f"labels.{label}" for each in policies if isinstance(each, Policy) for label in each.labels)
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -95,7 +101,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             found: list[Any] = list(policy.check(spec, plan))
             if wrong := next((each for each in found if not isinstance(each, Diagnostic)), None):
                 raise TypeError(f"it yields {wrong!r}, which is no Diagnostic")
-        except Exception as error:  # another package's code may raise anything
+        except (Exception, SystemExit) as error:  # another package's code may raise anything
             title, because = f"policy {plugin.name} cannot be asked", f"{type(error).__name__}: {error}"
             yield Diagnostic(
                 "JC3093", title, because, "mend its package, or remove it where no policy is meant to hold"

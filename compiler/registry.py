@@ -53,7 +53,7 @@ class Plugin:
             backend = self.load_module()
         except CompileError:
             raise
-        except Exception as error:  # a plugin's import may raise anything; it is reported, not hidden
+        except (Exception, SystemExit) as error:  # a plugin's import may raise anything; it is reported, not hidden
             because = f"{type(error).__name__}: {error}"
             hint = f"mend or remove the package of {self.root}; other backends work without it"
             raise CompileError(

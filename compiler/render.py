@@ -54,7 +54,7 @@ class Render:
                 constant = not trace.pending
                 keys = trace.keys()
                 lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
-        except Exception as error:  # a template may raise anything; its place is added, nothing is hidden
+        except (Exception, SystemExit) as error:  # a template may raise anything; its place is added
             line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
             raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error

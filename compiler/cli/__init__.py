@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
 from .arguments import SCRIPTS, Arguments, asked, parse
+from .streams import readers_may_leave
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
+NO_READER = 141  # of run and watch, as of any program that SIGPIPE ends: how the run ends is not known
 TROUBLE = 2  # of diff, where 1 says that two things differ
 
 _NAMELESS = {  # errors of the operating system that name no file -> hint
@@ -25,28 +27,29 @@ _NAMELESS = {  # errors of the operating system that name no file -> hint
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Never raises; what goes wrong is printed to stderr as diagnostics."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    with readers_may_leave():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(words: list[str]) -> int:
     arguments = asked(words)
     try:
         arguments = parse(words)
         status = _dispatch(arguments)
-        sys.stdout.flush()  # here, where a reader that left is no error
+        sys.stdout.flush()  # here, where a full disk is reported
         return status
     except CompileError as error:
         report(error.diagnostics, arguments)
         return _refused(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe left, such as `jobc backends | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except OSError as error:
         place, hint = f"cannot use {error.filename}", "check its permissions"
         if not error.filename:
             place, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
         report([Diagnostic("JC1001", place, error.strerror or str(error), hint)], arguments)
         return _refused(arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # of a plugin, which would end this without a word
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"

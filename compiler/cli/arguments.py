@@ -53,7 +53,7 @@ USAGE = {
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
-    "why": "FILE:LINE …, or [DIR | KEY=VALUE …] NAME … [--rank N]",
+    "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] NAME … [--rank N]",
     "verify": "[--equivalence | --config-dir FOLDER] [--format json] DIR …",
     "explain": "[CODE …]",
     "completion": "bash",
@@ -163,7 +163,7 @@ def is_override(word: str) -> bool:
 
     `artifacts/f+seed=1/slurm` has a `+` before it, which no key has; and what is there, or is a line of it, is meant.
     """
-    return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+$", "", word))
+    return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
 
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:

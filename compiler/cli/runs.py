@@ -18,11 +18,12 @@ from typing import Any
 from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST
 from ..driver import compile_job, write_job
-from . import report
+from . import NO_READER, report
 from .arguments import SCRIPTS, Arguments
 from .compiling import beside, request, show
 from .inspect import no_artifact
 from .scripts import options_in
+from .streams import is_read
 
 STEP = re.compile(r"^step (?P<step>\d+)/(?P<total>\d+)  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
@@ -57,7 +58,10 @@ def verb_command(arguments: Arguments) -> int:
 
 
 def follow(words: list[str]) -> int:
-    """Run a program; its step lines become one live line on a terminal. Signals reach it; gives its exit status."""
+    """Run a program; its step lines become one live line on a terminal. Signals reach it; gives its exit status.
+
+    Without a reader it ends: nobody follows any more.
+    """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -72,6 +76,8 @@ def follow(words: list[str]) -> int:
     else:
         for line in lines:
             print(line, flush=True)
+            if not is_read(sys.stdout):
+                return NO_READER
     status = process.wait()
     return 128 - status if status < 0 else status
 

@@ -167,6 +167,7 @@ def _tell_drift(one: Verified, found: Drift) -> None:
     title = f"{one.folder}: its inputs give other files now"
     if found.refused:
         title = f"{one.folder}: its inputs do not compile any more"
+        hint = f"bring back what is gone, or mend what is told of it here; then {hint}"
     if found.elsewhere:
         title = f"{one.folder}: its inputs are not what they were"
         print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")

@@ -1,6 +1,6 @@
 """jobc why: where a line, a key or a variable of the ranks came from, and what a key has an effect on.
 
-jobc why FILE:LINE …                     a line of an artifact
+jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST for each of several
 jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, there
 jobc why [KEY=VALUE …] NAME … [-- …]     the same of what these words would give; nothing is written
 `--rank N` says for a variable where that rank runs. Reads what was written, and composes only for the last form.
@@ -34,7 +34,7 @@ WANTED = "FILE:LINE, or DIR and a name"
 
 def why_command(arguments: Arguments) -> int:
     words, rank = _rank(list(arguments.words))
-    places = [word for word in words if re.search(r":\d+$", word) and not is_override(word)]
+    places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
     rest = [word for word in words if word not in places]
     _refuse_options(words)
     if not words or (not places and not any(_is_name(word) for word in rest)):
@@ -43,11 +43,21 @@ def why_command(arguments: Arguments) -> int:
         because = "it says where that rank runs and what a variable is there; a key and a line are the same for all"
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "leave out --rank")])
     for place in places:
-        print(why(place))
+        for line in _each_line(place):
+            print(why(line))
     if rest:
         job = _job(rest, arguments)
         print("\n".join(line for name in filter(_is_name, rest) for line in about(job, name, rank)))
     return OK
+
+
+def _each_line(place: str) -> Iterator[str]:
+    """FILE:8, FILE:9 and FILE:10 of FILE:8-10."""
+    name, _, numbers = place.rpartition(":")
+    first, _, last = numbers.partition("-")
+    if last and int(last) < int(first):
+        raise usage("why", "the first line before the last", f"jobc why {name}:{last}-{first}")
+    return (f"{name}:{number}" for number in range(int(first), int(last or first) + 1))
 
 
 def _refuse_options(words: Sequence[str]) -> None:
@@ -238,6 +248,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
         by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
         yield from _all(job, "through", "", rows if by_submit else (), told)  # else the nodes make the folder
+    yield from _all(job, "through", "", _saving(job, name), told)
     if name == "WORLD_SIZE":
         yield from _plan_keys(job, ["topology.world_size"])
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
@@ -266,6 +277,14 @@ def _lines(job: Job, path: str) -> Sequence[str]:
 def _settings(job: Job, name: str) -> list[tuple[str, int]]:
     paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE]
     return [(path, n) for path in paths for n in _setting(_lines(job, path), name)]
+
+
+def _saving(job: Job, name: str) -> list[tuple[str, int]]:
+    """Lines with which submit.sh and its like take the variable of the shell that a secret is made from."""
+    given = job.source_map.spec.get(f"secrets.{name}")
+    kind, _, ref = str(given.value if given else "").partition(":")
+    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and kind == "env"]
+    return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
 
 
 def _all(
@@ -311,7 +330,7 @@ def _place(job: Job, rank: int, name: str) -> str:
 
 def _setting(lines: Sequence[str], name: str) -> list[int]:
     """Numbers of the lines that give a variable its value: in bash, or in YAML as `name: NAME` or `NAME: …`."""
-    shell = re.compile(rf"(^|[\s;(]){name}\+?=")
+    shell = re.compile(rf"(^|[\s;(])({name}\+?=|secret_(env|file) {name} )")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
     code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # no text, such as that of a message
     return [

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobc.compiler.cli import main
 
 from .diagnosed import INTERNALS, Jobc
+from .shell import Shell
 
 Plan = Callable[..., "tuple[int, str, str]"]
 
@@ -45,3 +48,16 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return (status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def figures(plan: Plan, *words: str) -> list[dict[str, Any]]:
+    """What it prints as JSON, one for each size."""
+    status, printed, said = plan(*words, "--format", "json")
+    assert (status, said) == (0, "")
+    found: list[dict[str, Any]] = json.loads(printed)
+    return found

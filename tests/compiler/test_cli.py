@@ -3,47 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from jobc.compiler.cli.arguments import SCRIPTS
 from jobc.compiler.cli.scripts import options_in, options_of
 
-BIN = Path(sys.executable).parent
-
-
-class Shell:
-    """A user with an empty home and an empty project folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.project, self.home = root / "project", root / "home"
-        self.project.mkdir()
-        self.home.mkdir()
-
-    def jobc(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run([str(BIN / "jobc"), *words])
-
-    def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
-        return subprocess.run(
-            words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-
-    def write(self, path: str, text: str) -> Path:
-        file = self.project / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+from .shell import Shell
 
 
 def test_compiling_prints_where_to_start(shell: Shell) -> None:
@@ -182,50 +150,12 @@ def test_info_is_what_hydra_users_know(shell: Shell, info: str) -> None:
     assert "python/" not in done.stdout, "values are plain"
 
 
-@pytest.mark.parametrize("words", ["--info", "backends", "--help"])
-def test_a_reader_that_leaves_is_no_error(shell: Shell, words: str) -> None:
-    done = shell.run(["bash", "-c", f"set -o pipefail; jobc {words} | true"])
-    assert done.stderr == ""
-
-
 def test_group_at_package_adds_deletes_and_nested_values(shell: Shell) -> None:
     done = shell.jobc("name=x", "env={A: '1', B: two}", "~env.B", "++optim.lr=1e-4", "optim.betas=[0.8,0.9]")
     assert done.returncode == 0, done.stderr
     text = (shell.project / "artifacts/x/local/node.sh").read_text()
     assert "export A=1" in text
     assert "export B=" not in text
-
-
-COMPLETIONS = {
-    "jobc backend=l": ["backend=local"],
-    "jobc task=g": ["task=gpt2_124m", "task=gpt_small", "task=gpt_tiny"],
-    "jobc ver": ["verify "],
-    "jobc nod": ["nodes="],
-    "jobc optim.warm": ["optim.warmup_steps="],
-    "jobc loop.precision=": ["loop.precision=bf16", "loop.precision=fp16", "loop.precision=fp32"],
-    "jobc loop.drop_last=t": ["loop.drop_last=true"],
-    "jobc --conf": ["--config-dir ", "--config-name "],
-    "jobc backend.det": ["backend.detach="],
-    "jobc -- tr": [],
-}
-
-
-def test_bash_completes_keys_groups_and_options(shell: Shell) -> None:
-    """In a real bash: its own function, called as readline would call it."""
-    shell.write("jobc/task/mine.yaml", "# @package _global_\n")
-    script = ['eval "$(jobc completion bash)"', "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}"]
-    for line in [*COMPLETIONS, "jobc task=m"]:
-        script.append(f"COMP_LINE={line!r} COMP_POINT={len(line)}; _jobc; printf '%s|' \"${{COMPREPLY[@]}}\"; echo")
-    done = shell.run(["bash", "-euc", "\n".join(script)])
-    assert done.returncode == 0, done.stderr
-    found = [[word for word in line.split("|") if word] for line in done.stdout.splitlines()]
-    assert dict(zip(COMPLETIONS, found, strict=False)) == COMPLETIONS
-    assert found[-1] == ["task=mine"], "options of the user's own folders"
-
-
-def test_completion_where_bash_splits_at_the_equals_sign(shell: Shell) -> None:
-    script = 'eval "$(jobc completion bash)"; COMP_LINE="jobc task=dig" COMP_POINT=13; _jobc; echo "${COMPREPLY[@]}"'
-    assert shell.run(["bash", "-euc", script]).stdout == "digits\n"
 
 
 def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
@@ -281,37 +211,6 @@ def test_why_answers_for_every_line_of_every_file(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
     answers = [line for line in done.stdout.splitlines() if line.startswith(("  from ", "  copied ", "  made "))]
     assert len(answers) == len(places)
-
-
-def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) -> None:
-    waits = "while rank and not os.path.exists(said): time.sleep(0.1)\n"  # or it ends rank 0 before that has spoken
-    head = "import os, sys, time\nrank, said = int(os.environ['RANK']), os.environ['JOBC_RUN_DIR'] + '/said'\n"
-    speak = "print('hello from', rank, flush=True)\nopen(said, 'w').close()\nsys.exit(int(sys.argv[1]))\n"
-    shell.write("work.py", head + waits + speak)
-    for status in (0, 65, 75):
-        done = shell.jobc("run", "name=own", "launcher=spawn", "procs=2", "--", "work.py", str(status))
-        assert done.returncode == status, done.stdout + done.stderr
-        assert "hello from 0" in done.stdout, done.stdout + done.stderr
-    status = shell.jobc("status", "artifacts/own/local").stdout
-    assert "exit 75" in status
-    assert shell.jobc("logs", "artifacts/own/local", "--rank", "1").stdout.count("hello from 1") == 1
-    first, *_, last = sorted((shell.project / "runs/own").iterdir(), key=lambda run: run.stat().st_ctime)
-    assert "exit 0" in shell.jobc("status", str(first)).stdout, "a run folder says which run is meant"
-    assert "exit 75" in shell.jobc("status", f"runs/own/{last.name}").stdout
-
-
-def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
-    shell.write("work.py", "import time\nprint('step 1/9  loss 2.0', flush=True)\ntime.sleep(60)\n")
-    assert shell.jobc("run", "--detach", "name=own", "launcher=spawn", "--", "work.py").returncode == 0
-    watcher = subprocess.Popen(
-        [str(BIN / "jobc"), "watch", "artifacts/own/local"], cwd=shell.project, stdout=subprocess.PIPE, text=True
-    )
-    assert watcher.stdout is not None
-    assert any("step 1/9" in line for line in iter(watcher.stdout.readline, "")), "the live line"
-    stopped = shell.jobc("stop", "artifacts/own/local")
-    assert stopped.returncode == 0, stopped.stderr
-    assert watcher.wait(timeout=120) == 0
-    assert "stopped" in shell.jobc("status", "artifacts/own/local").stdout
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,12 @@ def test_the_lines_of_an_edited_file_are_those_that_it_has_now(ask: Ask, tmp_pat
     assert f"  {copy}/spec.yaml  edited: a line that depended on it is gone\n" in ask(str(copy), "loop.steps")
 
 
+def test_lines_are_asked_about_by_their_first_and_last(ask: Ask) -> None:
+    script = f"{FOLDER}/node.sh"
+    assert ask(f"{script}:8-10") == "".join(ask(f"{script}:{number}") for number in (8, 9, 10))
+    assert ask(f"{script}:8-8", f"{script}:9") == ask(f"{script}:8", f"{script}:9")
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [
@@ -112,6 +118,25 @@ def test_the_lines_of_an_edited_file_are_those_that_it_has_now(ask: Ask, tmp_pat
 def test_a_variable_of_a_rank_leads_to_the_line_that_sets_it(ask: Ask, name: str, found: tuple[str, ...]) -> None:
     said = ask(FOLDER, name, "--rank", "5")
     assert all(words in said for words in found), said
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("secrets.TOK=env:TOK",), ("set      node.sh:", "  secret_env TOK TOK\n")),
+        (("secrets.TOK=file:/x",), ("set      node.sh:", "  secret_file TOK /x\n")),
+        (
+            ("secrets.TOK=env:MINE", "backend=slurm"),
+            ("  secret_env TOK MINE\n", "through  submit.sh:", "save_secret MINE"),
+        ),
+        (("secrets.TOK=env:TOK", "backend=ssh", "hosts=a"), ("  secret_env TOK TOK\n", "through  submit.sh:")),
+    ],
+)
+def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, ...], found: tuple[str, ...]) -> None:
+    said = ask(*words, "TOK")
+    assert all(line in said for line in found), said
+    assert "smoke.sh" not in said and said.count("secret_env") <= 1
+    assert f"spec     secrets.TOK = {words[0].partition('=')[2]}\n" in said
 
 
 def test_without_a_directory_the_overrides_are_asked(ask: Ask, project: Path) -> None:
@@ -141,6 +166,8 @@ def test_a_directory_of_a_sweep_is_no_override(ask: Ask) -> None:
         ((FOLDER, "nodes", "--rank", "99"), "JC1110", "leave out --rank"),
         (("-m", "nodes=1,2", "name=y", "nodes"), "JC1110", "jobc why nodes=1 name=y nodes"),
         (("--plain", "nodes"), "JC1110", "leave out --plain"),
+        ((f"{FOLDER}/node.sh:10-8",), "JC1110", f"jobc why {FOLDER}/node.sh:8-10"),
+        ((f"{FOLDER}/hosts.txt:1-99",), "JC5006", f"{FOLDER}/hosts.txt:"),
         ((FOLDER,), "JC1110", f"jobc why {FOLDER}/submit.sh:1"),
     ],
 )

@@ -67,6 +67,15 @@ def test_a_mistake_in_a_template_has_a_place(template: str, line: int, acme: Ins
     assert f"plugin:acme/templates/submit.sh.j2:{line}: " in output
 
 
+@pytest.mark.parametrize(("step", "code"), [("check", "JC9002"), ("emit", "JC9002"), ("sends", "JC9001")])
+def test_a_plugin_that_leaves_the_process_is_an_error(step: str, code: str, acme: Installed, tmp_path: Path) -> None:
+    site = shutil.copytree(acme.site, tmp_path / "site")
+    with (site / "acme_jobc" / "backend.py").open("a") as module:
+        module.write(f"\n\ndef leave(*_):\n    raise SystemExit(0)\n\n\ntype(BACKEND).{step} = leave\n")
+    status, output = acme.jobc("check", "backend=acme", folder=tmp_path, site=site)
+    assert status and code in output and "Traceback" not in output, output
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

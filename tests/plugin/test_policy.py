@@ -13,7 +13,7 @@ from jobc.tests.plugin.installed import Installed, install
 LAB = Path(__file__).parents[2] / "examples" / "site_policy"
 SKY = ("backend=skypilot", "storage.run=node")
 GOOD = (*SKY, "time=12h", "labels.team=vision")
-NOTE = "note[JC4102]"  # Slurm has no labels
+NOTE = "note[JC4102]"  # Slurm has no labels, and this one nobody asks for
 SLURM = ("backend=slurm", "time=12h", "labels.team=vision")
 
 
@@ -29,12 +29,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         (SKY, ["error[JC3092]", "error[JC3091]"]),
         ((*GOOD, "container=pod", "image=someone/else:1"), ["error[JC3090]"]),
         ((*GOOD, "container=pod", "image=pytorch/pytorch:2.9.0"), []),
-        ((*SLURM, "container=apptainer", "image=docker://pytorch/pytorch:1"), [NOTE]),
+        ((*SLURM, "container=apptainer", "image=docker://pytorch/pytorch:1"), []),
         ((*SLURM, "container=apptainer", "image=docker://someone/else:1"), ["error[JC3090]"]),
         ((*SLURM, "container=apptainer", "image=registry.lab.example/../evil/x:1"), ["error[JC2033]"]),
-        ((*SLURM, "+backend.extra.container-image=someone/else:1"), ["error[JC4600]", NOTE]),
-        ((*SLURM, "+backend.extra.container=/images/bundle"), ["error[JC4600]", NOTE]),
-        ((*SLURM, "container=pyxis", "image=pytorch/pytorch:2.9.0", "+backend.extra.comment=container-image"), [NOTE]),
+        ((*SLURM, "+backend.extra.container-image=someone/else:1"), ["error[JC4600]"]),
+        ((*SLURM, "+backend.extra.container=/images/bundle"), ["error[JC4600]"]),
+        ((*SLURM, "container=pyxis", "image=pytorch/pytorch:2.9.0", "+backend.extra.comment=container-image"), []),
+        ((*SLURM, "--strict"), []),
+        (("time=12h", "labels.team=vision", "--strict"), []),
+        ((*SLURM, "labels.phase=test"), [NOTE]),
+        ((*SKY, "time=12h", "labels.team=' '"), ["error[JC3092]"]),
         ((*GOOD, "time=2d"), ["error[JC3091]"]),
         ((*GOOD, "nodes=8", "checkpoint.every_steps=5000"), ["warning[LAB01]"]),
         ((*GOOD, "nodes=8", "checkpoint.every_steps=5000", "--strict"), ["error[LAB01]"]),
@@ -51,6 +55,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         "an image as an option of Slurm",
         "a bundle of OCI as an option of Slurm",
         "an image of the list and another option of Slurm",
+        "a label of which Slurm has no use",
+        "a label of which this machine has no use",
+        "a label more",
+        "a label that says nothing",
         "time",
         "its own rule",
         "strict",
@@ -61,6 +69,13 @@ def test_it_is_asked_by_every_check(words: tuple[str, ...], found: list[str], la
     status, printed = lab.jobc("check", *words, folder=tmp_path)
     assert re.findall(r"^(\w+\[\w+\])", printed, re.MULTILINE) == found, printed
     assert status == any(each.startswith("error") for each in found)
+
+
+def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_path: Path) -> None:
+    status, printed = lab.jobc("check", *SLURM, "labels.phase=test", folder=tmp_path)
+    assert status == 0 and "leaves out labels={phase: test}" in printed and "or leave out labels.phase\n" in printed
+    assert lab.jobc(*SLURM, "name=x", "--", "true", folder=tmp_path)[0] == 0
+    assert "labels={team: vision}" in (tmp_path / "artifacts" / "x" / "slurm" / "README.md").read_text()
 
 
 def test_its_own_code_has_a_page_and_its_warning_may_be_allowed(lab: Installed, tmp_path: Path) -> None:
@@ -79,7 +94,14 @@ def test_without_the_package_nothing_is_asked(lab: Installed, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["import a_package_that_is_missing\n", "POLICY = 7\n", "class POLICY:\n    name = 'x'\n    check = 1\n"]
+    "text",
+    [
+        "import a_package_that_is_missing\n",
+        "POLICY = 7\n",
+        "class POLICY:\n    name = 'x'\n    check = 1\n",
+        "import sys\nsys.exit()\n",
+        "class POLICY:\n    name = 'x'\n    def check(spec, plan):\n        raise SystemExit(0)\n",
+    ],
 )
 def test_a_policy_that_cannot_be_asked_lets_nothing_pass(text: str, lab: Installed, tmp_path: Path) -> None:
     site = shutil.copytree(lab.site, tmp_path / "site")

@@ -1,0 +1,62 @@
+"""Output whose reader may leave, such as `jobc backends | head`: that is no error, and hides none.
+
+A command goes on to its end, for its exit status is what it finds and not who looks; what it still prints goes nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
+from typing import Any, TextIO, cast
+
+
+class Unread:
+    """A text stream that takes everything, also when nobody is left to read it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.has_reader = stream, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            self.stream.write(text)
+        except BrokenPipeError:
+            self._leave()
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError:
+            self._leave()
+
+    def _leave(self) -> None:
+        """What is in the buffer goes nowhere too, or Python would tell of it at exit."""
+        self.has_reader = False
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stream.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Both streams of this process are such ones within it; one that was closed takes everything as well."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, Unread(stream or StringIO())) for stream in before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # of a full disk the command has told, where it could
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def is_read(stream: TextIO) -> bool:
+    """Whether the reader of a stream is there, as far as the last write or flush could tell."""
+    return not isinstance(stream, Unread) or stream.has_reader

@@ -1,0 +1,34 @@
+"""A user at a shell: whole processes of jobc, their output and exit status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+
+
+class Shell:
+    """A user with an empty home and an empty project folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.project, self.home = root / "project", root / "home"
+        self.project.mkdir()
+        self.home.mkdir()
+
+    def jobc(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run([str(BIN / "jobc"), *words])
+
+    def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        return subprocess.run(
+            words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
