@@ -52,11 +52,15 @@ def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A demand that a backend does not honour. key: the spec key behind it; typed: `key=value`."""
+    """A demand that a backend does not honour.
+
+    key: the spec key behind it; typed: `key=value`; leaves: the keys that say it
+    """
 
     demand: Demand
     key: str
     typed: str
+    leaves: tuple[str, ...] = ()
 
 
 def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
@@ -71,7 +75,9 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
             continue
         below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
         if demand.must or not all(value.is_default for value in below.values()):
-            found += [LeftOut(demand, k, f"{_group(k)}={_text(k, below)}") for k in _saying(wrong, keys, below)]
+            for key in _saying(wrong, keys, below):
+                leaves = tuple(sorted(k for k in below if at(k, key)))
+                found.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
     return found
 
 
@@ -97,7 +103,7 @@ def check_honours(
     for each in missing:
         others, known = able(each.demand), honoured(backend, each.demand.key)
         lack = f"it knows {', '.join(known)}" if known else f"it has no word for {each.demand.key}"
-        undo = _instead(each.key, known[0]) if known else _undo(each.key)
+        undo = _instead(each.key, known[0]) if known else _undo(each.key, each.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if each.demand.must:
             yield Diagnostic(
@@ -133,7 +139,7 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
                 yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
 
 
-def _undo(key: str) -> str:
+def _undo(key: str, leaves: tuple[str, ...]) -> str:
     """What to type so that the key asks for nothing."""
     hint = type_at(JobSpec, key) if key else None
     if type(None) in get_args(hint):
@@ -143,7 +149,7 @@ def _undo(key: str) -> str:
             return f"{_group(key)}={word}"
     if get_origin(hint) is tuple:
         return f"{key}=[]"
-    return f"{key}=0" if int in get_args(hint) else f"leave out {key}"
+    return f"{key}=0" if int in get_args(hint) else f"leave out {', '.join(leaves) or key}"
 
 
 def _instead(key: str, word: str) -> str:

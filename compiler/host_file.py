@@ -102,7 +102,9 @@ def _read(typed: str, by: Origin | None, folders: Folders, files: HostFiles, key
             because += ", and a relative path begins in the folder you are in"
         else:
             because += f", and a relative path begins beside {by.root}:{by.path}"
-        hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "hosts=node1,node2 for a start"
+        hint = (
+            f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]' for a start"
+        )
         files.diagnostics.append(Diagnostic("JC1130", f"no file of hosts {typed!r}", because, hint, by, key))
         return []
     try:

@@ -3,9 +3,9 @@
 In   the text of the files that a compile read, and the findings of a stage, with their places
 Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
 
-A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file. A value is
-all that stands behind a key, be it a list or several lines. A warning and a note can be allowed, and an error that is a
-judgment; not one that would make the artifact wrong (JC3082).
+A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file; several
+may share a line. A value is all that stands behind a key, be it a list or several lines. A warning and a note can be
+allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .registry import code_pages
 from .text import Origin
 
 OF_SIZES = "JC21"  # which only jobc plan and jobc check look for (estimate/rules/)
-_COMMENT = re.compile(r"#\s*jobc\s*:.*", re.IGNORECASE)
+_COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next on the line
 _FORM = re.compile(r"#\s*jobc:\s*allow\s+([A-Z]+\d+)\s+because\s+(\S.*)")
 _MEANT = re.compile(r"\b(allow|ignore|disable|suppress|skip|noqa|[A-Z]{2,}\d{2,})\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\s*(#.*)?$")
@@ -137,7 +137,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
     starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
     ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
     for row, line in enumerate(lines):
-        if found := _COMMENT.search(line):
+        for found in _COMMENT.finditer(line):
             at = (row, found.start())
             before = bisect_right(starts, at)
             if not before or ends[before - 1] <= at:

@@ -70,7 +70,18 @@ def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
     """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
     private_keys = {d.key for _, found in told for d in found if d.private}
-    return [d for point, found in told for d in at_point(found, point.shown(private_keys))]
+    placed = ((_with_all_hosts(found, point), point) for point, found in told)
+    return [d for found, point in placed for d in at_point(found, point.shown(private_keys))]
+
+
+def _with_all_hosts(found: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
+    """JC2005 of `hosts=a,b`, which is a list elsewhere and makes a point of each host here: how both stay together."""
+    typed = next((each.typed for each in point.varied if each.key == "hosts"), "")
+    if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
+        return list(found)
+    word = shlex.quote(f"hosts=[{typed.partition('=')[2]}]")
+    hint = f"{word}, for commas without brackets make a point of each host"
+    return [replace(d, hint=hint) if d.code == "JC2005" else d for d in found]
 
 
 def _shown(override: Override, private_keys: Collection[str]) -> str:

@@ -36,8 +36,8 @@ class ValueType:
     units: bool = False
 
 
-def read_int(text: str, example: str = "2") -> int:
-    """example: some value of the type, for who typed a word."""
+def read_int(text: str, example: str = "2", least: int | None = None) -> int:
+    """example: some value of the type, for who typed a word; least: of those that are offered for a fraction"""
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
             raise Refused("no engine counts beyond 64 bits", example)
@@ -46,7 +46,9 @@ def read_int(text: str, example: str = "2") -> int:
         raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
-        raise Refused("this is a number with a fraction or an exponent", str(int(number)))
+        whole = int(number) or int(number != 0)  # a part of one is not none
+        fitting = whole if least is None else max(whole, least)
+        raise Refused("this is a number with a fraction or an exponent", str(fitting))
     raise Refused("digits only are expected", example)
 
 
@@ -85,7 +87,7 @@ def read_untyped(text: str, quoted: bool = False) -> Any:
 
 def _count(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        value = read_int(text, "1")
+        value = read_int(text, "1", least)
         if value < least:
             raise Refused(f"the least is {least}", str(least))
         return value

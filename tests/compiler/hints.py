@@ -95,3 +95,9 @@ def followed(commands: Sequence[str], code: str, said: str) -> list[list[str]]:
 
 def is_prose(said: str, code: str) -> bool:
     return not all(words_of(hint) for _, hint in findings(said, code)) or not list(findings(said, code))
+
+
+def hint_of(said: str, code: str) -> str:
+    """The hint of the only warning, which is this one."""
+    assert said.count("warning[") == 1 and f"[{code}]" in said, said
+    return said.partition("= hint: ")[2].splitlines()[0]

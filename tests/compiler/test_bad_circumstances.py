@@ -183,8 +183,9 @@ def make_plugin(package: str, name: str, module: str) -> str:
     return str(Path("plugins").absolute())
 
 
-def test_a_plugin_that_raises_on_import_does_not_harm_the_others(jobc: Jobc) -> None:
-    path = make_plugin("acme", "acme", "raise RuntimeError('no licence')")
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])
+def test_a_plugin_that_raises_on_import_does_not_harm_the_others(error: str, jobc: Jobc) -> None:
+    path = make_plugin("acme", "acme", f"raise {error}('no licence')")
     assert in_process_of_its_own(path=path).returncode == 0
     listed = in_process_of_its_own("backends", path=path)
     assert "local  (jobc:backends/local)" in listed.stdout and "[JC4003]" in listed.stderr

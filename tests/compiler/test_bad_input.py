@@ -13,6 +13,7 @@ from .diagnosed import Jobc, assert_complete, codes, write
 
 # ---- on the command line --------------------------------------------------------------------------------------------
 
+COMMIT = ("backend=skypilot", "storage.run=node", "code.repository=https://x.org/r.git", f"code.commit={'0' * 40}")
 LINES = [  # words, code, what the message says besides
     (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
     (["lop.steps=3"], "JC1102", "did you mean loop.steps=3?"),
@@ -75,6 +76,10 @@ LINES = [  # words, code, what the message says besides
     (["loop.epochs=3"], "JC2004", "loop.epochs=null"),
     (["batch.accumulation=2", "batch.global=64"], "JC2002", "contradicts"),
     (["procs=2", "--"], "JC2012", "command line: -- …"),
+    (["--", " "], "JC2012", "command is empty"),
+    (['command=[""]'], "JC2012", "command is empty"),
+    (["code=git", *COMMIT, "code.root=/abs", "--", "a.py"], "JC4514", "hint: code.root=."),
+    (["code=git", *COMMIT, "code.root=a/../..", "--", "a.py"], "JC4514", "'a/../..' is no folder of the repository"),
     (["--", "--lr", "0.1"], "JC2012", "-- train.py --lr 0.1"),
     (["model.heads=3"], "JC2020", "command line: model.heads=3   (model.heads)"),
     (["data=digits"], "JC2020", "(data.kind)"),
@@ -215,6 +220,24 @@ HINTS_THAT_COMPILE = [
     ["+task=nope"],
     ["--strict", "optim.lr=1", "command=[train.py]"],
 ]
+
+
+@pytest.mark.parametrize(
+    ("word", "fitting"),
+    [
+        ("loop.epochs=0.5", "loop.epochs=1"),
+        ("nodes=0.5", "nodes=1"),
+        ("nodes=-3.5", "nodes=1"),
+        ("nodes=2.5", "nodes=2"),
+        ("lifecycle.max_requeues=-0.5", "lifecycle.max_requeues=1"),
+        ("lifecycle.max_requeues=0.0", "lifecycle.max_requeues=0"),
+    ],
+)
+def test_for_a_fraction_a_number_is_offered_that_the_key_takes(word: str, fitting: str, jobc: Jobc) -> None:
+    rest = ("loop.steps=null",) if "epochs" in word else ()
+    _, printed = jobc("check", word, *rest)
+    assert f"= hint: {fitting}\n" in f"{printed}\n"
+    assert jobc("check", "backend=slurm", fitting, *rest)[0] == 0
 
 
 @pytest.mark.parametrize("words", HINTS_THAT_COMPILE, ids=" ".join)

@@ -99,6 +99,21 @@ def test_machines_are_told_what_is_allowed_and_why(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("between", [" ", "; ", "\n    "])
+def test_several_comments_of_one_value_all_count(between: str, capsys: pytest.CaptureFixture[str]) -> None:
+    team = "command:\n  - bash\n  - -c\n  {}\n  - python3 train.py --api-key abc | tee log\n"
+    first, second, idle = map(ALLOWED.format, ("JC3008", "JC3003", "JC4102"))
+    assert check(capsys, team.format(between.join([first, idle])))[1] == ["error[JC3003]"]
+    assert check(capsys, team.format(between.join([idle, second])))[1] == ["warning[JC3008]", "note[JC3081]"]
+    assert check(capsys, team.format(between.join([first, second])), "--strict") == (0, [])
+
+
+def test_each_of_several_comments_on_a_line_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    said = ALLOWED.format("JC4102")
+    assert check(capsys, f"queue:\n  name: fast  {said} # jobc: allow JC3011\n") == (1, ["error[JC3080]"])
+    assert check(capsys, f"queue:\n  name: 'a # jobc: allow me'  {said}\n", "--strict") == (0, [])
+
+
 def test_strict_tells_of_every_stage_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--strict", "env.NCCL_IB_HCA=", "queue.name=gpu"]) == 1
     shown = capsys.readouterr().err

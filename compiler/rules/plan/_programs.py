@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ _OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # those that also st
 _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
+_BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
+_SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # of env, the text in the word or behind it
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,19 @@ class _Starter:
 
 
 # Manuals of bash 5.2, coreutils 9.1, util-linux 2.38, numactl 2.0, uv 0.13 (its --help), conda 26.1, pixi 0.81,
-# poetry 2 (python-poetry.org/docs/cli) and Nsight Systems 2022.1 (its long options want `=`).
+# poetry 2 (python-poetry.org/docs/cli), Nsight Systems 2022.1 (its long options want `=`).
+# Not looked up: options of dbus-run-session, dumb-init, gosu, pdm, pipenv, su-exec, tini, unbuffer and xvfb-run.
 _OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
 _STARTERS: Mapping[str, _Starter] = {
     "chrt": _Starter("-T -P -D", others=1),
     "command": _Starter(),
     "conda": _Starter(_OF_CONDA, "run"),
+    "dbus-run-session": _Starter("--config-file --dbus-daemon"),
+    "dumb-init": _Starter("-r --rewrite"),
     "env": _Starter("-u -C --unset --chdir"),
     "exec": _Starter("-a"),
+    "flock": _Starter("-w -E --wait --timeout --conflict-exit-code", others=1),
+    "gosu": _Starter(others=1),
     "ionice": _Starter("-c -n"),
     "mamba": _Starter(_OF_CONDA, "run"),
     "micromamba": _Starter(_OF_CONDA, "run"),
@@ -56,14 +64,20 @@ _STARTERS: Mapping[str, _Starter] = {
         "profile",
     ),
     "numactl": _Starter("-i -p -m -M -N -C -l"),
+    "pdm": _Starter("-p --project --venv", "run"),
+    "pipenv": _Starter("--python", "run"),
     "pixi": _Starter("-e --environment -p --platform --manifest-path --config-file", "run"),
     "poetry": _Starter("-C --directory -P --project", "run"),
+    "prlimit": _Starter("-o -p --output --pid"),
     "setsid": _Starter(),
     "stdbuf": _Starter("-i -o -e"),
+    "su-exec": _Starter(others=1),
     "sudo": _Starter("-u -g -C -p"),
     "taskset": _Starter(others=1),
     "time": _Starter("-f -o"),
     "timeout": _Starter("-k -s --kill-after --signal", others=1),
+    "tini": _Starter("-e -p"),
+    "unbuffer": _Starter(),
     "uv": _Starter(
         "-C -P -f -i -p -w --cache-dir --config-file --config-setting --default-index --directory --env-file"
         " --exclude-newer --extra --extra-index-url --find-links --group --index --index-url --link-mode --no-extra"
@@ -71,12 +85,17 @@ _STARTERS: Mapping[str, _Starter] = {
         " --with-requirements",
         "run",
     ),
+    "xvfb-run": _Starter(
+        "-e -f -n -p -s -w --error-file --auth-file --server-num --xauth-protocol --server-args --wait"
+    ),
 }
 
 
 def program(command: Sequence[str]) -> str:
-    """The name of the program without its folder; "" for none."""
-    return command[0].rpartition("/")[2] if command else ""
+    """The name of the program without its folder, also of `$(which NAME)`; "" for none."""
+    first = command[0] if command else ""
+    found = _BY_NAME.fullmatch(first)
+    return (found[2] if found else first).rpartition("/")[2]
 
 
 def started(words: Sequence[str]) -> Sequence[str]:
@@ -100,13 +119,37 @@ def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
     while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
         if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
             return ("python", "-m", *words[1:])
+        if starter is _STARTERS["env"] and (split := _SPLIT.fullmatch(words[0])):
+            words = _split(split, words[1:])
+            continue
         words = words[2 if words[0] in starter.valued.split() else 1 :]
     return words
+
+
+def spelled_out(words: Sequence[str]) -> Sequence[str]:
+    """The same command without `env -S TEXT`, whose words stand in its place."""
+    for at, word in enumerate(words):
+        if (split := _SPLIT.fullmatch(word)) and any(program((each,)) == "env" for each in words[:at]):
+            flags = (split[1],) if (split[1] or "-") != "-" else ()
+            return (*words[:at], *flags, *_split(split, words[at + 1 :]))
+    return words
+
+
+def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
+    """The words that `env -S TEXT …` goes on with."""
+    text = option[2] or option[3]
+    if not text:
+        text, rest = "".join(rest[:1]), rest[1:]
+    try:
+        return (*shlex.split(text), *rest)
+    except ValueError:  # env refuses it as well
+        return ()
 
 
 def launcher(words: Sequence[str]) -> str:
     """The launcher that these words start, which starts ranks of its own; "" for none."""
     name, rest = _of_python(words) if _is_python(words) else (program(words), words[1:])
+    name = program((name,))  # of `python $(which torchrun)`
     return name if name in _LAUNCHERS and _LAUNCHERS[name] in ("", *rest[:1]) else ""
 
 
@@ -120,7 +163,8 @@ def trains(words: Sequence[str]) -> bool:
         return program((_of_python(words)[0],)) not in _NOT_THE_JOB
     if name in _HOLDERS:
         return behind
-    return name.endswith(".py") or (name.startswith("$") and any(word.endswith(".py") for word in words))
+    by_variable = bool(words) and words[0].startswith("$")
+    return name.endswith(".py") or (by_variable and any(word.endswith(".py") for word in words))
 
 
 def _is_python(words: Sequence[str]) -> bool:

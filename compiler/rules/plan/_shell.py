@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ._programs import program, started
+from ._programs import program, spelled_out, started
 
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
@@ -71,7 +71,10 @@ def shell_text(command: Sequence[str] | None) -> str:
 
 def with_option(command: Sequence[str], *option: str) -> str:
     """The command, whose shell gets one more option, as words of the command line."""
-    at = len(command) - len(started(command))
+    words = started(command)
+    if tuple(command[-len(words) :]) != tuple(words):
+        command = spelled_out(command)
+    at = len(command) - len(words)
     shell = "bash" if "pipefail" in option and program(command[at:]) in ("sh", "dash") else command[at]
     return on_a_line([*command[:at], shell, *option, *command[at + 1 :]])  # dash 0.5.12 has no pipefail
 

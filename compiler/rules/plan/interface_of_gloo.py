@@ -1,7 +1,9 @@
-"""JC3012: an interface that Gloo does not find: it takes names alone, where NCCL takes prefixes and exclusions.
+"""JC3012: an interface that Gloo does not find, or one by which no other node is reached.
 
+Gloo takes names alone, NCCL prefixes and exclusions. Of a list both take every interface, so one `lo` is too many: NCCL
+meets at the first that the kernel lists, which is `lo`, and Gloo gives its address to the other nodes.
 Source torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, 2.13: GLOO_SOCKET_IFNAME is split at commas, each a name;
-       NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact
+       NCCL user guide, NCCL_SOCKET_IFNAME: `^` excludes, `=` is exact; NCCL, src/os/linux.cc, ncclOsFindInterfaces
 """
 
 from __future__ import annotations
@@ -12,23 +14,50 @@ from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
 
-_GLOO, _ALL = (
-    ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"),
-    ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"),
-)
+_GLOO = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+_NCCL = "NCCL_SOCKET_IFNAME"
+_OWN = "network.interface"
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    for name in _ALL:
+    nodes = plan.topology.nodes
+    for name in _GLOO:
         value = spec.env.get(name, "")
-        if name in _GLOO and value.startswith(("^", "=")):
+        if value.startswith(("^", "=")):
             because = f"only NCCL reads {value[0]} as a sign; Gloo looks for an interface of that whole name"
-            yield _error(f"{name}={value} is no interface", because, name)
-        elif plan.topology.nodes > 1 and value.lstrip("=") == "lo":
-            because = "lo leads to the node itself, so the ranks of other nodes wait for nobody"
-            yield _error(f"{name}={value} with {plan.topology.nodes} nodes", because, name)
+            yield _error(f"{name}={value} is no interface", because, f"env.{name}")
+        elif nodes > 1 and _names_lo(value):
+            yield _lonely(name, value, nodes, f"env.{name}")
+    value = spec.env.get(_NCCL, "")
+    if nodes > 1 and _nccl_takes_lo(value):
+        yield _lonely(_NCCL, value, nodes, f"env.{_NCCL}")
+    if nodes > 1 and _names_lo(spec.network.interface or ""):
+        yield _lonely(_OWN, spec.network.interface or "", nodes, _OWN)
 
 
-def _error(title: str, because: str, name: str) -> Diagnostic:
-    hint = f"~env.{name}, and each node finds the one that leads to node 0; or network.interface=eth0"
-    return Diagnostic("JC3012", title, because, hint, key=f"env.{name}")
+def _names_lo(value: str) -> bool:
+    return "lo" in value.split(",")
+
+
+def _nccl_takes_lo(value: str) -> bool:
+    """An exclusion takes all others, lo among them: `^docker0`. Of one character NCCL takes no notice."""
+    names = [name for name in value.removeprefix("^").removeprefix("=").split(",") if name]
+    is_exact = value.removeprefix("^").startswith("=")
+    matches = "lo" in names if is_exact else any("lo".startswith(name) for name in names)
+    return len(value) > 1 and matches is not value.startswith("^")
+
+
+def _lonely(name: str, value: str, nodes: int, key: str) -> Diagnostic:
+    because = "lo leads to the node itself, so the ranks of other nodes wait for nobody"
+    if value.startswith("^"):
+        because = f"all but these are taken, lo too, and {because}"
+    elif "," in value:
+        because = f"lo is one of the list, and {because}"
+    return _error(f"{name}={value} with {nodes} nodes", because, key, judgment=True)
+
+
+def _error(title: str, because: str, key: str, judgment: bool = False) -> Diagnostic:
+    """judgment: somebody may know that all nodes are one machine."""
+    without = f"{key}=null" if key == _OWN else f"~{key}"
+    hint = f"{without}, and each node finds the one that leads to node 0; or network.interface=eth0"
+    return Diagnostic("JC3012", title, because, hint, key=key, judgment=judgment)

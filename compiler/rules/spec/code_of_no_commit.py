@@ -1,4 +1,4 @@
-"""JC4514: code of a repository, without the repository or the commit."""
+"""JC4514: code of a repository, without the repository or the commit, or in a folder outside of it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
             title = f"code=git needs code.{key}" if value is None else f"code.{key}: {value!r} is no {key}"
             because = "a run has the code of one commit, which `git rev-parse HEAD` prints; a branch moves"
             yield Diagnostic("JC4514", title, because, f"code.{key}={example}", key=f"code.{key}")
+    root = spec.code.root
+    if root.startswith("/") or ".." in root.split("/"):
+        title = f"code.root: {root!r} is no folder of the repository"
+        because = "the ranks start in that folder of the commit, and it would not be there"
+        yield Diagnostic("JC4514", title, because, "code.root=. for the top of the repository", key="code.root")

@@ -10,7 +10,7 @@ from ...spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    if spec.command == ():
+    if spec.command is not None and not "".join(spec.command[:1]).strip():
         because = "there is no program to run"
         hint = "a program after --, such as -- train.py; with no -- at all the trainer runs"
         yield Diagnostic("JC2012", "command is empty", because, hint, key="command")
