@@ -176,7 +176,7 @@ def losses(run: Path) -> list[object]:
 def weights(run: Path) -> str:
     """The hash that the end of a training prints."""
     log = text(run / "logs" / "node_00.log")
-    found = re.findall(r"sha256 (\w{64})", log)
+    found: list[str] = re.findall(r"sha256 (\w{64})", log)
     if not found:
         raise RuntimeError(f"no weights: {log[-1500:]}")
     return found[-1]

@@ -36,7 +36,7 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "runtime/test_network", "runtime/test_preflight", "runtime/test_restarts", "runtime/test_runs",
     "runtime/test_stopping",
 ))  # fmt: skip
-MUCH, QUICK, MOST_S = 3, 2, 30.0  # tests for one mutant of either kind, and seconds of each but the first
+MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds of each but the first
 TIMEOUT_S = 120  # of one test that hangs
 COMPILE = (
     "import sys; from pathlib import Path; from jobc.compiler.driver import compile_job;"

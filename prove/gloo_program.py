@@ -22,8 +22,8 @@ timeout = timedelta(seconds=20)
 if "prefix" in sys.argv:
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = dist.TCPStore(address, port, world, not shared and rank == 0, timeout)
-    prefix = dist.PrefixStore(f"restart-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+    store = dist.TCPStore(address, port, world, not shared and rank == 0, timeout)  # type: ignore[attr-defined]
+    prefix = dist.PrefixStore(f"restart-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=prefix, rank=rank, world_size=world, timeout=timeout)
 else:
     dist.init_process_group("gloo", timeout=timeout)

@@ -72,7 +72,7 @@ KINDS = (  # of mutations, some more often than others
 
 characters = st.one_of(
     st.sampled_from("'\"$`\\{}()[]!%#&;|<>*?~ \t\n=,:-@^"),
-    st.characters(exclude_characters="\0", exclude_categories=("Cs",)),
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
 )
 texts = st.one_of(st.sampled_from(CORPUS), st.text(characters, max_size=20))
 numbers = st.one_of(st.integers(), st.floats(), st.sampled_from((0, 1, 2, 7, 64, 2**31, 2**63, 2**64)))

@@ -54,6 +54,7 @@ SCOPES = (  # names that are easily taken for each other
     ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_GPUS_PER_NODE"), ("requests:", "limits:"), ("$rank", "$attempt"),
 )  # fmt: skip
 
+DRAW = 2  # a new one after the check has learnt from the survivors of the last
 PARTS = {"reached": "in lines that a start executes or an engine reads", "other": "in all other lines"}
 
 Sites = Iterator[list[str]]  # the lines of the file with one of them changed
@@ -211,7 +212,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[range]:
 def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> dict[str, Any]:
     """Two mutants of each operator: one in a line that is reached, one in another."""
     case = cases()[number]
-    files, chance = files_of(case), random.Random(number)
+    files, chance = files_of(case), random.Random(f"{number}, {DRAW}")
     lines_reached = reached(files, folder)
     measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
     for part in PARTS:
@@ -298,9 +299,9 @@ CAMPAIGN = Campaign(
         f" mutant, and up to {MUCH + QUICK} tests that run the line are run there: of launchers, the test bed, the pod"
         " runner and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none reads a golden."
         " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
-        " plain word, a poll that waits a second longer, a line of which bash makes the same commands. The lines name"
-        " each survivor, a changed message among them, and the test that failed for each that execution noticed. With"
-        " 95 % intervals."
+        " plain word, a poll that waits a second longer, a script that bash prints alike, a line of which it makes the"
+        " same commands. The lines name each survivor, a changed message among them, and the test that failed for each"
+        " that execution noticed. With 95 % intervals."
     ),
     count=len(cases()),
     run=run,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jobc_trainer.recipe import Recipe
+from jobc_trainer.recipe import Recipe  # type: ignore[import-not-found] # as an artifact has it
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Noted:
         return self.split.batch(indices_B)
 
 
-class Noting(Recipe):
+class Noting(Recipe):  # type: ignore[misc]
     def build_data(self) -> Any:
         folder = Path(os.environ["NOTES"])
         folder.mkdir(exist_ok=True)

@@ -69,9 +69,7 @@ def reach(module: str, folder: Path) -> list[Reach]:
         if not (folder / "reach.json").exists():
             return []
         shutil.copy(folder / "reach.json", kept)
-    return [
-        Reach(name, said["seconds"], frozenset(said["lines"])) for name, said in json.loads(kept.read_text()).items()
-    ]
+    return [Reach(name, said["seconds"], said["lines"]) for name, said in json.loads(kept.read_text()).items()]
 
 
 def origin(template: Path) -> str:

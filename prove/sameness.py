@@ -9,16 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
 from jobc.compiler.backend import VERBS
 from jobc.compiler.equivalence.check import check
 from jobc.compiler.equivalence.scripts import library
+from jobc.compiler.equivalence.stage import statements
 
 SCRIPTS = (".sh", ".sbatch")
 
-SAME = ("same order", "same words", "waits longer", "same commands")  # answers that set a mutant apart
+SAME = (
+    "same order",
+    "same statements",
+    "same words",
+    "waits longer",
+    "same commands",
+)  # answers that set a mutant apart
 
 
 def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trace: Path) -> str:
@@ -36,7 +44,10 @@ def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trac
         return "same order"
     line = before[at]
     if path.endswith(SCRIPTS) and len(lines) == len(before):
-        if _same_words(path, before, at, lines[at], files):
+        if _prints_alike(files[path], "\n".join(lines)):
+            return "same statements"
+        text = Unquoted.of(before, at, lines[at])
+        if text and (_same_words(text, path, before, at, files) or _same_value(text)):
             return "same words"
         if _waits_longer(line, lines[at]):
             return "waits longer"
@@ -53,22 +64,28 @@ def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trac
     return "same commands" if commands == _commands(mutant, files) else ""
 
 
+SIMPLE = r"\$\((?:uname|basename|dirname|id|date|printf) [^()]*\)"  # asks for something that does not fail
+
+
 def _commute(path: str, one: str, other: str) -> bool:
     """Values of their own, options of one array, arms of other words, files of a ConfigMap: any order will do."""
     if path == "kustomization.yaml":
         return one.startswith('  - "') and other.startswith('  - "')
     one, other = (re.sub(r" # .*$", "", line) for line in (one, other))
-    sets = [re.fullmatch(r"\s*(?:export |local )?(\w+)=[^`(]*", line) for line in (one, other)]
+    sets = [re.fullmatch(rf"\s*(?:export |local )?(\w+)=(?:[^`(]|{SIMPLE})*", line) for line in (one, other)]
     if sets[0] and sets[1] and not re.search(rf"\b{sets[0][1]}\b", other) and not re.search(rf"\b{sets[1][1]}\b", one):
         return True
-    for form in (
-        r"\s*(--[\w-]+)(?:=(?:\"[^\"]*\"|\S*))?(?: \\\\)?",
-        r"\s*(-[\w-]+(?: \| -[\w-]+)*)\) .* ;;",
-    ):
-        names = [found[1] for line in (one, other) if (found := re.fullmatch(form, line))]
-        if len(set(names)) == 2:
-            return True
-    return False
+    options = [re.fullmatch(r"\s*(--[\w-]+)(?:[= ](?:\"[^\"]*\"|[^\s\"]+))?(?: \\\\)?", line) for line in (one, other)]
+    if options[0] and options[1] and options[0][1] != options[1][1]:
+        return True
+    arms = [re.fullmatch(r"\s*([\w.-]+(?: \| [\w.-]+)*)\) .* ;;", line) for line in (one, other)]
+    return bool(arms[0] and arms[1] and not {*arms[0][1].split(" | ")} & {*arms[1][1].split(" | ")})
+
+
+def _prints_alike(before: str, after: str) -> bool:
+    """To bash it is the same script: a comment behind a command is another one. Lines of #SBATCH are Slurm's."""
+    both = [(statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
+    return both[0][0] is not None and both[0] == both[1]
 
 
 def _commands(trace: Path, files: Mapping[str, str]) -> list[tuple[tuple[str, int], str]]:
@@ -76,7 +93,7 @@ def _commands(trace: Path, files: Mapping[str, str]) -> list[tuple[tuple[str, in
     text = trace.read_text(errors="replace") if trace.exists() else ""
     found = re.findall(r"^\++([\w.]+):(\d+): (.*)$", text, re.MULTILINE)
     said = ((name, int(line), command) for name, line, command in found if name in files)
-    return [((name, line), re.sub(r"jobc-stage-\w+", "STAGE", command)) for name, line, command in said]
+    return [((name, line), re.sub(r"jobc\W+stage-\w+", "STAGE", command)) for name, line, command in said]
 
 
 def same_data(path: str, before: str, after: str) -> bool:
@@ -94,26 +111,52 @@ def _waits_longer(line: str, other: str) -> bool:
     return bool(re.fullmatch(r"\s+sleep \d+", line) and re.fullmatch(r"\s+sleep \d+", other))
 
 
-def _same_words(path: str, before: Sequence[str], at: int, after: str, files: Mapping[str, str]) -> bool:
+class Unquoted(NamedTuple):
+    """A line that lost its first pair of quotes. before, after: what stands beside them; is_double: the kind."""
+
+    before: str
+    inner: str
+    after: str
+    is_double: bool
+
+    @classmethod
+    def of(cls, lines: Sequence[str], at: int, other: str) -> Unquoted | None:
+        """None where the line has changed otherwise, or text of several lines hides which quote opens."""
+        line = lines[at]
+        found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
+        code = [re.sub(r"(^| +)# .*$", "", text) for text in [*lines[:at], line]]
+        if found is None or any(text.count("'") % 2 or text.count('"') % 2 for text in code):
+            return None
+        made = cls(line[: found.start()], found[1] or found[2] or "", line[found.end() :], found[1] is not None)
+        return made if other == made.before + made.inner + made.after else None
+
+
+def _same_words(text: Unquoted, path: str, before: Sequence[str], at: int, files: Mapping[str, str]) -> bool:
     """Quotes around what bash neither splits nor expands further: plain text, numbers, literals of this job.
 
     Or around plain words of `echo`, which puts one blank between them again.
     """
-    line = before[at]
-    found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
-    code = [re.sub(r"(^| +)# .*$", "", text) for text in [*before[:at], line]]
-    if found is None or any(text.count("'") % 2 or text.count('"') % 2 for text in code):
-        return False  # no quotes, or text of several lines: who knows which quote opens
-    inner = found[1] if found[1] is not None else found[2]
-    around = line[max(0, found.start() - 1) : found.start()] + line[found.end() : found.end() + 1]
-    if after != line[: found.start()] + inner + line[found.end() :] or re.search(r"[{},@!*?+]", around):
+    if re.search(r"[{},@!*?+]", text.before[-1:] + text.after[:1]):
         return False
-    if re.match(r"\s*(.* )?echo $", line[: found.start()]) and not line[found.end() :].strip("; fi"):
-        return bool(re.fullmatch(r"[A-Za-z]\w*( [\w.:,/]+)*", inner))
-    plain = re.sub(r"\$\{?(\w+)\}?", lambda m: "1" if _is_plain(m[1], path, before, at, files) else "$", inner)
-    return bool(re.fullmatch(r"[\w./:=@%+,-]+", plain if found[1] is not None else inner))
+    if re.match(r"\s*(.* )?echo $", text.before) and not text.after.strip("; fi"):
+        return bool(re.fullmatch(r"[A-Za-z]\w*( [\w.:,/]+)*", text.inner))
+    plain = text.inner
+    if text.is_double:
+        plain = re.sub(r"\$\(\([^()]*\)\)", "1", plain)
+        plain = re.sub(r"\$\{?(\w+)\}?", lambda m: "1" if _is_plain(m[1], path, before, at, files) else "$", plain)
+    return bool(re.fullmatch(r"[\w./:=@%+,-]+", plain))
 
 
+def _same_value(text: Unquoted) -> bool:
+    """Quotes around all of a value that is assigned: there bash neither splits words nor expands names of files."""
+    begins = rf"(?:^|[;&|({{] *|\b(?:then|do|else) )\s*(?:(?:export|local) )?(?:\w+={VALUE} )*\w+=$"
+    if not re.search(begins, text.before) or not re.match(r"$|[ ;)]", text.after):
+        return False
+    return bool(re.fullmatch(VALUE if text.is_double else r"[\w./=%+,-]*", text.inner))
+
+
+# What may be assigned without quotes: plain signs, and expansions that hold no quotes of their own.
+VALUE = r"(?:[\w./=%+,-]|\$\w+|\$[?!#$]|\$\{[^{}\"'~@]*\}|\$\(\([^()]*\)\))*"
 # What is one plain word, wherever it stands.
 PLAIN = r"\$!|\$\?|\$#|\d+|\$\(\([^()]*\)\)|'?[\w./:@%+,-]+'?"
 
@@ -124,7 +167,8 @@ def _is_plain(name: str, path: str, lines: Sequence[str], at: int, files: Mappin
     A function of another file may set it only for itself (local).
     """
     own = "\n".join(lines)
-    values = re.findall(rf"(?:^|[\s;&({{])(?:export |local )?{name}=(\S*)", own, re.MULTILINE)
+    set_to = rf"(?:^|[\s;&({{])(?:export |local )?{name}=(\S*)"
+    values = re.findall(set_to, own, re.MULTILINE)
     if re.search(rf"\b(?:for|read|mapfile|printf -v|local)\b[^\n;=]*\b{name}\b(?!=)", own):
         return False
     sourced = [text for other, text in files.items() if other.endswith(SCRIPTS) and other not in (*VERBS, path)]
@@ -133,5 +177,8 @@ def _is_plain(name: str, path: str, lines: Sequence[str], at: int, files: Mappin
         if is_set and not re.search(rf"\blocal\b.*\b{name}\b", body):
             return False
     indent = len(lines[at]) - len(lines[at].lstrip())
-    earlier = any(re.match(rf" {{0,{indent}}}(?:export )?{name}=\S", line) for line in lines[:at])
-    return bool(values) and earlier and all(re.fullmatch(PLAIN, value.rstrip(";")) for value in values)
+    earlier = [n for n in range(at) if re.match(rf" {{0,{indent}}}(?:export )?{name}=\S", lines[n])]
+    if earlier and lines[earlier[-1]].strip() != f"{name}=''":  # what was nothing before that has a value now
+        values = [*(v for n in range(earlier[-1]) for v in re.findall(set_to, lines[n]) if v != "''"),
+                  *re.findall(set_to, "\n".join(lines[earlier[-1]:]), re.MULTILINE)]  # fmt: skip
+    return bool(values and earlier) and all(re.fullmatch(PLAIN, value.rstrip(";")) for value in values)

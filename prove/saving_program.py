@@ -24,6 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:
 
 def train(made: Training, requests: Requests | None = None) -> int:
     return run(made, requests or Requests())  # type: ignore[arg-type]
+
+
+def resume(config: TrainConfig, place: Path) -> int:
+    return train(training(config, place, steps=STEPS))
 
 
 def steps_of(folder: Path) -> list[int]:
@@ -133,7 +138,7 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
         place = folder / str(number)
         shutil.copytree(base, place, symlinks=True)
         made = training(config, place, steps=4, every_steps=1, background=True)
-        child = Child(lambda made=made: train(made), folder / "log")
+        child = Child(partial(train, made), folder / "log")
         with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}", paths_of(place / "checkpoints")):
             status, said = child.wait()
         if status not in (0, -signal.SIGKILL):
@@ -274,7 +279,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
             "last_words": said.splitlines()[-2:] if status else [],
         }
         if lasts:
-            found["again"] = Child(lambda p=place: train(training(config, p, steps=STEPS)), folder / "log").wait()[0]
+            found["again"] = Child(partial(resume, config, place), folder / "log").wait()[0]
         found[name]["same"] = same(place, quiet)
         subprocess.run(["umount", checkpoints], check=True)
     return found
@@ -284,8 +289,13 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
     """One training on the mounted disk; its exit status and its output."""
     checkpoints, log = place / "checkpoints", place.parent / "log"
     if kind in DISKS:
-        bad, well = (lambda act=act: act(checkpoints) for act in DISKS[kind])
-        events = {FAULT: lambda: (settle(checkpoints), bad())}
+        bad, well = (partial(act, checkpoints) for act in DISKS[kind])
+
+        def go_bad() -> None:
+            settle(checkpoints)
+            bad()
+
+        events: dict[int, Callable[[], object]] = {FAULT: go_bad}
         events |= {} if lasts else {WELL: well}
         status, said = Child(lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log).wait()
         if lasts:

@@ -62,7 +62,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line]
     times = {attempt: [float(str(line["time"])) for line in lines if line["attempt"] == attempt] for attempt in (0, 1)}
     resumed = next(step for attempt, step in job.steps() if attempt == 1)
-    measured = {"kind": way, "skew_s": first_skew, "saved": saved, "resumed_with": resumed}
+    measured: dict[str, Any] = {"kind": way, "skew_s": first_skew, "saved": saved, "resumed_with": resumed}
     measured["clock_went_s"] = round(times[1][0] - times[0][-1])
     expect(abs(measured["clock_went_s"] + 2 * first_skew) < HOUR_S / 2, "the clocks were not skewed", **measured)
     expect(resumed == saved + 1, f"step {saved} was saved, step {resumed} came next", **measured)

@@ -65,7 +65,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     asked = time.monotonic()
     stop(job)
     job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", GRACE_S + MORE_S + 30)
-    measured = {"kind": kind, "way": way, "how": how, "program": program}
+    measured: dict[str, Any] = {"kind": kind, "way": way, "how": how, "program": program}
     measured["ended_s"] = ended_s = round(time.monotonic() - asked, 1)
     expect(ended_s <= GRACE_S + MORE_S, f"it took {ended_s} s to end", **measured)
     quiet_until = time.monotonic() + QUIET_S

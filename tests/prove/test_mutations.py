@@ -56,8 +56,15 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
         ("local/two_processes", "smoke.sh", 'wait "$node" || code=$?', "wait $node || code=$?", "same words"),
         ("local/two_processes", "smoke.sh", 'kill -0 "$node"', "kill -0 $node", "same words"),
         ("local/two_processes", "clean.sh", "echo 'nothing to remove'", "echo nothing to remove", "same words"),
+        ("local/two_processes", "stop.sh", "run_id=''", "run_id=", "same words"),
+        ("pdsh/two_hosts", "client.sh", '="${ssh_command[*]:1}"', "=${ssh_command[*]:1}", "same words"),
+        ("pdsh/two_hosts", "stop.sh", '"$((grace_s + 10))"', "$((grace_s + 10))", "same words"),
+        ("skypilot/run_in_a_bucket", "task.sh", 'wait "$node"', "wait $node", "same words"),
+        ("skypilot/run_in_a_bucket", "task.sh", '[[ -z $node ]] || kill -s TERM "$node"', "kill -s TERM $node", ""),
         ("local/two_processes", "stop.sh", 'mark_stopped "$run"', "mark_stopped $run", ""),  # with blanks in its name
         ("local/two_processes", "clean.sh", "'remove this for good? [y/N] '", "remove this for good? [y/N] ", ""),
+        ("ssh/two_hosts", "node.sh", "mpirun) # one for all nodes", "mpirun) # two for all nodes", "same statements"),
+        ("slurm/one_task_per_rank", "job.sbatch", "#SBATCH --nodes=", "#SBATCH --nodes=1", ""),
         ("kubernetes/two_nodes", "logs.sh", "    sleep 2", "    sleep 3", "waits longer"),
         ("kubernetes/two_nodes", "stop.sh", "wait_for_end 15", "wait_for_end 16", ""),
         ("ssh/two_hosts", "clean.sh", "    --yes) yes=yes ;;", "    --yes) yes=no ;;", ""),
@@ -70,6 +77,24 @@ def test_what_means_the_same_is_said_by_rule(
     assert before in files[path]
     lines = files[path].replace(before, after, 1).split("\n")
     assert mutations.same_meaning(files, path, lines, tmp_path / "trace") == rule
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "first", "rule"),
+    [
+        ("slurm/one_task_per_rank", "engine.sh", "    Resources) ", "same order"),  # arms of different words
+        ("ssh/two_hosts", "node.sh", "      --bind-to none", "same order"),  # options of one command
+        ("ssh/two_hosts", "task.sh", "node=$!", ""),
+    ],
+)
+def test_an_order_that_means_nothing_is_said_by_rule(
+    case: str, path: str, first: str, rule: str, tmp_path: Path
+) -> None:
+    files = mutations.files_of(mutations.GOLDEN / case)
+    lines = files[path].split("\n")
+    at = next(n for n, line in enumerate(lines) if line.startswith(first))
+    other = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
+    assert mutations.same_meaning(files, path, other, tmp_path / "trace") == rule
 
 
 @pytest.mark.parametrize(
