@@ -190,10 +190,9 @@ def watched_step(training: Training, step: int, wished: Wishes, progress: Progre
     if line := profiling.before_step(done):
         print(line, flush=True)
     training.phases.begin_step(done)
-    started = time.perf_counter()
     result = train_step(training, step, wished)
     training.phases.enter("metrics")
-    progress.after_step(done, result, time.perf_counter() - started)
+    progress.after_step(done, result, training.phases.since - training.phases.part_since)
     if line := profiling.after_step(done):
         print(line, flush=True)
     return result

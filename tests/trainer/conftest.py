@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from .forked import NOT_OURS, Forked, ForkServer
+
+TRAINER = ("-m", "jobc.trainer")
 DIGITS: dict[str, Any] = {
     "schema": 1,
     "job": "test",
@@ -99,11 +104,16 @@ class Run:
     """A run folder, and the ranks started in it."""
 
     folder: Path
-    ranks: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ranks: list[subprocess.Popen[bytes] | Forked] = field(default_factory=list)
     attempt: int = -1
 
-    def start(self, tree: dict[str, Any], program: Sequence[str] = ("-m", "jobc.trainer"), **env: str) -> None:
-        """One process per rank, as a launcher would start them."""
+    def start(self, tree: dict[str, Any], program: Sequence[str] = TRAINER, **env: str) -> None:
+        """One process per rank, as a launcher would start them.
+
+        They are forked, unless torch would read something else when it is imported.
+        """
+        is_forked = not any(name.startswith(NOT_OURS) for name in env)
+        also = ("deepspeed",) if tree["parallel"]["kind"] == "deepspeed" else ()
         self.attempt += 1
         self.folder.mkdir(exist_ok=True)
         (self.folder / "train.json").write_text(json.dumps(tree))
@@ -122,20 +132,25 @@ class Run:
                 "JOBC_ATTEMPT": self.attempt,
                 "OMP_NUM_THREADS": 1,
             }
+            said = {**clean_environment(), **{k: str(v) for k, v in own.items()}, **env}
+            if is_forked:
+                self.ranks.append(fork_server(*also).start(program, said, self.log(rank)))
+                continue
             with self.log(rank).open("wb") as log:
                 self.ranks.append(
-                    subprocess.Popen(
-                        [sys.executable, *program],
-                        env={**clean_environment(), **{k: str(v) for k, v in own.items()}, **env},
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                    )
+                    subprocess.Popen([sys.executable, *program], env=said, stdout=log, stderr=subprocess.STDOUT)
                 )
 
     def wait(self, timeout_s: float = 180) -> list[int]:
         """The exit codes, by rank."""
         try:
             return [rank.wait(timeout_s) for rank in self.ranks]
+        except subprocess.TimeoutExpired:
+            for rank in self.ranks:
+                rank.send_signal(signal.SIGQUIT)  # their stacks
+            time.sleep(1)
+            said = "\n".join(f"rank {rank}:\n{self.output(rank)}" for rank, _ in enumerate(self.ranks))
+            raise AssertionError(f"no end within {timeout_s} s\n{said}") from None
         finally:
             self.end()
 
@@ -174,6 +189,12 @@ class Run:
     def output(self, rank: int) -> str:
         """What `rank` of the last attempt wrote."""
         return self.log(rank).read_text()
+
+
+@functools.cache
+def fork_server(*also: str) -> ForkServer:
+    """One for all ranks of this process; it ends, and they with it, when its input does."""
+    return ForkServer(*also)
 
 
 def free_port() -> int:
