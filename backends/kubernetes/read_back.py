@@ -143,7 +143,8 @@ def _first(pod: Section, container: Section, nodes: int, stage: Stage) -> dict[s
             raise Unreadable(f"task.sh init asks preflight.py for --{option}={said.get(option)}, not {variable}")
     if "apart" not in said or said.get("gpus") != "0":
         raise Unreadable("task.sh init calls preflight.py without --apart --gpus=0: nodes come one by one")
-    return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0"))}
+    interface = said.get("interface", "not told") or None
+    return {"backend.preflight": True, "topology.procs": int(said.get("procs", "0")), "network.interface": interface}
 
 
 def _shell(pod: Section, container: Section, stage: Stage) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...compiler.equivalence.ends import CODES, hands_on
+from ...compiler.equivalence.lines import mistakes_in_line
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import read_documents
 from .schema import problems
@@ -62,7 +63,8 @@ def read_back(stage: Stage) -> Reading:
     unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
     waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
     starts = tuple(_starts(task, nodes, gpus))
-    wrong = tuple(_ends(stage, starts))
+    lines = (what for line in task["run"].splitlines() for what in mistakes_in_line(line))
+    wrong = (*(f"task.sky.yaml: run: {what}" for what in lines), *_ends(stage, starts))
     if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
         wrong += tuple(hands_on(stage, starts[0], "task.sh"))
     return Reading(starts, "10.0.0.1", facts, waived, wrong)

@@ -20,12 +20,10 @@ SAME = ("rank", "local_rank", "node", "world_size", "argv", "folder")
 
 
 def other_ways(files: Files, plan: Mapping[str, Any], starts: Mapping[int, tuple[Start, Node]]) -> Iterator[str]:
-    """starts: number -> how a node is started, and what it made of that. Nothing of a job whose engine starts ranks."""
-    own = plan["launcher"]
-    if own not in (*LAUNCHERS, "accelerate") or plan["container.kind"] in ("docker", "apptainer"):
-        return
+    """starts: number -> how a node is started, and what it made of that. No launcher where the engine starts ranks."""
+    own, outside = plan["launcher"], plan["container.kind"] in ("docker", "apptainer")
     for launcher in LAUNCHERS:
-        if launcher != own:
+        if launcher != own and own in (*LAUNCHERS, "accelerate") and not outside:
             script = re.sub(r"^launcher=.*$", f"launcher={launcher}", files["node.sh"], flags=re.MULTILINE)
             with stage(Files({**files, "node.sh": script})) as place:
                 for number, (start, node) in starts.items():
@@ -63,7 +61,16 @@ def _preflight(place: ScriptStage, node: Node, number: int, plan: Mapping[str, A
         yield f"node.sh preflight, start {number}: it does not come to preflight.py"
         return
     said = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
-    wanted = {"procs": plan["topology.procs"], "gpus": plan["topology.gpus"], "port": env["JOBC_HEAD_PORT"]}
-    for name, value in wanted.items():
-        if said.get(name) != str(value):
-            yield f"node.sh preflight, start {number}: preflight.py gets --{name}={said.get(name)}, not {value}"
+    wanted = {
+        "procs": str(plan["topology.procs"]),
+        "gpus": str(plan["topology.gpus"]),
+        "gpu-type": env.get("JOBC_GPU_TYPE", ""),
+        "port": env["JOBC_HEAD_PORT"],
+        "profile": plan["network.profile"],
+        "interface": plan["network.interface"] or "",
+        **({} if plan["run.storage"] == "shared" else {"apart": ""}),
+    }
+    for name in wanted.keys() | said.keys() & {"apart"}:
+        if said.get(name) != wanted.get(name):
+            what = f"preflight.py gets --{name}={said.get(name)}, not {wanted.get(name)}"
+            yield f"node.sh preflight, start {number}: {what}"

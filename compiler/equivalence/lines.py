@@ -14,8 +14,10 @@ NAMES = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 def mistakes_in_line(line: str) -> Iterator[str]:
-    if re.search(r"\brun \$\(basename -- \"\$(artifact|project|here|own_run)\"\)", line):
+    if re.search(r"\brun \$\(basename -- \"\$own_run\"\)|basename -- \"\$\{?(artifact|project|here)\}?\"", line):
         yield "a run is named by another folder than its own"
+    if found := re.search(r"\[\[ (?:.* )?-[nz] \"?\$\{?(artifact|rt|nodes|procs)\b", line):
+        yield f"${found[1]} is never empty, so this asks nothing"
     if found := re.match(r"\s*try \"([^\"]*)\" (.*)", line):
         for name in NAMES.findall(found[1]):
             if name not in NAMES.findall(found[2]):

@@ -135,6 +135,8 @@ def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, A
         kinds = takes[start[1]]
         if start[1] in ("die", "fail") and len(words) > len(kinds):
             yield f"{start[1]} takes {' '.join(kinds)}, and gets {len(words)} words"
+        if not words and start[0].startswith("$(") and not kinds[0].startswith("["):
+            yield f"{start[1]} takes {' '.join(kinds)}, and gets nothing"
         for kind, word in zip(kinds, words, strict=False):
             yield from _kind(start[1], kind.strip("[]…"), word.strip("\"'"), plan)
 
@@ -171,6 +173,9 @@ def _code_of_exit(line: str, is_program: bool) -> Iterator[str]:
             yield f"{found[1]} {found[2]}: no such exit code means anything to jobc"
         elif found[2] == "2" and not is_program:
             yield f"{found[1]} 2 says that the command line is wrong, and this file reads none"
+    for found in re.finditer(r"\b(code|status|ends_with|worst|lacks)=(\d+)(?=[\s;'\"}]|$)", line):
+        if int(found[2]) not in EXIT_CODES - {2}:  # which `die 2` gives, at once
+            yield f"{found[1]}={found[2]}: a job never ends with that exit code"
 
 
 def _options(path: str, text: str) -> Iterator[str]:
