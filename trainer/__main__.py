@@ -91,7 +91,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
         signals.ends_with = partial(attempts.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the first step")
-        with watch_over(group, config.process_group.init_timeout_s) as watch:
+        with watch_over(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None
             return run(training, signals, watch)

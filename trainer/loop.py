@@ -12,6 +12,7 @@ from functools import partial
 from torch import Tensor
 
 from . import checkpoint, export, roll_call
+from .config import TrainConfig
 from .console import banner
 from .control import stop_file
 from .distributed import Group
@@ -32,13 +33,16 @@ VALIDATION = "validation"  # the part of a checkpoint that says after which step
 COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 
-def watch_over(group: Group, timeout_s: float) -> Watch:
+def watch_over(group: Group, config: TrainConfig) -> Watch:
     """The ranks have met: say how they differ, and have each of them watched from now on."""
-    answers = roll_call.call(group)
+    answers, sharing = roll_call.call(group), config.parallel
     if group.is_first and (lines := roll_call.differences(answers)):
         print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
+    if group.is_first and sharing.kind == "hsdp" and (line := roll_call.scattered(answers, sharing.shards)):
+        hint = "start ranks that follow each other on one node: srun --distribution=block, mpirun --map-by slot"
+        print(f"warning: hsdp: {line}: weights travel between nodes in every layer\n  {hint}", flush=True)
     names = [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
-    return Watch(group.phases, group.rank, names, timeout_s, group.board)
+    return Watch(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
 
 
 def run(training: Training, signals: StopSignals, watch: Watch | None = None) -> int:
@@ -47,7 +51,7 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     watch: which goes on from the build; None = the build is over and nobody watched it
     """
     config, group = training.config, training.group
-    watch = watch or watch_over(group, config.process_group.init_timeout_s)
+    watch = watch or watch_over(group, config)
     training.phases.begin_part("metrics")
     training.phases.take()  # what the build took belongs to no step
     greet(training)

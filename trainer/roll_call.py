@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +51,21 @@ def differences(answers: Sequence[dict[str, str]]) -> list[str]:
             found = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
             lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {ranks_text(ranks)}" for ranks in found))
     return lines
+
+
+def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
+    """A copy of the model that is on more hosts than it needs, in words; "" when there is none.
+
+    shards: ranks that share a copy; they follow each other
+    """
+    hosts = [one["host"] for one in answers]
+    fewest = -(-shards // max(Counter(hosts).values()))
+    for first in range(0, len(hosts), shards):
+        found = list(dict.fromkeys(hosts[first : first + shards]))
+        if len(found) > fewest:
+            ranks = ranks_text(range(first, first + shards))
+            return f"{ranks} share a copy of the model, on {', '.join(found[:8])}{', …' if len(found) > 8 else ''}"
+    return ""
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

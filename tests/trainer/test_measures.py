@@ -318,6 +318,15 @@ def test_ranks_that_are_not_alike_are_listed() -> None:
     assert mine["torch"] == torch.__version__
 
 
+@pytest.mark.parametrize(("hosts", "shards", "told"), [
+    ("aabb", 2, ""), ("aabb", 4, ""), ("aabb", 1, ""), ("abc", 3, ""),
+    ("abab", 2, "ranks 0-1 share a copy of the model, on a, b"),
+    ("aabbccdd", 4, ""), ("aaabbbcc", 2, "ranks 2-3 share a copy of the model, on a, b"),
+])  # fmt: skip
+def test_a_copy_that_is_on_more_nodes_than_it_needs_is_told(hosts: str, shards: int, told: str) -> None:
+    assert roll_call.scattered([{"host": host} for host in hosts], shards) == told
+
+
 def test_mfu_of_known_gpus() -> None:
     names = {"NVIDIA H200": 989e12, "NVIDIA H100 PCIe": 756e12, "NVIDIA A100-SXM4-80GB": 312e12, "NVIDIA L4": 121e12}
     assert {name: peak_flops(name) for name in names} == names
