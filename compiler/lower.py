@@ -181,6 +181,7 @@ def lower(spec: JobSpec) -> Lowered:
         deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
+    low.rule("topology.world_size", world_size)  # a property of the plan
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
@@ -267,9 +268,13 @@ class _Lowering:
         read: list[str] = []
         value = function(watch(self.spec, "", read.append))
         self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
+        self.rule(key, function)
+        return value
+
+    def rule(self, key: str, function: Leaf) -> None:
+        """How the value is found, in the words of the function that finds it, where it has any."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
-        return value
 
     def make(self, prefix: str, cls: type[T], **fields: Any) -> T:
         """A plan section; a field is a finished section or mapping, or a function of the spec."""

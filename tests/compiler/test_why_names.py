@@ -85,6 +85,10 @@ def test_a_key_that_only_the_plan_has_leads_to_the_lines_of_those_it_is_made_of(
     assert f"{line}\n" in ask(FOLDER, name)
 
 
+def test_the_number_of_ranks_is_told_with_its_rule(ask: Ask) -> None:
+    assert ask(FOLDER, "topology.world_size").splitlines()[2].strip() == "Nodes times processes per node."
+
+
 def test_the_lines_of_an_edited_file_are_those_that_it_has_now(ask: Ask, tmp_path: Path) -> None:
     copy = shutil.copytree(FOLDER, tmp_path / "copy")
     script, config = copy / "node.sh", copy / "train.json"
