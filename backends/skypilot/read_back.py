@@ -57,6 +57,10 @@ def read_back(stage: Stage) -> Reading:
     facts["backend.use_spot"] = bool(resources.get("use_spot"))
     if isinstance(resources.get("autostop"), Mapping):
         facts["backend.down"] = resources["autostop"].get("down", False)
+    facts |= {f"backend.{name}": resources.get(name) for name in ("disk_tier", "instance_type")}
+    facts["backend.ports"] = list(resources.get("ports", ()))
+    facts["backend.setup"] = _setup_lines(str(task.get("setup", "")))
+    facts |= _code(task.get("workdir"))
     recovery = resources.get("job_recovery")
     if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
         raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
@@ -68,6 +72,20 @@ def read_back(stage: Stage) -> Reading:
     if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
         wrong += tuple(hands_on(stage, starts[0], "task.sh"))
     return Reading(starts, "10.0.0.1", facts, waived, wrong)
+
+
+def _setup_lines(text: str) -> list[str]:
+    """Of a node that has not been set up: between the question whether it has, and the mark that it is."""
+    found = re.search(r"^if \[\[ .*? \]\]; then\n(.*?)^  mkdir -p -- \"\$\{mark", text, re.DOTALL | re.MULTILINE)
+    return [line.removeprefix("  ") for line in found[1].splitlines()] if found else [text] * bool(text)
+
+
+def _code(workdir: Any) -> dict[str, Any]:
+    if isinstance(workdir, Mapping):
+        return {"code.kind": "git", "code.repository": workdir.get("url"), "code.commit": workdir.get("ref")}
+    if workdir != ".":
+        raise Unreadable(f"task.sky.yaml: workdir is {workdir}, not the folder of the artifact")
+    return {}
 
 
 def _accelerators(resources: Mapping[str, Any]) -> tuple[list[str], int]:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from jobc.compiler.driver import Request, compile_job
 from jobc.compiler.equivalence.check import check
 
 from .edited_jobs import files_of
@@ -224,3 +225,25 @@ def test_an_edit_of_what_the_engine_is_told_is_noticed(job: str, path: str, befo
     assert before in files[path], files[path]
     found = check({**files, path: files[path].replace(before, after)}).differences
     assert any(re.search(said, text) for text in found), found
+
+
+@pytest.mark.parametrize(("before", "after", "key"), [
+    ("    pip install ours\n", "    pip install theirs\n", "backend.setup"),
+    ("    nvidia-smi\n", "", "backend.setup"),
+    ('ref: "0123', 'ref: "9123', "code.commit"),
+    ("github.com/example", "github.com/else", "code.repository"),
+    ('- "6006"', '- "6007"', "backend.ports"),
+    ("disk_tier: high", "disk_tier: low", "backend.disk_tier"),
+])  # fmt: skip
+def test_what_skypilot_sends_and_prepares_is_the_plans(before: str, after: str, key: str) -> None:
+    words = (
+        "name=x", "backend=skypilot", "nodes=2", "gpus=1", "gpu_type=H100", "storage.run=node", "code=git",
+        "code.repository=https://github.com/example/train", f"code.commit={'0123456789' * 4}", "backend.ports=[6006]",
+        'backend.setup=["pip install ours", "mkdir x", "nvidia-smi"]', "backend.disk_tier=high",
+    )  # fmt: skip
+    made = compile_job(Request(words, ("train.py",)))
+    files = {artifact.path: artifact.text for artifact in made.artifacts}
+    assert check(files).differences == ()
+    assert before in files[SKY], files[SKY]
+    found = check({**files, SKY: files[SKY].replace(before, after)}).differences
+    assert any(line.startswith(f"{key}: ") for line in found), found
