@@ -38,6 +38,16 @@ def test_every_golden_is_read_back_as_its_plan_says(backend: str) -> None:
         assert all(len(why.split()) >= 3 for why in found.waived.values())
 
 
+@pytest.mark.parametrize("case", ["one_task_per_rank", "apptainer_file_and_modules"])
+def test_preflight_is_asked_alike_where_the_engine_or_a_container_starts_the_ranks(case: str) -> None:
+    (folder,) = GOLDEN.glob(f"*/{case}")
+    files = {artifact.path: artifact.text for artifact in compile_job(read_case(folder)).artifacts}
+    assert check(files, thorough=True).differences == ()
+    assert '    --gpus="$gpus"\n' in files["node.sh"]
+    found = check({**files, "node.sh": files["node.sh"].replace('    --gpus="$gpus"\n', "")}, thorough=True).differences
+    assert any("preflight.py gets --gpus=None" in text for text in found), found
+
+
 @pytest.mark.parametrize("job", OF)
 def test_the_jobs_that_are_edited_below_are_sound(job: str) -> None:
     assert check(files_of(job), thorough=True).differences == ()
