@@ -12,7 +12,7 @@ from typing import Any
 from ...compiler.equivalence.ends import CODES, hands_on
 from ...compiler.equivalence.lines import mistakes_in_line
 from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
-from ...compiler.equivalence.yaml_file import read_documents
+from ...compiler.equivalence.yaml_file import Section, read_documents
 from .schema import problems
 
 GIB = 1024**3
@@ -37,9 +37,24 @@ def read_back(stage: Stage) -> Reading:
     for at, why in problems(task):
         raise Unreadable(f"task.sky.yaml: {'.'.join(map(str, at))}: {why}")
     resources = task.section("resources")
-    nodes = task.get("num_nodes", 1)
+    facts = _facts(task, resources)
+    recovery = resources.get("job_recovery")
+    if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
+        raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
+    unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
+    waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
+    starts = tuple(_starts(task, facts["topology.nodes"], facts["topology.gpus"]))
+    lines = (what for line in task["run"].splitlines() for what in mistakes_in_line(line))
+    wrong = (*(f"task.sky.yaml: run: {what}" for what in lines), *_ends(stage, starts))
+    if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
+        wrong += tuple(hands_on(stage, starts[0], "task.sh"))
+    return Reading(starts, "10.0.0.1", facts, waived, wrong)
+
+
+def _facts(task: Section, resources: Section) -> dict[str, Any]:
+    """What SkyPilot reads, as keys of the plan."""
     kinds, gpus = _accelerators(resources)
-    facts: dict[str, Any] = {"topology.nodes": nodes, "topology.gpus": gpus}
+    facts: dict[str, Any] = {"topology.nodes": task.get("num_nodes", 1), "topology.gpus": gpus}
     if resources.get("accelerators"):
         facts["resources.gpu_type"] = kinds[0]
     if "cpus" in resources:
@@ -58,20 +73,9 @@ def read_back(stage: Stage) -> Reading:
     if isinstance(resources.get("autostop"), Mapping):
         facts["backend.down"] = resources["autostop"].get("down", False)
     facts |= {f"backend.{name}": resources.get(name) for name in ("disk_tier", "instance_type")}
-    facts["backend.ports"] = list(resources.get("ports", ()))
-    facts["backend.setup"] = _setup_lines(str(task.get("setup", "")))
-    facts |= _code(task.get("workdir"))
-    recovery = resources.get("job_recovery")
-    if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
-        raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
-    unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
-    waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
-    starts = tuple(_starts(task, nodes, gpus))
-    lines = (what for line in task["run"].splitlines() for what in mistakes_in_line(line))
-    wrong = (*(f"task.sky.yaml: run: {what}" for what in lines), *_ends(stage, starts))
-    if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
-        wrong += tuple(hands_on(stage, starts[0], "task.sh"))
-    return Reading(starts, "10.0.0.1", facts, waived, wrong)
+    facts["backend.ports"] = list(resources.get("ports") or ())
+    facts["backend.setup"] = _setup_lines(str(task.get("setup") or ""))
+    return {**facts, **_code(task.get("workdir"))}
 
 
 def _setup_lines(text: str) -> list[str]:
