@@ -10,6 +10,7 @@ from . import attempts
 from . import env as environment
 from .config import TrainConfig
 from .errors import BrokenInput, StoppedEarly
+from .garbage import uncollected
 from .leave import leave
 from .signals import StopSignals
 from .train_json import load
@@ -79,10 +80,10 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     if config.loop.deterministic:
         # before CUDA is there; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # imported here, so that mistakes above are told before torch has been loaded
-    from .distributed import join
-    from .loop import run, watch_over
-    from .training import build
+    with uncollected():  # imported here, so that mistakes above are told before torch has been loaded
+        from .distributed import join
+        from .loop import run, watch_over
+        from .training import build
 
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:

@@ -4,7 +4,6 @@ Between two steps, in this order: metrics, validation, checkpoint, stop. All ran
 because they decide on numbers that were added over all ranks.
 """
 
-import gc
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from .console import banner
 from .control import stop_file
 from .distributed import Group
 from .errors import TrainerError
+from .garbage import collect_garbage, stop_automatic_collection
 from .leave import tell
 from .profiling import Profiling
 from .progress import Progress
@@ -30,7 +30,6 @@ from .validation import Failed, Validator
 from .watch import Watch
 
 VALIDATION = "validation"  # the part of a checkpoint that says after which step held-out data were measured last
-COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 
 def watch_over(group: Group, config: TrainConfig) -> Watch:
@@ -244,19 +243,3 @@ def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor]
         print(progress.step_times(), flush=True)
     parts = [f"done  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
     print("  ".join(part for part in parts if part), flush=True)
-
-
-def stop_automatic_collection() -> None:
-    """From now on collect garbage when all ranks do; what exists by now is never looked at again."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-
-
-def collect_garbage(done: int) -> None:
-    """After `done` steps, on all ranks together: a pause of one rank is a pause of all.
-
-    What is alive then is looked at again only by a collection of all, which takes long where data are kept as objects.
-    """
-    if done % COLLECT_EVERY_STEPS == 0:
-        gc.collect(2 if done % COLLECT_ALL_EVERY_STEPS == 0 else 1)

@@ -10,6 +10,7 @@ import sys
 import time
 
 from . import env as environment
+from .garbage import uncollected
 from .leave import leave
 from .signals import StopSignals
 
@@ -28,11 +29,12 @@ def main() -> int:
 
 def check(env: environment.Env, signals: StopSignals) -> int:
     """Join, add, share out; raises when one of them fails."""
-    import torch  # here, so that a broken environment is told at once
-    import torch.distributed as dist
+    with uncollected():
+        import torch  # here, so that a broken environment is told at once
+        import torch.distributed as dist
 
-    from .data.order import Order, shard
-    from .distributed import join
+        from .data.order import Order, shard
+        from .distributed import join
 
     start = time.monotonic()
     with join(env, TIMEOUT_S, lambda: signals.received is not None) as group:

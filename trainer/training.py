@@ -25,6 +25,7 @@ from .data.source import Source
 from .distributed import Group
 from .env import Env
 from .errors import BrokenInput
+from .garbage import uncollected
 from .instantiate import failed, guarded
 from .leave import known_cause
 from .loadable import refuse_what_cannot_be_read
@@ -179,7 +180,8 @@ def use_one_way_of_computing(config: TrainConfig, device: torch.device) -> None:
     """Equal inputs give equal bits: fixed threads; deterministic kernels where they cost nothing or are asked for."""
     torch.set_num_threads(config.threads_per_rank)
     if device.type == "cpu" or config.loop.deterministic:
-        torch.use_deterministic_algorithms(True)
+        with uncollected():
+            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if device.type != "cpu":

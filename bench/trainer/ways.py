@@ -27,7 +27,8 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from jobc.trainer import env as environment  # noqa: E402
 from jobc.trainer.distributed import join  # noqa: E402
-from jobc.trainer.loop import collect_garbage, prove, watched_step, wishes  # noqa: E402
+from jobc.trainer.garbage import collect_garbage  # noqa: E402
+from jobc.trainer.loop import prove, watched_step, wishes  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
 from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
 from jobc.trainer.profiling import Profiling  # noqa: E402

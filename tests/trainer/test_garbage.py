@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import loop
+from jobc.trainer import garbage
+from jobc.trainer.garbage import uncollected
 
 from .in_process import train
 
@@ -42,7 +44,16 @@ class Cyclic(torch.nn.Linear):
 
 
 def test_what_refers_to_itself_does_not_pile_up(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "COLLECT_EVERY_STEPS", 2)
-    monkeypatch.setattr(loop, "COLLECT_ALL_EVERY_STEPS", 10)
+    monkeypatch.setattr(garbage, "COLLECT_EVERY_STEPS", 2)
+    monkeypatch.setattr(garbage, "COLLECT_ALL_EVERY_STEPS", 10)
     train(tmp_path, digits({"model": {"_target_": f"{__name__}.Cyclic"}, "loop.steps": 40}))
     assert Cycle.alive <= 6
+
+
+def test_nothing_is_collected_during_imports_and_what_they_made_is_not_looked_at_again() -> None:
+    before = gc.get_freeze_count()
+    with pytest.raises(ImportError), uncollected():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled() and gc.get_freeze_count() > before
+    gc.unfreeze()
