@@ -210,8 +210,8 @@ def test_a_signal_to_submit_reaches_the_ranks(
     job.wait_until_up(2)
     submitter = next(seen for seen in job.host.processes("^docker run|apptainer exec") if "node.sh" in seen.command)
     os.kill(submitter.pid, getattr(signal, f"SIG{number}"))
-    assert submitted.wait(30) == code
-    assert all_ended(cluster, dockers)
+    assert submitted.wait(120) == code
+    wait_for(lambda: all_ended(cluster, dockers), "an end of all", 10)
 
 
 @pytest.mark.parametrize("way", ["local docker", "ssh docker", "local apptainer"])
@@ -223,7 +223,7 @@ def test_nothing_outlives_the_process_that_started_the_container(
     node = cluster.nodes[0]
     outside = next(seen for seen in node.processes("^docker run|apptainer exec") if "node.sh" in seen.command)
     os.kill(outside.pid, signal.SIGKILL)
-    wait_for(lambda: all_ended(cluster, dockers), "an end of all", 40)
+    wait_for(lambda: all_ended(cluster, dockers), "an end of all")
 
 
 def test_stop_now_and_a_supervisor_that_is_killed_leave_no_container(

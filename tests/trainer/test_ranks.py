@@ -83,8 +83,10 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     run.wait_for_step(15)
     run.ranks[2].kill()
     assert run.wait() == [PEER_LOST, PEER_LOST, -signal.SIGKILL]
-    last_line = run.output(0).splitlines()[-1]
-    assert last_line.startswith("error: rank 0 lost a peer: ")
+    told = [line for line in run.output(0).splitlines() if line.startswith("error: ")]
+    assert told and told[0].startswith(
+        "error: rank 0 lost a peer: "
+    )  # behind it a save in the background may say its end
 
     assert run.run(tree) == [DONE] * 3
     assert "resumed from checkpoints/step_000000" in run.output(0)
