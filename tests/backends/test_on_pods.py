@@ -61,31 +61,21 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[Make]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_training_on_pods_ends_with_the_weights_of_local(make: Make, tmp_path: Path) -> None:
-    train = ("task=digits", "loop.epochs=1", "launcher=torchrun")
-    job = make(*train, "code=image", "nodes=4")
-    code, said = job("submit.sh", "--wait")
-    assert code == 0, said
-    local = compile_job(Request(("backend=local", "procs=8", *train)))
+def test_pods_of_each_flavor_train_to_the_weights_of_local(make: Make, tmp_path: Path) -> None:
+    """Whatever starts the ranks; `accelerate launch` does from the accelerate.yaml in the ConfigMap."""
+    train = ("task=digits", "loop.epochs=null", "loop.steps=15")
+    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
     script = write_job(local, tmp_path / "local" / "artifacts") / "submit.sh"
     done = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
-    found = re.findall(r"sha256 (\w{64})", (job.run / "logs" / "node_00.log").read_text())
-    assert found and found == re.findall(r"sha256 (\w{64})", done.stdout)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_jobset_and_trainjob_train_to_the_weights_of_a_job(make: Make) -> None:
-    """And so does a JobSet whose ranks `accelerate launch` starts, from the accelerate.yaml in its ConfigMap."""
-    sums = []
-    for flavor, launcher in (("job", "spawn"), ("jobset", "accelerate"), ("trainjob", "spawn")):
-        train = ("task=digits", "loop.epochs=null", "loop.steps=2", "code=image", "procs=1")
-        job = make(*train, f"backend.flavor={flavor}", f"name={flavor}", f"launcher={launcher}")
+    wanted = re.findall(r"sha256 (\w{64})", done.stdout)
+    assert len(wanted) == 1
+    for flavor, launcher in (("job", "torchrun"), ("jobset", "accelerate"), ("trainjob", "spawn")):
+        words = ("code=image", "procs=1", f"backend.flavor={flavor}", f"name={flavor}", f"launcher={launcher}")
+        job = make(*train, *words)
         code, said = job("submit.sh", "--wait")
         assert code == 0, said
         (log,) = job.storage.glob(f"runs/{flavor}/*/logs/node_00.log")
-        sums += re.findall(r"sha256 (\w{64})", log.read_text())
-    assert len(sums) == 3 and len(set(sums)) == 1
+        assert re.findall(r"sha256 (\w{64})", log.read_text()) == wanted, flavor
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

@@ -215,10 +215,10 @@ def test_a_managed_job_is_stopped_where_its_storage_is_seen(folder: Path) -> Non
 def test_two_nodes_train_to_the_local_weights(folder: Path) -> None:
     train = ("task=digits", "loop.epochs=1", "launcher=spawn", "threads=1", "name=job")
     (folder / "here").mkdir()
-    job = Job(folder, *train, "procs=2")
+    job = Job(folder, *train, "procs=1")
     code, said = job("submit.sh", "--wait")
     assert code == 0, said
-    artifact = write_job(compile_job(Request(("backend=local", "procs=4", *train))), folder / "here" / "artifacts")
+    artifact = write_job(compile_job(Request(("backend=local", "procs=2", *train))), folder / "here" / "artifacts")
     subprocess.run([artifact / "submit.sh"], capture_output=True, check=True)
     files = [*folder.glob("storage/job/*/final/weights.pt"), *folder.glob("here/runs/job/*/final/weights.pt")]
     assert len(files) == 2 and len({hashlib.sha256(file.read_bytes()).hexdigest() for file in files}) == 1
