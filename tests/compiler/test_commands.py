@@ -112,6 +112,62 @@ def test_the_name_of_a_launcher_elsewhere_is_none(command: list[str]) -> None:
     assert found("JC3001", *command, words=("procs=4",)) == []
 
 
+NODES = ("backend=slurm", "time=2h", "nodes=2")
+HEAD = "--master_addr=$MASTER_ADDR"
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "hint"),
+    [
+        (("procs=1", "gpus=8"), RUN.split(), "procs=8 -- train.py, for jobc starts the ranks"),
+        (("gpus=1",), RUN.split(), "-- train.py, for jobc starts the ranks"),
+        ((), RUN.split(), "-- train.py, for jobc starts the ranks"),
+        (("procs=4",), RUN.split(), "-- train.py, for jobc starts the ranks"),
+        (("procs=4",), ["mpirun", "train.py"], "-- train.py, for jobc starts the ranks"),
+        ((), ["accelerate", "launch", "--num_processes=8", "train.py"], "-- train.py, for jobc starts the ranks"),
+        ((), ["deepspeed", "--num_gpus", "8", "train.py", "-x"], "-- train.py -x, for jobc starts the ranks"),
+        ((), ["torchrun", "--nnodes=2", "train.py"], "-- train.py, for jobc starts the ranks"),
+        ((), ["torchrun", *HEAD.split(), "train.py"], "-- train.py, for jobc starts the ranks"),
+        ((), in_shell(f"cd x; {RUN}"), "the command without torchrun and its options, for jobc starts the ranks"),
+        ((), in_shell("torchrun --nproc-per-node $N train.py $ARGS"), "the command without torchrun and its options"),
+    ],
+)
+def test_a_launcher_that_knows_one_node_of_several_is_told(
+    words: tuple[str, ...], command: list[str], hint: str
+) -> None:
+    (told,) = found("JC3001", *command, words=(*NODES, *words))
+    assert told.hint and told.hint.startswith(hint) and "procs=1" not in told.hint
+    assert command[0] == "bash" or not found("JC3001", *command[-1:], words=(*NODES, *words, "procs=8", "gpus=8"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        in_shell(f"torchrun --nnodes 2 --node_rank $GROUP_RANK {HEAD} train.py"),
+        in_shell("torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:29511 train.py"),
+        in_shell(f"python -m torch.distributed.run --nnodes=2 --rdzv_endpoint=$HEAD:1 -m train {HEAD}"),
+        in_shell(f"accelerate launch --num_machines 2 --main_process_ip=$MASTER_ADDR train.py {HEAD}"),
+        ["accelerate", "launch", "--config_file", "two_nodes.yaml", "train.py"],
+        ["deepspeed", "--hostfile", "hosts", "train.py"],
+        ["deepspeed", "--num_nodes=2", "train.py"],
+        in_shell('torchrun "${DISTRIBUTED_ARGS[@]}" train.py'),
+        in_shell("torchrun --nproc-per-node $N $ARGS train.py"),
+        in_shell(f"export PET_NNODES=2 PET_MASTER_ADDR=$MASTER_ADDR; {RUN}"),
+        ["composer", "-n", "8", "train.py"],  # reads WORLD_SIZE and MASTER_ADDR
+        in_shell("mpirun -np 8 python train.py"),
+        ["accelerate", "env"],
+    ],
+)
+def test_one_that_may_know_the_others_is_not(command: list[str]) -> None:
+    assert found("JC3001", *command, words=NODES) == []
+
+
+def test_on_one_node_a_launcher_may_start_the_ranks() -> None:
+    (told,) = found("JC3001", *RUN.split(), words=("procs=4",))
+    assert told.hint == "-- train.py, for jobc starts the ranks; or procs=1, and torchrun starts the ranks of the node"
+    assert found("JC3001", *RUN.split(), words=("procs=1",)) == []
+
+
 HEX = "0123456789abcdef0123456789abcdef01234567"
 AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"

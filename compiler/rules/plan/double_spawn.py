@@ -1,10 +1,16 @@
-"""JC3001: each rank would start ranks of its own, for the command is a launcher and jobc starts one as well."""
+"""JC3001: the command is a launcher, and jobc starts one as well: ranks that start ranks, or a world for each node.
+
+With one process a node the launcher starts the ranks, of that node alone unless its words name the others.
+Source torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
+       config_file), deepspeed 0.19 (without a hostfile it takes the GPUs of this machine)
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
 
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
@@ -12,18 +18,59 @@ from ...spec import JobSpec
 from ._programs import launcher
 from ._shell import simple_commands
 
+_OF_TORCHRUN = (r"--nnodes", r"--master[-_]addr|--rdzv[-_]endpoint")
+_OF_ACCELERATE = (r"--num_machines|--config_file", r"--main_process_ip|--config_file")
+_OF_DEEPSPEED = (r"-H|--hostfile|--num_nodes|--master_addr",)
+_OTHER_NODES = {  # launcher -> the options that tell it of the other nodes, one of each; those not here are not judged
+    "torchrun": _OF_TORCHRUN,
+    "torch.distributed.run": _OF_TORCHRUN,
+    "torch.distributed.launch": _OF_TORCHRUN,
+    "accelerate": _OF_ACCELERATE,
+    "accelerate-launch": _OF_ACCELERATE,
+    "accelerate.commands.launch": _OF_ACCELERATE,
+    "accelerate.commands.accelerate_cli": _OF_ACCELERATE,
+    "deepspeed": _OF_DEEPSPEED,
+    "deepspeed.launcher.runner": _OF_DEEPSPEED,
+}
+_NUMBER = re.compile(r"-np?|--n(proc|um|gpus)[\w-]*")  # an option whose value may be a variable
+
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    procs, command = plan.topology.procs, spec.command or ()
-    name = next(filter(None, map(launcher, simple_commands(command))), "")
-    if not name or procs < 2:
+    nodes, procs, command = plan.topology.nodes, plan.topology.procs, spec.command or ()
+    name, words = next(((name, each) for each in simple_commands(command) if (name := launcher(each))), ("", ()))
+    if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
     because = f"launcher={spec.launcher} starts {procs} processes already, and each would start as many again"
-    hint = f"procs=1, and {name} starts the ranks of the node"
-    if script := _from_the_script(command):
-        hint = f"-- {script}, for jobc starts the ranks; or {hint}"
+    if procs < 2:
+        title = f"{name} on each of {nodes} nodes knows nothing of the others"
+        because = f"its words name no other node, so there would be {nodes} trainings, each of one node"
+    hint = _without(name, command, procs, plan.topology.gpus)
+    if nodes < 2:
+        alone = f"procs=1, and {name} starts the ranks of the node"
+        hint = f"{hint}; or {alone}" if _from_the_script(command) else alone
     yield Diagnostic("JC3001", title, because, hint, key="command", judgment=True)
+
+
+def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
+    """Whether the launcher is told of the other nodes, here or where nobody can see it: in a variable, in its own."""
+    if name not in _OTHER_NODES or any(variable.startswith("PET_") for variable in spec.env):
+        return True
+    if any("PET_" in word for word in spec.command or ()):
+        return True
+    own = list(takewhile(lambda word: not word.endswith(".py"), words))
+    in_variable = any(word.startswith("$") and not _NUMBER.fullmatch(before) for before, word in pairwise(own))
+    return in_variable or all(
+        any(re.fullmatch(rf"({option})(=.*)?", word) for word in own) for option in _OTHER_NODES[name]
+    )
+
+
+def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
+    """The hint to start what the launcher would, which jobc does on all nodes."""
+    first = f"procs={gpus} " if procs < 2 <= gpus else ""
+    if script := _from_the_script(command):
+        return f"{first}-- {script}, for jobc starts the ranks"
+    return f"{first and first + 'and '}the command without {name} and its options, for jobc starts the ranks"
 
 
 def _from_the_script(command: Sequence[str]) -> str:
