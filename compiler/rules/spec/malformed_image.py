@@ -1,7 +1,9 @@
 """JC2033: no name of an image: no runtime takes spaces, and a dash in front makes an option of it.
 
 Nor does a registry know `..` or a part without a name, which would get past the images that a policy lists. A path may
-begin with `../`, and end with a slash. Source github.com/distribution/reference, reference.go
+begin with `../`, and end with a slash; docker takes a reference alone, no file and no URI (as do pods, whose
+backends say so).
+Source github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference
 """
 
 from __future__ import annotations
@@ -13,14 +15,39 @@ from ...diagnostics import Diagnostic
 from ...spec import JobSpec
 
 _START = re.compile(r"[a-z][a-z0-9+.-]*:///?|/|(\.\.?/)+")  # of a URI or a path
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_HOST = r"(?:(?!-)[a-zA-Z0-9-]+(?<!-)(?:\.(?!-)[a-zA-Z0-9-]+(?<!-))*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_DIGEST = r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}"
+_REFERENCE = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@(?:{_DIGEST}))?", re.ASCII)
+_ID = re.compile(r"[0-9a-f]{64}")  # of an image that the host has
+_ANY = "image=name:tag"
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is None:
         return
-    start = _START.match(spec.image)
-    name = spec.image[start.end() :] if start else spec.image
-    parts = (name.removesuffix("/") if spec.image[:1] in "/." else name).split("/")
-    if {"", ".", ".."} & {*parts} or not re.fullmatch(r"[^\s-]\S*", spec.image):
+    title = f"image: {spec.image!r} is no image"
+    if not _may_be_image(spec.image):
         because = "an image is NAME:TAG, a URI or a file, in one word, and no part of it is `..` or empty"
-        yield Diagnostic("JC2033", f"image: {spec.image!r} is no image", because, "image=NAME:TAG", key="image")
+        yield Diagnostic("JC2033", title, because, _hint(spec.image), key="image")
+    elif spec.container.kind == "docker" and not _is_reference(spec.image):
+        because = "docker takes [HOST/]NAME[:TAG][@sha256:64 DIGITS] alone, NAME in small letters"
+        yield Diagnostic("JC2033", title, because, _hint(spec.image), key="image")
+
+
+def _may_be_image(image: str) -> bool:
+    start = _START.match(image)
+    name = image[start.end() :] if start else image
+    parts = (name.removesuffix("/") if image[:1] in "/." else name).split("/")
+    return not {"", ".", ".."} & {*parts} and bool(re.fullmatch(r"[^\s-]\S*", image))
+
+
+def _is_reference(image: str) -> bool:
+    return bool(_REFERENCE.fullmatch(image) or _ID.fullmatch(image))
+
+
+def _hint(image: str) -> str:
+    """The image that was meant, where a scheme in front or capital letters are all that is wrong."""
+    meant = re.sub(r"^(?!file:)[a-z]+://", "", image)
+    name = re.sub(r"(:[^/]*)?$", "", meant)
+    return next((f"image={each}" for each in (meant, name.lower() + meant[len(name) :]) if _is_reference(each)), _ANY)
