@@ -16,6 +16,7 @@ ABOUT = {  # case, code -> why it is right that the job is told
     "skypilot/experiment_opensora_k8s JC4517": "the experiment is of a team with apptainer, and a pod is none",
     "skypilot/experiment_opensora_k8s JC4706": "its storage is a folder of the hosts, which is noted",
     "kubernetes/extra_keys JC4522": "it shows that whoever adds privileged gets it, and is warned",
+    "kubernetes/nfs_host_and_empty_mounts JC3002": "it shows that $(runs) arrives letter for letter",
     "local/experiment_qwen_image JC4102": "the experiment names hosts of a queue, and this machine has no queue",
     "local/experiment_slurm_ddp JC4102": "the experiment names hosts of a queue, and this machine has no queue",
     "local/name_and_values_with_quotes JC3002": "it shows that $HOME and $(id) arrive letter for letter",

@@ -67,6 +67,59 @@ def test_a_dollar_that_means_something_else_is_not(words: tuple[str, ...], comma
     assert compile_job(Request(words, command or None)).diagnostics == ()
 
 
+PATHS = [
+    "storage.root", "storage.data", "storage.scratch", "code.root", "container.workdir", "python.interpreter",
+    "python.path", "caches.downloads", "caches.compiled",
+]  # fmt: skip
+PATH_WORDS = {"python.path": ("env=venv",)}
+
+
+@pytest.mark.parametrize("key", PATHS)
+@pytest.mark.parametrize(
+    ("path", "variable"),
+    [
+        ("$SCRATCH/runs", "$SCRATCH"),
+        ("/scratch/${USER}/runs", "${USER}"),
+        ("/scratch/$user", "$user"),
+        ("/scratch/$(id -un)/runs", "$(id -un)"),
+        ("/scratch/`id -un`/runs", "`id -un`"),
+        ("~me/runs", "~me/"),
+    ],
+)
+def test_a_path_that_nothing_expands_is_told(key: str, path: str, variable: str) -> None:
+    escaped = path.replace("${", r"\${")
+    (told,) = found("JC3002", "true", words=(*PATH_WORDS.get(key, ()), f'{key}="{escaped}"'))
+    assert (told.key, told.title) == (key, f"{key} holds {variable}, which nothing expands")
+    assert ("JOBC_RUN_ROOT" in (told.hint or "")) == (key == "storage.root")
+
+
+@pytest.mark.parametrize("key", ["storage.root", "storage.data", "code.root", "container.workdir"])
+def test_so_is_a_tilde(key: str) -> None:
+    assert found("JC3002", "true", words=(f"{key}=~/runs",))[0].title == f"{key} holds ~/, which nothing expands"
+
+
+def test_so_is_a_mount() -> None:
+    mount = "mounts=[{kind: host, source: /scratch/$USER, target: /data/$USER, read_only: true}]"
+    told = found("JC3002", "true", words=("container=docker", "image=a", mount))
+    assert [each.key for each in told] == ["mounts.0.source", "mounts.0.target"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("caches=node",),
+        ("caches=shared",),
+        ("caches.downloads=~/models", "caches.compiled=/tmp/$UID/compiled"),
+        ("storage.scratch=~/runs", "storage.root=/a/b~c/~/$", r"code.root=src\$USER"),
+        ("storage.run=node", "storage.root=~/runs"),
+        ("storage.root=runs/5$/a", "storage.data=/data"),
+        ("estimate.run=~/runs/x",),
+    ],
+)
+def test_a_path_that_a_script_expands_or_that_has_no_variable_is_not(words: tuple[str, ...]) -> None:
+    assert found("JC3002", "true", words=words) == []
+
+
 def as_typed(hint: str) -> bytes:
     """What the command of a hint prints when somebody takes it from the screen."""
     (line,) = format_text([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]

@@ -1,0 +1,54 @@
+"""JC3002: `$SCRATCH/runs` or `~/runs` as a folder of the job. Scripts quote it, so a folder of that very name is made.
+
+Two places are read otherwise: the folders of `caches` take `$UID` and `~/` (use_cache in trainer/rt/node_setup.sh), and
+SkyPilot's disks of each node lie below a `~/` (storage.root of storage.run=node, storage.scratch).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ...values import Path
+
+_SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
+_FOUND = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z][^`]*`)|^(~[\w.-]*)(?:/|$)")
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    for key, path in [each for name in _SECTIONS for each in _paths(getattr(spec, name), name)]:
+        found = _FOUND.search(_left_to_nodes(spec, key, path))
+        if text := next(filter(None, found.groups()), "") if found else "":
+            text += "/" * text.startswith("~")
+            title = f"{key} holds {text}, which nothing expands"
+            because = f"it is quoted in the scripts, so it is a path with the letters {text} in it"
+            hint = "the path itself, from / on"
+            if key == "storage.root" and spec.storage.run != "object":
+                hint += "; or JOBC_RUN_ROOT where submit.sh is called, whose shell expands it"
+            yield Diagnostic("JC3002", title, because, hint, key=key, severity=Severity.WARNING)
+
+
+def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Each value that its type says is a path, and the folders of the host that are mounted, by their keys."""
+    if isinstance(value, tuple):
+        for i, each in enumerate(value):
+            yield from _paths(each, f"{key}.{i}")
+    elif is_dataclass(value):
+        types = get_type_hints(type(value), include_extras=True)
+        for field in fields(value):
+            text, is_path = getattr(value, field.name), Path in (types[field.name], *get_args(types[field.name]))
+            if isinstance(text, str) and (is_path or (field.name == "source" and getattr(value, "kind", "") == "host")):
+                yield f"{key}.{field.name}", text
+
+
+def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
+    """The path without what a script expands on purpose."""
+    if key.startswith("caches."):
+        path = path.replace("$UID", "")
+    is_of_node = key == "storage.scratch" or (key == "storage.root" and spec.storage.run != "shared")
+    return path.removeprefix("~/") if key.startswith("caches.") or is_of_node else path
