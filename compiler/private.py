@@ -1,6 +1,15 @@
 """What looks like a password or a token, which is not for the files of an artifact: whoever sees the run may read them.
 
 Whoever has one refers to it: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat what was typed.
+
+What tells is how tokens of known issuers look, wherever they stand; a name that has no other meaning; or one that may
+have, with a long random value. Which names count, by the shape of what is read:
+
+    shape                                     no other meaning       another meaning
+    env.NAME                                  _OF_VARIABLE           _OTHER
+    NAME=value, in the text of a shell        _OF_VARIABLE, as NAME  _OTHER, and these in small letters
+    --name value, --a.name=value, +a.name=v   _OF_PROGRAM            _OTHER
+    wandb login value                         all
 """
 
 from __future__ import annotations
@@ -11,7 +20,7 @@ from collections.abc import Sequence
 # Variables that hold nothing else, by their usual names; and how tokens look (GitHub, GitLab, Hugging Face, AWS and
 # others document what they put in front, so that it can be found). Longer than the words of a path or a package:
 # `hf_transfer` and `sk-learn-tools` are none, and what follows `$` is a variable's name.
-_NAME = re.compile(
+_OF_VARIABLE = re.compile(
     r"(^|_)(PASSWORD|PASSWD|SECRET|SECRET_KEY|API_KEY|ACCESS_KEY|SECRET_ACCESS_KEY|PRIVATE_KEY)$"
     r"|(^|_)(HF|HUB|GH|GITHUB|GITLAB|GIT|AUTH|ACCESS|SESSION|BEARER|API|WANDB|NGC)_TOKEN$"
 )
@@ -33,18 +42,22 @@ _NO_SECRET = re.compile(
     r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
     re.I,
 )
-# Options of programs; where one may be something else, a long random value tells. A key of a cache or a public one is
-# none, however random.
-_FLAG = re.compile(
-    r"--?[\w-]*?(password|passwd|api[-_]?key|secret[-_]?key|access[-_]?token|auth[-_]?token|hf[-_]?token)(=(.+))?", re.I
+# The last part of an option's name. A key of a cache or a public one is none, however random.
+_OF_PROGRAM = re.compile(
+    r"(password|passwd|api[-_]?key|secret[-_]?(access[-_]?)?key|(access|auth|hf)[-_]?token)$", re.I
 )
-_MAY_BE_FLAG = re.compile(r"--?(?![\w-]*(?:cache|hash|public))[\w-]*(key|token|secret)(=(.+))?", re.I)
-_SWITCH = re.compile(r"--?(no|use|with|without|enable|disable|skip|require|need|has|is|ask|prompt|reset)[-_].*", re.I)
+_OTHER = re.compile(r"^(?!.*(cache|hash|public)).*(key|token|secret)$", re.I)
+_SWITCH = re.compile(r"(no|use|with|without|enable|disable|skip|require|need|has|is|ask|prompt|reset)[-_]", re.I)
 _RANDOM = re.compile(
     r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
 )
-# NAME=value, of a shell or of `docker run -e`
-_GIVEN = re.compile(r"(?<![\w$])([A-Za-z_]\w*)=[\"']?([^\s\"'`$<{();&|][^\s\"';&|)]*)")
+_VALUE = r"[^\s\"'`$<{();&|][^\s\"';&|)]*"
+_GIVEN = re.compile(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?({_VALUE})")  # of a shell, or of `docker run -e`
+_OPTION = re.compile(r"--?([\w.-]+)(?:=(.+))?")
+_OF_HYDRA = re.compile(rf"(?!.*[,()[\]])[+~]{{0,2}}([\w./@-]+)=[\"']?({_VALUE})[\"']?[;&|]*")  # no code of Python
+_LOGIN = re.compile(
+    r"\bwandb\s+login(?:\s+--?[\w-]+(?:[=\s]\s*https?://\S+)?)*\s+[\"']?(?=(?:[a-zA-Z_-]*\d){3})[\w-]{32,}(?![\w/.])"
+)
 
 
 def looks_like_token(text: str) -> bool:
@@ -54,7 +67,7 @@ def looks_like_token(text: str) -> bool:
 
 def names_secret(name: str) -> bool:
     """A variable that holds a password or a token, by its name."""
-    return bool(_NAME.search(name))
+    return bool(_OF_VARIABLE.search(name.upper()))
 
 
 def is_no_secret(value: str) -> bool:
@@ -62,12 +75,17 @@ def is_no_secret(value: str) -> bool:
     return bool(_NO_SECRET.fullmatch(value))
 
 
+def gives_secret(name: str, value: str) -> bool:
+    """Whether a variable with this value holds one."""
+    return bool(value) and _is_secret(value, names_secret(name), name)
+
+
 def secret_in(text: str) -> str:
     """The variable that a text gives a secret; TOKEN for one without a variable; "" where there is no secret."""
     for name, value in _GIVEN.findall(text):
-        if (_NAME.search(name) and not is_no_secret(value)) or _TOKEN.match(value):
+        if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)
-    return "TOKEN" * looks_like_token(text)
+    return "WANDB_API_KEY" if _LOGIN.search(text) else "TOKEN" * looks_like_token(text)
 
 
 def secret_in_words(words: Sequence[str]) -> str:
@@ -76,10 +94,15 @@ def secret_in_words(words: Sequence[str]) -> str:
 
 
 def _given_away(word: str, following: str) -> str:
-    if found := _FLAG.fullmatch(word) or _MAY_BE_FLAG.fullmatch(word):
-        value = found[3] or ("" if found[2] or following.startswith("-") else following)
-        is_plain = found.re is _FLAG and not _SWITCH.fullmatch(word) and not is_no_secret(value.rstrip(";&|)"))
-        if value and not value.startswith("$") and (is_plain or _RANDOM.fullmatch(value)):
-            return f"a value for {word.partition('=')[0]}"
+    if found := _OPTION.fullmatch(word) or _OF_HYDRA.fullmatch(word):
+        value = found[2] or ("" if following.startswith("-") else following)
+        name = re.split(r"[./@]", found[1])[-1]
+        is_plain = bool(_OF_PROGRAM.search(name)) and not _SWITCH.match(name)
+        if value and not value.startswith("$") and _is_secret(value.rstrip(";&|)"), is_plain, name):
+            return f"a value for {word.partition('=')[0].lstrip('+~')}"
     name = secret_in(word)
     return "what looks like a token" if name == "TOKEN" else name and f"a value for {name}"
+
+
+def _is_secret(value: str, has_no_other_meaning: bool, name: str) -> bool:
+    return not is_no_secret(value) and (has_no_other_meaning or bool(_OTHER.search(name) and _RANDOM.fullmatch(value)))

@@ -11,6 +11,8 @@ from jobc.compiler.driver import Request, compile_job
 from jobc.compiler.rules import check_values
 from jobc.compiler.sourcemap import SpecValue
 
+from .diagnosed import found
+
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
 HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
@@ -30,6 +32,9 @@ def hints(value: object, key: str = "backend.setup") -> list[str]:
         ("-e AWS_SECRET_ACCESS_KEY=abc", "AWS_SECRET_ACCESS_KEY"),
         ("aws configure set aws_access_key_id AKIAIOSFODNN7EXAMPLE", "TOKEN"),
         ("echo 'sk-proj-abcDEF123456789012345-x' > key", "TOKEN"),
+        (f"wandb login {HASH[:40]}", "WANDB_API_KEY"),
+        (f"export wandb_api_key={HASH[:40]}", "WANDB_API_KEY"),
+        (f"WANDB_KEY={HASH[:40]} true", "WANDB_KEY"),
         ("echo '-----BEGIN RSA PRIVATE KEY-----", "TOKEN"),
     ],
 )
@@ -50,6 +55,9 @@ def test_a_secret_is_found_anywhere_in_a_text(text: str, name: str) -> None:
         "git clone https://me:$GIT_TOKEN@example.org/a",
         "reg.example.org:5000/a/b",
         "MAX_TOKENS=12",
+        "f(api_key=args.api_key, password=getpass())",
+        f"CACHE_KEY={HASH} PUBLIC_KEY={HASH}",
+        "wandb login $WANDB_API_KEY",
     ],
 )
 def test_what_is_none_is_not_taken_for_one(text: str) -> None:
@@ -105,3 +113,20 @@ def test_nor_do_the_points_of_a_sweep(
 def test_nor_do_other_commands_that_sweep(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "env.DB_PASSWORD=hunter2,swordfish99"]) != 0
     assert "hunter2" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("word", "is_secret"),
+    [
+        (f"env.WANDB_KEY={HASH[:40]}", True),
+        ("env.wandb_api_key=abc123", True),
+        (f"env.SERVICE_TOKEN={HASH}", True),
+        ("env.SORT_KEY=length", False),
+        ("env.TOKENIZER=gpt2", False),
+        (f"env.CACHE_KEY={HASH}", False),
+        ("env.WANDB_KEY=/run/secrets/key", False),
+        (f"env.GIT_COMMIT={HASH[:40]}", False),
+    ],
+)
+def test_a_variable_is_one_by_its_name_or_by_its_value_as_well(word: str, is_secret: bool) -> None:
+    assert [each.code for each in found("JC4515", words=(word,))] == ["JC4515"] * is_secret

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...diagnostics import Diagnostic
-from ...private import is_no_secret, looks_like_token, names_secret
+from ...private import gives_secret, looks_like_token
 from ...spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
-        named = names_secret(name) and value and not is_no_secret(value)
-        if name not in spec.secrets and (named or looks_like_token(value)):
+        if name not in spec.secrets and (gives_secret(name, value) or looks_like_token(value)):
             because = "node.sh and spec.yaml would hold it in clear, for all who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
