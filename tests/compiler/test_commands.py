@@ -56,6 +56,9 @@ RUN = "torchrun --nproc-per-node=4 train.py"
         (in_shell(f"main() {{ {RUN}; }}; main"), "torchrun"),
         (in_shell(f"case $1 in a | b) ls ;; c) {RUN} ;; esac"), "torchrun"),
         (in_shell(f"# don't stop\n{RUN}"), "torchrun"),
+        (in_shell(f"cat > c.yaml <<EOF\nlr: 1 # don't\nEOF\n{RUN}"), "torchrun"),
+        (in_shell(f"cat <<<EOF\n{RUN}\nEOF"), "torchrun"),
+        (in_shell(f"# <<EOF\necho '<<EOF' $((1<<n))\n{RUN}\nEOF"), "torchrun"),
         (["env", "-S", RUN], "torchrun"),
         (["env", "-i", f"-vSX=1 {RUN}"], "torchrun"),
         (["env", f"--split-string=-u Y {RUN}", "--lr", "1"], "torchrun"),
@@ -95,6 +98,9 @@ def test_a_launcher_is_seen_behind_what_starts_it(command: list[str], launcher: 
         in_shell("python -m accelerate.commands.accelerate_cli env; python train.py"),
         in_shell("# torchrun\npython train.py  # not by torchrun; torchrun is there for the nodes"),
         in_shell("echo ';' torchrun \\; torchrun"),
+        in_shell("cat > c.yaml <<EOF\ntorchrun x\nEOF\nexec python train.py"),
+        in_shell("cat > a <<'E F' <<-B; python train.py\ndon't; torchrun x\nE F\n\ttorchrun y\n\tB\nls"),
+        in_shell("x=$(cat <<EOF\n)torchrun\ntorchrun x\nEOF\n); python train.py"),
         ["uv", "run", "--with", "torchrun", "train.py"],
         ["uv", "pip", "install", "torchrun"],
         ["env", "-S", "X=torchrun python train.py", "torchrun"],
@@ -286,6 +292,11 @@ def test_what_only_looks_like_a_secret_in_a_command_is_none(command: tuple[str, 
         "{ date; python train.py; } 2>&1 | tee log",
         "for i in 1 2; do python train.py --seed $i; done | tee log",
         "if true; then python train.py; fi | tee log",
+        "python prep.py; python train.py | tee log",
+        "python train.py <<EOF | tee log\nlr: 1\nEOF",
+        "./run.sh | tee log",
+        "cd x && ./run 2>&1 | tee log",
+        "bash -x scripts/run.sh --lr 1 | grep -v warn | tee log; echo done",
     ],
 )
 def test_a_pipe_that_hides_the_status_is_told(text: str) -> None:
@@ -315,6 +326,13 @@ def test_a_pipe_that_hides_the_status_is_told(text: str) -> None:
         in_shell("python train.py >| log"),
         in_shell("(cd src; ls | wc -l); { ls | wc -l; }; python train.py"),
         in_shell("python train.py; case $1 in a) ls | wc -l;; esac"),
+        in_shell("python prep.py | head -1; python train.py"),
+        in_shell("./prep.sh | tail -1; exec python train.py"),
+        in_shell("./prep.sh | tail -1; my-train --lr 0.1"),
+        in_shell("./run.sh; ls | wc -l"),
+        in_shell("cat <<EOF\npython train.py | tee log\nEOF\n./run.sh"),
+        in_shell("set -o pipefail; ./run.sh | tee log"),
+        in_shell("my-train --lr 0.1 | tee log"),
     ],
 )
 def test_a_pipe_whose_status_is_kept_or_that_trains_nothing_is_not(command: tuple[str, ...]) -> None:
@@ -386,6 +404,7 @@ def status(text: str, path: Path) -> int:
         "python train.py & sleep 5; disown",
         "(cd src; python train.py; nvidia-smi)",
         "python train.py; sync  # the program's output",
+        "python train.py <<EOF\nexit 1\nEOF\nsync",
     ],
 )
 def test_a_last_command_that_hides_the_status_is_told(text: str, failing: Path) -> None:
@@ -418,6 +437,8 @@ def test_a_last_command_that_hides_the_status_is_told(text: str, failing: Path) 
         "trap 'rm -f lock' EXIT; python train.py",
         "main() { python train.py; }; main",
         "cleanup() { rm -f lock; }; trap cleanup EXIT; python train.py",
+        "python train.py --config /dev/stdin <<EOF\nlr: 1\nEOF",
+        "cat <<EOF\npython x.py; rm\nEOF\npython train.py",
     ],
 )
 def test_a_status_that_is_kept_is_not(text: str, failing: Path) -> None:

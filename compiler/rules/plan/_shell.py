@@ -1,6 +1,10 @@
 """What the rules on a user's own command share: the text that a shell would run, and the commands in it.
 
 shlex of the standard library does not do: it gives `;` and `';'` as one and the same, and loses a newline or a comment.
+
+It reads the text of `bash -c`, also within another: what joins commands, groups, loops and `case`, quotes, comments.
+It does not look into what another reader gets: here-documents, `$(…)`, `<(…)`, the text of `eval` and scripts in files.
+The body of a function counts as if it stood where it is written, and nothing is expanded.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ from dataclasses import dataclass
 
 from ._programs import program, spelled_out, started
 
-_SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
+SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
     \\. | \$?'[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # what a backslash or quotes hide, and what another shell runs
     | (?:(?<=[\s;&|()])|^)\#[^\n]*  # a comment
 """)
+_HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
+    (?: '(?P<one>[^'\n]+)' | "(?P<two>[^"\n]+)" | \\?(?P<bare>[\w.!%+@:^~-]+) )""")  # the start of a here-document
 _OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
@@ -62,7 +68,7 @@ def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
 def shell_text(command: Sequence[str] | None) -> str:
     """The text behind `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
     words = started(command or ())
-    if program(words) not in _SHELLS:
+    if program(words) not in SHELLS:
         return ""
     at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
     text = next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), None)
@@ -104,10 +110,37 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
 
 def unquoted(text: str) -> str:
     """The text with what is hidden from the shell blanked out in place, so that the signs left are its own."""
-    plain = _HIDDEN.sub(lambda found: (" " if found[0] == "\\\n" or found[0][0] == "#" else "_") * len(found[0]), text)
+    plain = _quotes_blanked(text)
     while plain != (less := _OF_ANOTHER.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 1), plain)):
         plain = less
     return _PATTERN.sub(lambda found: "\n" + " " * (len(found[0]) - 1), plain)
+
+
+def _quotes_blanked(text: str) -> str:
+    """Without quotes, comments and here-documents; the body of one begins with the next line, and may have quotes."""
+    plain, at, bodies = "", 0, list[re.Match[str]]()
+    while at < len(text):
+        if found := _HIDDEN.match(text, at):
+            plain += (" " if found[0] == "\\\n" or found[0][0] == "#" else "_") * len(found[0])
+        elif found := _HERE.match(text, at):
+            bodies.append(found)
+            plain += "_" * len(found[0])
+        else:
+            plain += text[at]
+        at = found.end() if found else at + 1
+        if plain[-1] == "\n" and bodies:
+            end = _end_of(bodies, text, at)
+            plain, at, bodies = plain + " " * (end - at), end, []
+    return plain
+
+
+def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
+    """Where here-documents that begin at a line end; what has no end is none, but a shift such as `((1<<n))`."""
+    for body in bodies:
+        word = re.escape(body["one"] or body["two"] or body["bare"])
+        last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)
+        at = last.end() if last else at
+    return at
 
 
 def _unquoted_word(word: str) -> str:

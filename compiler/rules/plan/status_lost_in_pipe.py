@@ -1,4 +1,7 @@
-"""JC3008: `bash -c 'python train.py | tee log'`: the status is that of tee, so a crash counts as success."""
+"""JC3008: `bash -c 'python train.py | tee log'`: the status is that of tee, so a crash counts as success.
+
+The program is the last that trains; where none does, a script with nothing behind it but what filters or tells.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ from collections.abc import Iterator, Sequence
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._programs import started, trains
-from ._shell import Command, commands, is_set, shell_text, with_option
+from ._programs import TOOLS, program, started, trains
+from ._shell import SHELLS, Command, commands, is_set, shell_text, with_option
 
+_FILTERS = ("awk", "egrep", "exit", "grep", "head", "logger", "sed", "set", "sort", "tail", "tee", "tr", "ts", "wc")
 _OPEN = ("{", "if", "for", "while", "until", "case", "select")
 _CLOSE = ("}", "fi", "done", "esac")
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
-    if not any(map(trains, _hidden(commands(text)))) or re.search(r"\$\{?pipestatus", text, re.I):
+    if not _is_hidden(commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
     because = "the status of a pipe is that of its last command: requeues and the exit code would call a crash done"
     mended = with_option(spec.command or (), "-o", "pipefail")
@@ -26,8 +30,22 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
 
 
-def _hidden(found: Sequence[Command]) -> Iterator[Sequence[str]]:
-    """The words of those whose status a pipe hides: each before its last one, alone or in a group."""
+def _is_hidden(found: Sequence[Command]) -> bool:
+    """Whether a pipe hides the status of the program."""
+    last = next((each for each in reversed(found) if trains(each.words)), None)
+    if not last:
+        last = next((each for each in reversed(found) if program(each.words) not in ("", *_FILTERS, *TOOLS)), None)
+    return bool(last and (trains(last.words) or _is_script(last.words)) and last in _hidden(found))
+
+
+def _is_script(words: Sequence[str]) -> bool:
+    """`./run`, `run.sh`, `bash run.sh`."""
+    first = next((word for word in words[1:] if not word.startswith("-")), "") if program(words) in SHELLS else words[0]
+    return first.startswith("./") or first.endswith(".sh")
+
+
+def _hidden(found: Sequence[Command]) -> Iterator[Command]:
+    """Those whose status a pipe hides: each before its last one, alone or in a group."""
     is_kept, kept = False, list[bool]()
     for each in found:
         is_kept = is_set("pipefail", each.words, is_kept)
@@ -36,7 +54,7 @@ def _hidden(found: Sequence[Command]) -> Iterator[Sequence[str]]:
     for each, is_kept in zip(reversed(found), reversed(kept), strict=True):
         in_pipe = groups[-1] or each.join in ("|", "|&")
         if in_pipe and not is_kept:
-            yield each.words
+            yield each
         groups += [in_pipe] * _closed(each)
         groups = groups[: max(1, len(groups) - _opened(each))]
 
