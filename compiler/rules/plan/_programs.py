@@ -12,11 +12,16 @@ TOOLS = (
     "pkill", "printenv", "printf", "rm", "rocm-smi", "rsync", "scp", "tar", "touch", "true", "uname",
 )  # fmt: skip
 _NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # of Python: no file, or one that only prepares
-_LAUNCHERS = {  # name, or module of Python -> the word behind it that launches; "" for none
+# Name, or module of Python -> the words behind it that launch, as a pattern; "" for none. axolotl starts accelerate,
+# llamafactory-cli and torchtune's tune torchrun (the one for several GPUs, the other for an option of torchrun), and
+# fabric and lightning run it as a function.
+_LAUNCHERS = {
     "torchrun": "", "deepspeed": "", "mpirun": "", "mpiexec": "", "srun": "", "horovodrun": "",
     "accelerate": "launch", "accelerate-launch": "", "colossalai": "run", "composer": "",
     "torch.distributed.run": "", "torch.distributed.launch": "", "deepspeed.launcher.runner": "",
     "accelerate.commands.launch": "", "accelerate.commands.accelerate_cli": "launch", "composer.cli": "",
+    "axolotl": r"train(?!.* --(no-accelerate|launcher[= ]python))", "llamafactory-cli": "train", "tune": r"run -\S+",
+    "fabric": "run", "lightning": "run model",
 }  # fmt: skip
 _OF_ANYTHING = ("horovodrun", "mpiexec", "mpirun", "srun")  # those that also start what is no training
 _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "strace")  # of another command
@@ -115,6 +120,12 @@ def started(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
+def assigned(words: Sequence[str]) -> Sequence[str]:
+    """The words `X=1` that stand before the program, alone or behind `env`."""
+    front = spelled_out(words)
+    return [word for word in front[: len(front) - len(started(front))] if _GIVEN.fullmatch(word)]
+
+
 def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
     while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
         if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
@@ -150,7 +161,8 @@ def launcher(words: Sequence[str]) -> str:
     """The launcher that these words start, which starts ranks of its own; "" for none."""
     name, rest = _of_python(words) if _is_python(words) else (program(words), words[1:])
     name = program((name,))  # of `python $(which torchrun)`
-    return name if name in _LAUNCHERS and _LAUNCHERS[name] in ("", *rest[:1]) else ""
+    pattern = _LAUNCHERS.get(name)
+    return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(rest))) else ""
 
 
 def trains(words: Sequence[str]) -> bool:

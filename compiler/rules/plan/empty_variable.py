@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
+from ._variables import variables
 
 _READ = {  # prefix -> what its reader makes of nothing
     "TORCH_DISTRIBUTED_": "torch ends at an empty value",
@@ -33,8 +34,8 @@ _READ = {  # prefix -> what its reader makes of nothing
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    for name, value in spec.env.items():
-        because = next((words for prefix, words in _READ.items() if name.startswith(prefix)), "")
-        if not value and because:
-            title, hint = f"env.{name} is set to nothing", f"~env.{name}, and it is not set at all"
-            yield Diagnostic("JC3004", title, because, hint, key=f"env.{name}", severity=Severity.WARNING)
+    for each in variables(spec):
+        because = next((words for prefix, words in _READ.items() if each.name.startswith(prefix)), "")
+        if not each.value and because:
+            title, hint = f"{each.title} is set to nothing", f"{each.without()}, and it is not set at all"
+            yield Diagnostic("JC3004", title, because, hint, key=each.key, severity=Severity.WARNING)

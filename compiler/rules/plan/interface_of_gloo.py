@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
+from ._variables import Variable, variables
 
 _GLOO = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 _NCCL = "NCCL_SOCKET_IFNAME"
@@ -21,18 +22,15 @@ _OWN = "network.interface"
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes = plan.topology.nodes
-    for name in _GLOO:
-        value = spec.env.get(name, "")
-        if value.startswith(("^", "=")):
-            because = f"only NCCL reads {value[0]} as a sign; Gloo looks for an interface of that whole name"
-            yield _error(f"{name}={value} is no interface", because, f"env.{name}")
-        elif nodes > 1 and _names_lo(value):
-            yield _lonely(name, value, nodes, f"env.{name}")
-    value = spec.env.get(_NCCL, "")
-    if nodes > 1 and _nccl_takes_lo(value):
-        yield _lonely(_NCCL, value, nodes, f"env.{_NCCL}")
-    if nodes > 1 and _names_lo(spec.network.interface or ""):
-        yield _lonely(_OWN, spec.network.interface or "", nodes, _OWN)
+    own = Variable(_OWN, spec.network.interface or "", _OWN)
+    for each in (*variables(spec), own):
+        if each.name in _GLOO and each.value.startswith(("^", "=")):
+            because = f"only NCCL reads {each.value[0]} as a sign; Gloo looks for an interface of that whole name"
+            yield _error(f"{each.name}={each.value} is no interface", because, each)
+        elif nodes > 1 and (
+            _names_lo(each.value) if each.name in (*_GLOO, _OWN) else each.name == _NCCL and _nccl_takes_lo(each.value)
+        ):
+            yield _lonely(each, nodes)
 
 
 def _names_lo(value: str) -> bool:
@@ -47,17 +45,19 @@ def _nccl_takes_lo(value: str) -> bool:
     return len(value) > 1 and matches is not value.startswith("^")
 
 
-def _lonely(name: str, value: str, nodes: int, key: str) -> Diagnostic:
+def _lonely(variable: Variable, nodes: int) -> Diagnostic:
     because = "lo leads to the node itself, so the ranks of other nodes wait for nobody"
-    if value.startswith("^"):
+    if variable.value.startswith("^"):
         because = f"all but these are taken, lo too, and {because}"
-    elif "," in value:
+    elif "," in variable.value:
         because = f"lo is one of the list, and {because}"
-    return _error(f"{name}={value} with {nodes} nodes", because, key, judgment=True)
+    return _error(f"{variable.name}={variable.value} with {nodes} nodes", because, variable, judgment=True)
 
 
-def _error(title: str, because: str, key: str, judgment: bool = False) -> Diagnostic:
-    """judgment: somebody may know that all nodes are one machine."""
-    without = f"{key}=null" if key == _OWN else f"~{key}"
+def _error(title: str, because: str, variable: Variable, judgment: bool = False) -> Diagnostic:
+    """judgment: somebody may know that all nodes are one machine, or what a shell does."""
+    without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
     hint = f"{without}, and each node finds the one that leads to node 0; or network.interface=eth0"
-    return Diagnostic("JC3012", title, because, hint, key=key, judgment=judgment)
+    if variable.is_of_command:
+        hint, judgment = f"{without}, and each node finds the one that leads to node 0", True
+    return Diagnostic("JC3012", title, because, hint, key=variable.key, judgment=judgment)

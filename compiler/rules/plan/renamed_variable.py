@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
+from ._variables import variables
 
 _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
@@ -25,18 +26,15 @@ _OF_OTHERS = {  # whose version no spec says, and which does not follow from tha
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
-    for name in spec.env:
-        if name in renamed:
-            new, since = renamed[name]
-            value = spec.env[name]
-            title, because = f"env.{name} has another name", f"since {since} it is {new}"
-            yield _warning(title, because, f"~env.{name} env.{new}={value}", name)
-    if "PYTORCH_ALLOC_CONF" in spec.env and _torch(spec) < (2, 10):
-        title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
-        because = "in 2.9 and before the allocator is told by PYTORCH_CUDA_ALLOC_CONF, which newer ones read too"
-        value = spec.env["PYTORCH_ALLOC_CONF"]
-        hint = f"~env.PYTORCH_ALLOC_CONF env.PYTORCH_CUDA_ALLOC_CONF={value}"
-        yield _warning(title, because, hint, "PYTORCH_ALLOC_CONF")
+    for each in variables(spec):
+        if each.name in renamed:
+            new, since = renamed[each.name]
+            title, because = f"{each.title} has another name", f"since {since} it is {new}"
+            yield _warning(title, because, each.without(f"env.{new}={each.value}"), each.key)
+        elif each.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
+            title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
+            because = "in 2.9 and before the allocator is told by PYTORCH_CUDA_ALLOC_CONF, which newer ones read too"
+            yield _warning(title, because, each.without(f"env.PYTORCH_CUDA_ALLOC_CONF={each.value}"), each.key)
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
@@ -45,5 +43,5 @@ def _torch(spec: JobSpec) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (99, 0)
 
 
-def _warning(title: str, because: str, hint: str, name: str) -> Diagnostic:
-    return Diagnostic("JC3005", title, because, hint, key=f"env.{name}", severity=Severity.WARNING)
+def _warning(title: str, because: str, hint: str, key: str) -> Diagnostic:
+    return Diagnostic("JC3005", title, because, hint, key=key, severity=Severity.WARNING)

@@ -12,27 +12,29 @@ from itertools import takewhile
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
+from ._variables import variables
 
 _MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 _DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # of one mask all are of one kind
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    masks, procs = [name for name in _MASKS if name in spec.env], plan.topology.procs
+    masks, procs = {each.name: each for each in variables(spec) if each.name in _MASKS}, plan.topology.procs
     if not masks or not plan.topology.gpus:
         return
-    if len(masks) > 1:
-        title = f"{' and '.join(masks)} together"
+    first, *others = sorted(masks.values(), key=lambda each: _MASKS.index(each.name))
+    if others:
+        title = f"{' and '.join(each.name for each in (first, *others))} together"
         because = "each counts among those that the other leaves, so that in the end ranks may find no GPU"
-        yield _error(title, because, f"~env.{masks[1]}", masks[1])
+        yield _error(title, because, others[0].without(), others[0].key)
         return
-    left, hidden = _left(spec.env[masks[0]])
-    if left < procs:
-        title = f"env.{masks[0]} leaves {left} GPU{'s' * (left != 1)} to {procs} rank{'s' * (procs != 1)}"
+    left, hidden = _left(first.value)
+    if left < procs and first.is_known:
+        title = f"{first.title} leaves {left} GPU{'s' * (left != 1)} to {procs} rank{'s' * (procs != 1)}"
         because = "the other ranks end at once with `invalid device ordinal`" if left else "no rank finds a GPU"
         other = f"procs={left}" if left else "gpus=0"
-        hint = f"~env.{masks[0]}, and the engine gives the GPUs; or {other}"
-        yield _error(title, "; ".join(filter(None, (hidden, because))), hint, masks[0])
+        hint = f"{first.without()}, and the engine gives the GPUs; or {other}"
+        yield _error(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 
 def _left(mask: str) -> tuple[int, str]:
@@ -46,5 +48,5 @@ def _left(mask: str) -> tuple[int, str]:
     return len(devices), f"the list ends at {names[len(devices)]!r}, which is no GPU" if hides else ""
 
 
-def _error(title: str, because: str, hint: str, name: str) -> Diagnostic:
-    return Diagnostic("JC3006", title, because, hint, key=f"env.{name}", judgment=True)
+def _error(title: str, because: str, hint: str, key: str) -> Diagnostic:
+    return Diagnostic("JC3006", title, because, hint, key=key, judgment=True)

@@ -1,4 +1,4 @@
-"""JC2006: a variable in env that the launcher sets."""
+"""JC2006: a variable that the launcher sets, in env or by the command's own shell."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic
 from ...reserved import is_derived
 from ...spec import JobSpec
+from ..plan._programs import launcher
+from ..plan._shell import simple_commands
+from ..plan._variables import variables
+
+_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may say another for the program
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    for name, value in spec.env.items():
-        if is_derived(name):
-            title, because = f"env.{name} is derived, never typed", "a value by hand would contradict the launcher's"
-            yield Diagnostic("JC2006", title, because, _instead(name, value), key=f"env.{name}")
+    has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # it sets them for its own ranks
+    for each in variables(spec):
+        if is_derived(each.name) and not (each.is_of_command and (has_launcher or each.name in _OF_ITS_OWN)):
+            title, because = f"{each.title} is derived, never typed", "a value by hand would contradict the launcher's"
+            hint = each.without() if each.is_of_command else _instead(each.name, each.value)
+            yield Diagnostic("JC2006", title, because, hint, key=each.key, judgment=each.is_of_command)
 
 
 def _instead(name: str, value: str) -> str:

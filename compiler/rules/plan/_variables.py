@@ -1,0 +1,89 @@
+"""The variables that a job gives to its program by hand: those of `env`, and those that the command's own shell sets.
+
+Of the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
+that trains. What happens under a condition, in a group or a function is left out, and so is what is made of the
+variable itself (`RANK=${RANK:-0}`), for then it may be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...spec import JobSpec
+from ._programs import assigned, program, trains
+from ._shell import Command, commands, shell_text
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_EXPORTS = ("export", "declare", "typeset")
+_OPEN, _CLOSE = ("if", "for", "while", "until", "case", "select", "{"), ("fi", "done", "esac", "}")
+_TESTS = ("[", "[[", "((", "test", "grep", "command", "type")
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+    value: str
+    key: str  # of the spec: where it is set
+
+    @property
+    def is_of_command(self) -> bool:
+        return self.key == "command"
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} in the command" if self.is_of_command else self.key
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the value is that of the program: no shell makes another of it."""
+        return not (self.is_of_command and re.search(r"[$`]", self.value))
+
+    def without(self, instead: str = "") -> str:
+        """The hint to leave it out. instead: words of env that take its place"""
+        if not self.is_of_command:
+            return f"~{self.key}" + f" {instead}" * bool(instead)
+        return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"
+
+
+def variables(spec: JobSpec) -> Iterator[Variable]:
+    """Those of `env`, and then the last that the command says of each."""
+    yield from (Variable(name, value, f"env.{name}") for name, value in spec.env.items())
+    yield from (Variable(name, value, "command") for name, value in of_command(spec.command or ()).items())
+
+
+def of_command(command: Sequence[str]) -> dict[str, str]:
+    found = _pairs(assigned(command))
+    if text := shell_text(command):
+        found |= _of_text(commands(text))
+    return {name: value for name, value in found.items() if not re.search(rf"\$\{{?{name}\b", value)}
+
+
+def _of_text(found: Sequence[Command]) -> dict[str, str]:
+    last = max((at for at, each in enumerate(found) if each.words and _may_train(each.words)), default=-1)
+    result, depth = dict[str, str](), 0
+    for at, each in enumerate(found[: last + 1]):
+        before = found[at - 1] if at else None
+        depth += sum(word in ("(", *_OPEN) for word in each.typed[:1])
+        is_sure = depth == 0 and not (before and (before.join == "||" or _tests(before)))
+        words = each.words
+        if is_sure and program(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
+            result |= _pairs(words[1:])
+        elif at == last and is_sure:
+            result |= _pairs(assigned(each.typed)) | of_command(words)
+        depth -= sum(word == ")" for word in each.typed) + sum(word in _CLOSE for word in each.typed[:1])
+        depth = max(depth, 0)
+    return result
+
+
+def _may_train(words: Sequence[str]) -> bool:
+    return trains(words) or words[0].startswith("./") or any(trains(each.words) for each in commands(shell_text(words)))
+
+
+def _tests(command: Command) -> bool:
+    return command.join == "&&" and (program(command.words) in _TESTS or command.typed[:1] == ("!",))
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    return {found[1]: found[2] for word in words if (found := _ASSIGNED.fullmatch(word))}
