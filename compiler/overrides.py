@@ -9,15 +9,19 @@ Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; e
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from .diagnostics import CompileError, Diagnostic
 from .text import COMMAND_LINE, Origin
+
+MOST_POINTS = 2_000  # of a sweep; Slurm's own MaxArraySize is 1,001 unless a site raises it
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,15 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
-    """Every combination of a -m command line, the last override varying fastest.
+    """Every combination of a -m command line, one at least, the last override varying fastest.
 
     loader: Hydra's config loader, which `glob(…)` over a group needs
     """
-    return [list(point) for point in itertools.product(*_read(words, open_keys, sweep=True, loader=loader))]
+    choices = _read(words, open_keys, sweep=True, loader=loader)
+    if (count := math.prod(map(len, choices))) > MOST_POINTS:
+        because, hint, code, title = _too_many(count)
+        raise CompileError([Diagnostic(code, title, because, hint)])
+    return [list(point) for point in itertools.product(*choices)]
 
 
 def set_key(key: str, value: str) -> Override:
@@ -83,7 +91,7 @@ def spell(value: Any) -> str:
         return "[" + ",".join(spell(v) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{spell(v)}" for k, v in value.items()) + "}"
-    return quote(str(getattr(value, "text", value)))
+    return quote(_plain(value))
 
 
 def command_word(words: Iterable[str]) -> str:
@@ -172,20 +180,56 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
             )
         return [_text(right)]
     if parsed.is_sweep_override():
-        from hydra.errors import HydraException
-
-        parsed.config_loader = loader
         key = word.partition("=")[0]
-        try:
-            points = [str(value) for value in parsed.sweep_string_iterator()]
-        except HydraException:
-            raise _Unreadable("an interval has no list of values to compile", f"{key}=range(0,1,0.25)") from None
+        points = _swept(parsed, key.removeprefix("++"), right, loader)
         return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
     if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
         return [_text(right)]  # as typed: Hydra would take \\ and \, for one character
     for leaf in _texts(parsed._value):
         _text(leaf)
     return [spell(parsed._value)]
+
+
+def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
+    """The values of a sweep as text, one at least."""
+    from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
+
+    swept = parsed._value
+    if isinstance(swept, IntervalSweep):
+        raise _Unreadable("an interval has no list of values to compile", f"{key}=range(0,1,0.25)")
+    if isinstance(swept, RangeSweep):
+        _check_range(swept, key)
+    if isinstance(swept, Glob):  # whose patterns Hydra compares with names as they are
+        swept = replace(swept, include=[*map(_plain, swept.include)], exclude=[*map(_plain, swept.exclude)])
+    parsed._value, parsed.config_loader = swept, loader
+    points = [str(value) for value in parsed.sweep_string_iterator()]
+    if isinstance(swept, Glob) and not points:
+        options = loader.get_group_options(parsed.key_or_group) if loader else []
+        because = f"no option of the group {key} is such" if options else f"{key} is no group, so it has no options"
+        raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with values of its own")
+    return points
+
+
+def _check_range(swept: Any, key: str) -> None:
+    """swept: a RangeSweep. Refuses one that holds no number, has no end, or has more than any sweep compiles."""
+    start, stop, step = numbers = (swept.start, swept.stop, swept.step)
+    if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
+        raise _Unreadable("a range goes from one number to another", f"{key}=range(0,1,0.25)")
+    towards = abs(step or 1) if start < stop else -abs(step or 1)
+    hint = f"{key}={start}" if start == stop else f"{key}=range({start},{stop},{towards})"
+    if not step:
+        raise _Unreadable("with steps of 0 it has no end", hint)
+    if start == stop or towards != step:
+        raise _Unreadable("it holds no number: the last one is left out", hint)
+    if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
+        raise _Unreadable(*_too_many(count, key))
+
+
+def _too_many(count: int, key: str = "seed") -> tuple[str, str, str, str]:
+    """(because, hint, code, title) of JC1113."""
+    shown = f"{count:,}" if count < 10**9 else "a billion or more"
+    because = f"at most {MOST_POINTS:,} are compiled at once: each takes about 1 MB of memory"
+    return because, f"compile it in parts, such as {key}=range(1,101)", "JC1113", f"a sweep of {shown} points"
 
 
 # What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
@@ -199,7 +243,11 @@ def _texts(value: Any) -> Iterator[str]:
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner)
     elif value is not None:
-        yield str(getattr(value, "text", value))
+        yield _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return str(getattr(value, "text", value))
 
 
 def _leaf_keys(key: str, value: Any) -> Iterator[str]:

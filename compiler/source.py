@@ -329,8 +329,8 @@ class _Reader:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 merged = self.value(value_node)
                 for one in merged if isinstance(merged, list) else [merged]:
-                    for inherited, inner in (one or {}).items():
-                        out.setdefault(inherited, inner)
+                    if one is not None:  # or it is refused already
+                        self.merge(out, one, value_node)
                 continue
             if key in first:
                 line = first[key].start_mark.line + 1
@@ -345,6 +345,15 @@ class _Reader:
                 continue
             out[key] = self.plain(value_node) if top and key == "defaults" else self.value(value_node)
         return out
+
+    def merge(self, out: dict[str, Any], merged: Any, node: yaml.Node) -> None:
+        if isinstance(merged, dict):
+            for inherited, inner in merged.items():
+                out.setdefault(inherited, inner)
+            return
+        because = f"this is {'a list' if isinstance(merged, list) else 'a single value'}"
+        hint = "an alias of a mapping such as `&a {A: 1}`, or of several: `<<: [*a, *b]`"
+        self.refuse("JC1002", node, "<< takes the keys of a mapping", because, hint)
 
     def plain(self, node: yaml.Node) -> Any:
         """The defaults list, which Hydra itself reads, with YAML's ordinary types."""

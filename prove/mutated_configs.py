@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job, known_keys
+from jobc.compiler.driver import Request, compile_job, compile_sweep, known_keys
 from jobc.compiler.equivalence.check import check
 from jobc.compiler.golden import read_case
 from jobc.compiler.overrides import spell
@@ -60,7 +60,12 @@ TREES = (  # whole files
     "name: ${name}\n", "labels: {a: '${labels}'}\n", "? [a]\n: 1\n", "nodes: 1\nnodes: 2\n", "\tnodes: 1\n",
     "batch: !!set {a}\n",
     "env: {" + ", ".join(f"V{i}: {i}" for i in range(300)) + "}\n", "env: " + "{a: " * 200 + "1" + "}" * 200 + "\n",
-    "env:\n  <<: {A: 1}\n", "# @package nope\nnodes: 1\n",
+    "env:\n  <<: {A: 1}\n", "# @package nope\nnodes: 1\n", "# @package _global_\nnodes: &a 2\n<<: *a\n",
+)  # fmt: skip
+SWEEPS = (  # values of a word behind -m
+    "1,2", "a,b", "glob(*)", "glob(x*)", "range(0)", "range(5,1)", "range(0,2)", "range(1,2,0)", "range(0,1,0.5)",
+    "range(0,nan)", "range(0,inf)", "range(1,999999999)", "shuffle(range(0,9e99))", "interval(0,1)", "choice(a)",
+    "sort(2,1)", "[1],[2]", "{a: 1},{b: 2}", "null,1", "1,1",
 )  # fmt: skip
 FREE = (
     "env.{}", "labels.{}", "secrets.{}", "network.settings.{}", "queue.{}", "backend.extra.{}", "estimate.prices.{}",
@@ -91,17 +96,18 @@ def keys() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Config:
-    """words: of the command line; command: behind `--`; file: text of jobc/cluster/mine.yaml."""
+    """words: of the command line; command: behind `--`; file: text of jobc/cluster/mine.yaml; sweeps: with -m."""
 
     words: tuple[str, ...]
     command: tuple[str, ...] | None
     file: str | None
+    sweeps: bool = False
 
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Config:
     base = read_case(draw(st.sampled_from(cases())))
-    words, file, command = list(base.words), None, base.command
+    words, file, command, sweeps = list(base.words), None, base.command, False
     for _ in range(draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4)))):
         kind = draw(st.sampled_from(KINDS))
         if kind == "file":
@@ -117,11 +123,14 @@ def mutated(draw: st.DrawFn) -> Config:
             words[at] = words[at][:cut] + draw(st.text(characters, max_size=2)) + words[at][cut + 1 :]
         elif kind == "drop" and words:
             del words[draw(st.integers(0, len(words) - 1))]
+        elif kind == "raw" and draw(st.booleans()):
+            words.append(f"{draw(st.sampled_from(keys()))}={draw(st.sampled_from(SWEEPS))}")
+            sweeps = True
         else:
             words.append(draw(typed(kind)))
     if file is not None:
         words.append("cluster=mine")
-    return Config(tuple(words), command, file)
+    return Config(tuple(words), command, file, sweeps)
 
 
 @st.composite
@@ -179,7 +188,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
     words = [*config.words, *(() if config.command is None else ("--", *config.command))]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _limited():
-        status = main(["check", "--format", "json", *words])
+        status = main(["check", "--format", "json", *(["-m"] if config.sweeps else []), *words])
     said = out.getvalue()
     if status not in (0, 1) or "Traceback" in err.getvalue():
         return "", [f"exit status {status}: {(said + err.getvalue())[-600:]}"]
@@ -211,14 +220,17 @@ def _expanded(config: Config) -> list[str]:
     """What the ranks of the compiled artifact would get otherwise than the plan says."""
     try:
         request = Request(config.words, config.command, (("project", Path("jobc").resolve()),))
-        made = compile_job(request)
+        points = compile_sweep(request) if config.sweeps else [compile_job(request)]
     except CompileError as error:
         return [f"jobc check took it, and the compile did not: {error}"]
-    with _limited():
-        found = check(
-            {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
-        )
-    return [f"read back: {text[:300]}" for text in found.differences[:3]]
+    differences = []
+    for made in points:
+        with _limited():
+            found = check(
+                {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
+            )
+        differences += found.differences[:3]
+    return [f"read back: {text[:300]}" for text in differences[:3]]
 
 
 @contextlib.contextmanager
