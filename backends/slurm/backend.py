@@ -64,7 +64,7 @@ class SlurmBackend:
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         yield from findings(f"{__package__}.rules", plan, options)
-        yield from own_options.check(options)
+        yield from own_options.check(plan, options)
         yield from containers.check(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:

@@ -16,6 +16,7 @@ from ...compiler.equivalence.ends import attempt_reaches, ends_alike, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.variables import OF_SHELL
 from ...compiler.values import expand_hostlist
+from .own_options import EMITTED, OURS
 
 TEXTS = {
     "job-name": "name",
@@ -38,10 +39,7 @@ STEP = {  # option of srun -> what it must be, and what would happen else
     "export": ("ALL", "the tasks would lack the variables of the job"),
 }
 OF_STEP = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", *STEP)
-OF_JOB = (  # options of sbatch that are read below; any other one is of backend.extra
-    *TEXTS, *OPTIONS, "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gpus-per-node", "gres",
-    "mem", "no-requeue", "nodelist", "nodes", "ntasks-per-node", "requeue", "signal", "time",
-)  # fmt: skip
+NEVER = OURS.keys() - EMITTED.keys()  # whatever backend.extra says
 OF_ALLOCATION = (  # what salloc may have been told; srun would take it as options of its own
     "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_MEM_BIND", "SLURM_GPU_BIND", "SLURM_TRES_BIND",
     "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK",
@@ -77,7 +75,8 @@ def read_back(stage: Stage) -> Reading:
     starts = tuple(Start(words, {**exported, **batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
     of_task = (read(stage, starts[0], "task.sh") for read in (ends_alike, hands_on, attempt_reaches))
     wrong = (*_waits(options, text), *(words for found in of_task for words in found))
-    extra = {name: "" for name in options if name not in OF_JOB}
+    wrong = (*wrong, *(f"job.sbatch says --{name}, which no job does" for name in options if name in NEVER))
+    extra = {name: "" for name in options if name not in EMITTED}
     return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, wrong, extra)
 
 

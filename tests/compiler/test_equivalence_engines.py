@@ -25,6 +25,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("ssh", NODE, 'exec "$python" -I -S "$rt/supervise.py"', 'exec $python -I -S "$rt/supervise.py"', ""),
     ("slurm", BATCH, "  --mpi=none \\\n  --kill", "  --mpi=none --time=5 \\\n  --kill", "srun is called with --time"),
     ("slurm", BATCH, "  --mpi=none \\\n  --kill", "  --mpi=none --gpu-bind=none \\\n  --kill", "with --gpu-bind"),
+    ("slurm", BATCH, "#SBATCH --requeue", "#SBATCH --requeue\n#SBATCH --export=A=1,2", "--export, which no job does"),
     ("slurm", BATCH, "#SBATCH --requeue", "#SBATCH --requeue\n#SBATCH --begin=now+10hours", "backend.extra.begin: "),
     (
         "slurm",

@@ -15,6 +15,8 @@ from jobc.compiler.extra import merge_extra, refuse_extra
 from jobc.compiler.render import Render
 from jobc.compiler.source import read_tree
 
+from .diagnosed import found
+
 PROTECTED = {("count",): "nodes", ("spec", "*", "image"): "image"}
 
 
@@ -91,3 +93,26 @@ def test_what_the_plan_says_is_refused(extra: str, keys: list[str]) -> None:
     found = list(refuse_extra(options(f"extra: {extra}").extra, PROTECTED))
     assert [diagnostic.key for diagnostic in found] == keys
     assert {diagnostic.code for diagnostic in found} <= {"JC4600"}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        'export: "A=1,2"', "export: NONE", "export-file: /x", "array: 0-3", "wait: true", "test-only: true",
+        "clusters: other", "gpus-per-socket: 1", "error: x.log", "no-requeue: true",
+    ],
+)  # fmt: skip
+def test_an_option_of_sbatch_that_would_break_a_run_is_refused(extra: str) -> None:
+    words = ("backend=slurm", "time=2h", f"backend.extra={{{extra}}}")
+    assert [each.key for each in found("JC4600", words=words)] == [f"backend.extra.{extra.partition(':')[0]}"]
+
+
+@pytest.mark.parametrize(("exclusive", "refused"), [("true", 1), ("false", 0)])
+def test_oversubscribe_would_undo_exclusive(exclusive: str, refused: int) -> None:
+    words = ("backend=slurm", "time=2h", f"queue.exclusive={exclusive}", "backend.extra={oversubscribe: true}")
+    assert len(found("JC4600", words=words)) == refused
+
+
+@pytest.mark.parametrize("extra", ["propagate: STACK", "input: /dev/null", "wait-all-nodes: 1", "get-user-env: true"])
+def test_an_option_that_leaves_the_plan_as_it_is_may_be_added(extra: str) -> None:
+    assert not found("JC4600", words=("backend=slurm", "time=2h", f"backend.extra={{{extra}}}"))

@@ -34,6 +34,6 @@ def _unknown(key: str, title: str, meant: str) -> Diagnostic:
     if not meant:
         hint = f"leave out {key}, unless a plugin of the site (SPANK) brings it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
-    owner = OURS.get(f"--{meant}")
+    owner = OURS.get(meant)
     hint = f"leave it out, and set {owner}" if owner else f"did you mean backend.extra.{meant}?"
     return Diagnostic("JC4340", title, because, hint, key=key)
