@@ -10,7 +10,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -193,7 +193,8 @@ class _Conversion:
             join(key, "kind"),
             f"{key}.kind: {kind!r} is none of {one_of}",
             "the kind decides which other keys there are",
-            _sweep_hint(str(kind), join(key, "kind")) or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
+            _sweep_hint(str(kind), join(key, "kind"), kinds.__contains__)
+            or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
         )
         return None
 
@@ -277,7 +278,7 @@ class _Conversion:
             words = [str(word) for word in get_args(hint)]
             if text not in words:
                 close = nearest(text, words)
-                sweep = _sweep_hint(text, key)
+                sweep = _sweep_hint(text, key, words.__contains__)
                 self.refuse(
                     "JC1202",
                     key,
@@ -295,7 +296,7 @@ class _Conversion:
                 value = scalar.read(text)
             except Refused as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
-                sweep = "" if takes_commas else _sweep_hint(text, key)
+                sweep = "" if takes_commas else _sweep_hint(text, key, partial(_is_read, scalar))
                 values = _in_seconds(text) if key.endswith("_s") else ()
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values or error.values)
                 if not leaf:  # the name of an entry
@@ -380,8 +381,18 @@ def example(options: tuple[Any, ...]) -> str:
         return error.values[0]
 
 
-def _sweep_hint(text: str, key: str) -> str:
-    return f"for a sweep: jobc -m {key}={text}" if "," in text else ""
+def _sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
+    """ "" where one of the values would be refused as well. fits: whether a text is a value of the key"""
+    is_sweep = "," in text and all(fits(value) for value in text.split(","))
+    return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
+
+
+def _is_read(scalar: Any, text: str) -> bool:
+    try:
+        scalar.read(text)
+    except Refused:
+        return False
+    return True
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:

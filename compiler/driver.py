@@ -108,6 +108,11 @@ class Planned:
 
 
 T = TypeVar("T", Compiled, Planned)
+Tell = Callable[[int, int], None]
+
+
+def _nobody(done: int, count: int) -> None:
+    pass
 
 
 def compile_job(request: Request) -> Compiled:
@@ -117,17 +122,20 @@ def compile_job(request: Request) -> Compiled:
     return _with_unused([compiled])[0]
 
 
-def compile_sweep(request: Request) -> list[Compiled]:
-    """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points."""
-    return _with_unused(_every_point(request, _compile, aside=("backend", "name")))
+def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
+    """Compile every point of a -m command line, each into a place of its own. Raises with the errors of all points.
+
+    tell: is told before each point how many are done, and of how many
+    """
+    return _with_unused(_every_point(request, _compile, tell, aside=("backend", "name")))
 
 
-def plan_sweep(request: Request) -> list[Planned]:
+def plan_sweep(request: Request, tell: Tell = _nobody) -> list[Planned]:
     """The plan of every point, where commas make several, whether or not its backend could start it."""
-    return _every_point(request, _plan)
+    return _every_point(request, _plan, tell)
 
 
-def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] = ()) -> list[T]:
+def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] = ()) -> list[T]:
     """Raises with what is found in all points when one has an error. Every diagnostic says which point it hits.
 
     aside: see sweep_points
@@ -135,7 +143,9 @@ def _every_point(request: Request, make: Callable[..., T], aside: Sequence[str] 
     made: list[T] = []
     told: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
     with hydra_ready(search_path(request)) as loader:
-        for point in sweep_points(request.words, open_keys(request.words), loader, aside):
+        points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
+        for done, point in enumerate(points):
+            tell(done, len(points))
             try:
                 one, where = make(replace(request, words=point.words), point.overrides, loader), point.shown()
                 made.append(replace(one, diagnostics=tuple(at_point(one.diagnostics, where)), where=where))

@@ -97,7 +97,8 @@ def _read(typed: str, by: Origin | None, folders: Folders, files: HostFiles, key
     if not path.is_file():
         around = sorted(found.name for found in path.parent.glob("*") if found.is_file())
         close = nearest(path.name, around)
-        because = "there is no such file" + ("" if not path.exists() else ": it is a folder")
+        what = "a folder" if path.is_dir() else "a device or a pipe"
+        because = f"it is {what}, and no file" if path.exists() else "there is no such file"
         if by is None or by.root == COMMAND_LINE:
             because += ", and a relative path begins in the folder you are in"
         else:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from ..diagnostics import CompileError, Diagnostic, format_text
 from .arguments import SCRIPTS, Arguments, asked, parse
@@ -73,6 +74,19 @@ def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None
         print(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)), end="")
     elif shown := format_text(diagnostics, sys.stderr.isatty() and not os.environ.get("NO_COLOR"), _texts(diagnostics)):
         print(shown, file=sys.stderr)
+
+
+def tell_progress(every_s: float = 5) -> Callable[[int, int], None]:
+    """For a sweep that takes its time: a line to stderr every some seconds, from the first ones on."""
+    said_at = time.monotonic()
+
+    def tell(done: int, count: int) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at >= every_s:
+            said_at = time.monotonic()
+            print(f"jobc: {done:,} of {count:,} points", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:

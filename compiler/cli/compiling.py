@@ -25,7 +25,7 @@ from ..driver import (
 )
 from ..overrides import read_overrides
 from ..spec import open_keys
-from . import DIAGNOSTICS, OK, report
+from . import DIAGNOSTICS, OK, report, tell_progress
 from .arguments import Arguments
 
 
@@ -52,7 +52,7 @@ def compile_command(arguments: Arguments) -> int:
         return _show_config(arguments, wanted)
     if not arguments.multirun:
         gc.disable()  # one compile ends before its garbage is worth collecting
-    compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
+    compiled = compile_sweep(wanted, tell_progress()) if arguments.multirun else [compile_job(wanted)]
     _refuse_collisions(compiled)
     sweeps = sweep_folders(compiled)
     found = _found(compiled, sweeps, arguments.out)
@@ -94,7 +94,7 @@ def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> li
 def check_command(arguments: Arguments) -> int:
     wanted = request(arguments)
     try:
-        compiled = compile_sweep(wanted) if arguments.multirun else [compile_job(wanted)]
+        compiled = compile_sweep(wanted, tell_progress()) if arguments.multirun else [compile_job(wanted)]
         _refuse_collisions(compiled)
         found = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
     except CompileError as error:

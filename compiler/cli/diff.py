@@ -23,7 +23,7 @@ from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
 from ..drift import NotHere, recorded
 from ..driver import Compiled, compile_job, compile_sweep
 from ..overrides import command_word
-from . import OK
+from . import OK, tell_progress
 from .arguments import Arguments, is_override
 from .compiling import request
 from .inspect import no_artifact
@@ -61,7 +61,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
         elif len(folders) == 1:
             sides.append(_now(arguments, folders[0]))
     else:
-        points = compile_sweep(request(arguments))
+        points = compile_sweep(request(arguments), tell_progress())
         named = len({one.spec.point for one in points}) == len(points)  # else in backend or name alone
         sides = [_side((one.spec.point or "") if named else one.place, one) for one in points]
     if len(sides) != 2:

@@ -18,7 +18,7 @@ from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
 from ..levels import Levels
 from ..sweep import at_point
-from . import DIAGNOSTICS, OK, report
+from . import DIAGNOSTICS, OK, report, tell_progress
 from .arguments import Arguments
 from .compiling import request
 
@@ -33,7 +33,7 @@ def plan_command(arguments: Arguments) -> int:
     if arguments.plot and not arguments.plot.parent.is_dir():
         because, hint = f"there is no folder {arguments.plot.parent}", f"--plot {arguments.plot.name}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
-    points = plan_sweep(request(arguments))
+    points = plan_sweep(request(arguments), tell_progress())
     sizes, of_sizes = estimate(points)
     found = [d for one in points for d in one.diagnostics] + of_sizes
     report(found)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jobc.compiler.cli import tell_progress
 from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.driver import Request, compile_sweep, plan_sweep
 from jobc.compiler.sweep import sweep_points
 
 from .diagnosed import Jobc, codes
@@ -73,3 +75,12 @@ def test_two_points_of_one_folder_are_refused_by_their_cause(
 ) -> None:
     status, said = jobc(*command, "-m", *words)
     assert (status, codes(said)) == (1, ["JC5005"]) and f"hint: {hint}\n" in said
+
+
+def test_who_waits_for_a_sweep_is_told_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    request = Request(("seed=range(0,3)",))
+    for make in (compile_sweep, plan_sweep):
+        make(request, tell_progress(0))
+        assert capsys.readouterr() == ("", "jobc: 0 of 3 points\njobc: 1 of 3 points\njobc: 2 of 3 points\n")
+        make(request, tell_progress())
+        assert capsys.readouterr() == ("", ""), "a sweep that is done at once says nothing"
