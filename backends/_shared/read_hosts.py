@@ -8,8 +8,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ...compiler.equivalence.ends import attempt_reaches, hands_on
+from ...compiler.equivalence.ends import attempt_reaches, hands_on, keeps_out
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.steps import OUTSIDE
 
 WAIVED = {
     "resources.cpus": "hosts are taken as they are; the number has become threads_per_rank",
@@ -33,7 +34,8 @@ def read_back(stage: Stage) -> Reading:
         if call.name == "this_job":
             facts = {"run.folder": call.words[1], "run.root": call.words[2]}
     if "hosts.txt" not in stage.files:  # one node, this machine
-        return Reading((Start(("bash", f"{ARTIFACT}/submit.sh", "--detach"), {}),), "127.0.0.1", facts, WAIVED)
+        here = Start(("bash", f"{ARTIFACT}/submit.sh", "--detach"), {})
+        return Reading((here,), "127.0.0.1", facts, WAIVED, tuple(keeps_out(stage, here, "submit.sh")))
     starts = [start for call in calls for start in _starts(call)]
     listed = stage.files["hosts.txt"].split()
     started = [str(start.host) for start in starts]
@@ -42,7 +44,7 @@ def read_back(stage: Stage) -> Reading:
     starts.sort(key=lambda start: listed.index(str(start.host)))
     unattended = dict.fromkeys(words for call in calls for words in _unattended(call))
     first = starts[0]
-    wrong = (*unattended, *hands_on(stage, first, "task.sh"), *attempt_reaches(stage, first, "task.sh"))
+    wrong = (*unattended, *hands_on(stage, first, "task.sh", OUTSIDE), *attempt_reaches(stage, first, "task.sh"))
     wrong += tuple(_ends(stage, first))
     return Reading(tuple(starts), listed[0].rpartition("@")[2], {**facts, "hosts": listed}, WAIVED, wrong)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...compiler.equivalence.ends import attempt_reaches, ends_alike, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.steps import OUTSIDE
 from ...compiler.equivalence.variables import OF_SHELL
 from ...compiler.values import expand_hostlist
 from .own_options import EMITTED, OURS
@@ -73,8 +74,12 @@ def read_back(stage: Stage) -> Reading:
     _need_again(stage, batch, _limit(text))
     _need_attempt(stage, batch, _limit(text))
     starts = tuple(Start(words, {**exported, **batch, **_task(n, nodes, tasks)}) for n in range(nodes * tasks))
-    of_task = (read(stage, starts[0], "task.sh") for read in (ends_alike, hands_on, attempt_reaches))
-    wrong = (*_waits(options, text), *(words for found in of_task for words in found))
+    of_task = (
+        *ends_alike(stage, starts[0], "task.sh"),
+        *hands_on(stage, starts[0], "task.sh", OUTSIDE),  # --here: the shell that is in the allocation
+        *attempt_reaches(stage, starts[0], "task.sh"),
+    )
+    wrong = (*_waits(options, text), *of_task)
     wrong = (*wrong, *(f"job.sbatch says --{name}, which no job does" for name in options if name in NEVER))
     extra = {name: "" for name in options if name not in EMITTED}
     return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, wrong, extra)
@@ -135,6 +140,8 @@ def _need_tasks(what: str, step: Mapping[str, str], nodes: int, tasks: int) -> N
 def _need_end(calls: Sequence[Call], nodes: int) -> None:
     """When srun has ended well, so has the job, and what only it needs is gone."""
     words = [call.words for call in calls]
+    if len({call for call in words if call[0] == "wait"}) < 2:  # for srun, and for end_left_behind
+        raise Unreadable("job.sbatch ends before what it has started beside srun: Slurm would have to kill it")
     if ("worst_exit", RUN, "0", "0", str(nodes)) not in words or ("forget_secrets", RUN) not in words:
         raise Unreadable(f"job.sbatch does not end as its srun, with the worst exit code of {nodes} nodes")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .reading import RUN, Call, Ended, Stage, Start
+from .steps import OUTSIDE
 
 OTHER_RUN = "/elsewhere/run"
 CODES = (0, 65, 75)  # of which an engine makes three things: done, broken, and to be started again
@@ -19,16 +20,30 @@ def node_call(ended: Ended) -> Call | None:
     return next((call for call in ended.calls if call.name == "node.sh"), None)
 
 
-def hands_on(stage: Stage, start: Start, file: str) -> Iterator[str]:
-    """The run whose weights a new one begins with (--fork), as state/run has it, reaches the ranks; and no other."""
+def hands_on(stage: Stage, start: Start, file: str, outside: str = "") -> Iterator[str]:
+    """The run whose weights a new one begins with (--fork), as state/run has it, reaches the ranks; and no other.
+
+    outside: JOBC_INIT_FROM where the engine starts the file with variables of a shell, "" where it does not
+    """
     for there in (OTHER_RUN, ""):
-        environment = {**start.env, "JOBC_INIT_FROM": ""}
+        environment = {**start.env, "JOBC_INIT_FROM": outside}
         ended = stage.end(start.words, environment, 0, {"state/run": f"attempt=0\ninit_from={there}\n"})
-        node = node_call(ended)
-        if node is None:
-            yield f"{file} does not come to node.sh"
-        elif node.env.get("JOBC_INIT_FROM", "") != there:
-            yield f"{file}: the ranks are not told that the run begins with the weights of another one (--fork)"
+        yield from _first_weights(node_call(ended), file, there)
+
+
+def keeps_out(stage: Stage, start: Start, file: str) -> Iterator[str]:
+    """Of a file that makes the run itself: what a shell outside has in JOBC_INIT_FROM does not reach the ranks."""
+    yield from _first_weights(node_call(stage.end(start.words, {**start.env, "JOBC_INIT_FROM": OUTSIDE}, 0)), file, "")
+
+
+def _first_weights(node: Call | None, file: str, wanted: str) -> Iterator[str]:
+    told = node.env.get("JOBC_INIT_FROM", "") if node else ""
+    if node is None:
+        yield f"{file} does not come to node.sh"
+    elif told == OUTSIDE:
+        yield f"{file} leaves JOBC_INIT_FROM as a shell outside has set it: the ranks would begin with other weights"
+    elif told != wanted:
+        yield f"{file}: the ranks are not told that the run begins with the weights of another one (--fork)"
 
 
 def ends_alike(stage: Stage, start: Start, file: str) -> Iterator[str]:

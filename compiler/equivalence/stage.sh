@@ -33,8 +33,12 @@ jobc_trap() {
   jobc_note trap "$@"
   builtin trap "$@"
 }
+jobc_wait() { # by itself it leaves no trace of what a script does not wait for
+  jobc_note wait "$@"
+  builtin wait "$@"
+}
 shopt -s expand_aliases
-alias source=jobc_source .=jobc_source trap=jobc_trap
+alias source=jobc_source .=jobc_source trap=jobc_trap wait=jobc_wait
 
 exit_with() { # of what the library calls fail and die: the reader says why a script gave up
   jobc_note "$@"

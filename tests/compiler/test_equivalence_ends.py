@@ -39,6 +39,10 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("slurm", BATCH, 'again=$(starts_again "$code" "$asked")', "again=''", "ends after exit 75 of a preempted job"),
     ("slurm", BATCH, 'record_job "$job_id" "$attempt"\n', "\n", "does not record its attempt before it starts"),
     ("slurm", BATCH, 'leave "$code"', "leave 0", "ends with 0 when srun has ended with 65"),
+    ("slurm", TASK, "unset JOBC_INIT_FROM", ":", "leaves JOBC_INIT_FROM as a shell outside has set it"),
+    ("ssh", TASK, "unset JOBC_INIT_FROM", ":", "leaves JOBC_INIT_FROM as a shell outside has set it"),
+    ("local", "submit.sh", "unset JOBC_INIT_FROM", ":", "leaves JOBC_INIT_FROM as a shell outside has set it"),
+    ("slurm", BATCH, 'wait "$watch" || true', ":", "ends before what it has started beside srun"),
     ("jobset", TASK, "export JOBC_INIT_FROM=$init_from", "true", "not told that the run begins with the weights"),
     ("jobset", TASK, 'exec bash "$run', '! bash "$run', "task.sh ends with 0 when node.sh has ended with 65"),
 ]
