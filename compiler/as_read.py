@@ -2,7 +2,8 @@
 
 In   the path of a file, and its text
 Out  the leaves of data, the statements of Python, what bash makes of a script; the lines as they are of any other file
-Gone are comments, the order of keys, and the spaces that mean nothing to that reader.
+Gone are comments, the order of keys, the spaces that mean nothing to that reader, and the unit of an amount, such as
+200Gi and 204800Mi; so are the quotes of a value that a script gives a variable.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .amounts import quantity, slurm_bytes, slurm_seconds
 from .equivalence.stage import statements
 
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # of a script, before its first command
@@ -34,7 +38,7 @@ def as_read(path: str, text: str) -> list[str] | None:
         return None
     if path.endswith((".sh", ".sbatch")):
         body = statements(text)
-        return None if body is None else [*_directives(text), *body]
+        return None if body is None else [*_directives(text), *_plain_values(body)]
     return text.split("\n")
 
 
@@ -42,7 +46,44 @@ def _directives(script: str) -> list[str]:
     """Comments before the first command that a program reads: `#!` in line 1, and what has no space, as #SBATCH."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
-    return [line for number, line in enumerate(lines) if re.match(r"#!" if number == 0 else r"#[^\s#!]", line)]
+    return [_directive(s) for at, s in enumerate(lines) if re.match(r"#!" if at == 0 else r"#[^\s#!]", s)]
+
+
+def _directive(line: str) -> str:
+    """A line of #SBATCH with its time in seconds, and its memory in bytes."""
+    found = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
+    if found is None:
+        return line
+    try:
+        return f"{found[1]}{(slurm_seconds if found[2] == 'time' else slurm_bytes)(found[3])}"
+    except ValueError:  # such as UNLIMITED
+        return line
+
+
+def _plain_values(lines: list[str]) -> list[str]:
+    """`A="b c";` as `A='b c';`, where the value is plain text: in an assignment bash splits no words."""
+    out = list(lines)
+    for number, line in enumerate(lines):
+        found = _VALUE.fullmatch(line)
+        if found is None:
+            continue
+        plain = f"{found[1]}{shlex.quote(''.join(part or '' for part in found.groups()[1:4]))}{found[5]}"
+        if plain != line and _is_code(lines, number):
+            out[number] = plain
+    return out
+
+
+# A value that is one plain text, in whatever quotes: what is within, and what ends the statement.
+_VALUE = re.compile(
+    r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"
+)
+
+
+def _is_code(lines: list[str], number: int) -> bool:
+    """Not text of several lines: a `)` in its place is an error of syntax."""
+    other = "\n".join([*lines[:number], ")", *lines[number + 1 :]])
+    done = subprocess.run(["bash", "-pn"], input=other.encode("utf-8"), capture_output=True, check=False)
+    return done.returncode != 0
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:
@@ -54,4 +95,14 @@ def _leaves(tree: Any, key: str) -> Iterator[str]:
         for number, inner in enumerate(tree):
             yield from _leaves(inner, f"{key}[{number}]")
     else:
-        yield f"{key} = {tree!r}"
+        yield f"{key} = {_amount(key, tree)!r}"
+
+
+def _amount(key: str, leaf: Any) -> Any:
+    """The value of a quantity of Kubernetes: what asks for resources, or says how large a volume is."""
+    if not re.search(r"\.resources\.(?:limits|requests)\.[^\[\]]+$|\.sizeLimit$", key) or isinstance(leaf, bool):
+        return leaf
+    try:
+        return str(quantity(leaf))
+    except ValueError:
+        return leaf

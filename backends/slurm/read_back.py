@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...compiler.amounts import slurm_bytes, slurm_seconds
 from ...compiler.equivalence.ends import attempt_reaches, ends_alike, hands_on
 from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.steps import OUTSIDE
@@ -255,8 +256,8 @@ def _facts(options: dict[str, str], text: str) -> dict[str, Any]:
     if "cpus-per-task" in options:
         facts["resources.cpus"] = int(options["cpus-per-task"]) * int(options.get("ntasks-per-node", "1"))
     if options.get("mem", "0") != "0":  # 0: all that a node has
-        facts["resources.mem_bytes"] = _bytes(options["mem"])
-    facts["lifecycle.time_limit_s"] = _seconds(options["time"]) if "time" in options else 0
+        facts["resources.mem_bytes"] = slurm_bytes(options["mem"])
+    facts["lifecycle.time_limit_s"] = slurm_seconds(options["time"]) if "time" in options else 0
     signal = re.fullmatch(r"B:\w+@(\d+)", options.get("signal", ""))
     facts["lifecycle.grace_s"] = int(signal[1]) - MARGIN_S if signal else f"--signal={options.get('signal')}"
     facts["lifecycle.max_requeues"] = _limit(text) if "requeue" in options else 0
@@ -267,24 +268,6 @@ def _facts(options: dict[str, str], text: str) -> dict[str, Any]:
     facts["queue.exclusive"] = "exclusive" in options
     facts["queue.after"] = options["dependency"].split(":")[1:] if "dependency" in options else []
     return facts
-
-
-def _bytes(text: str) -> int:
-    """`--mem`: MiB without a unit."""
-    power = "KMGT".index(text[-1]) + 1 if text[-1] in "KMGT" else 2
-    return int(text.rstrip("KMGT")) << 10 * power
-
-
-def _seconds(text: str) -> int:
-    """`--time`: D-HH:MM:SS, HH:MM:SS or MM:SS; minutes without a colon."""
-    days, _, clock = text.rpartition("-")
-    numbers = [int(part) for part in clock.split(":")]
-    if days:
-        numbers += [0] * (3 - len(numbers))
-    elif len(numbers) == 1:
-        numbers = [0, *numbers, 0]
-    hours, minutes, seconds = [0] * (3 - len(numbers)) + numbers
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _container(step: dict[str, str]) -> dict[str, Any]:

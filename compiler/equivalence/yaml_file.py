@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import yaml
 
+from .. import amounts
 from .reading import Unreadable
 
 
@@ -72,17 +71,9 @@ def read_documents(files: Mapping[str, str], path: str) -> list[Section]:
     return found
 
 
-_UNITS = {
-    "": Fraction(1),
-    "m": Fraction(1, 1000),
-    **{unit: Fraction(1000 ** (i + 1)) for i, unit in enumerate("kMGTPE")},
-}
-_UNITS |= {f"{unit}i": Fraction(1024 ** (i + 1)) for i, unit in enumerate("KMGTPE")}
-
-
 def quantity(text: object, of: str) -> int:
     """Bytes, or a count, of a quantity of Kubernetes such as `64.5Gi`; of: what it is, for the message."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
-    if found is None or found[2] not in _UNITS:
-        raise Unreadable(f"{of}: {str(text)!r} is no quantity such as 64Gi")
-    return math.ceil(Fraction(found[1]) * _UNITS[found[2]])
+    try:
+        return math.ceil(amounts.quantity(text))
+    except ValueError as error:
+        raise Unreadable(f"{of}: {error}") from None

@@ -1,0 +1,44 @@
+"""Amounts as engines write them: durations and sizes of Slurm, quantities of Kubernetes.
+
+In   the text of one, such as `0-02:00:00`, `64G` and `204800Mi`
+Out  seconds, bytes, a count; ValueError where it is none
+Source  sbatch manual of Slurm 25.11, --time and --mem; Kubernetes, the type Quantity
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_UNITS = {
+    "": Fraction(1),
+    "m": Fraction(1, 1000),
+    **{unit: Fraction(1000 ** (i + 1)) for i, unit in enumerate("kMGTPE")},
+    **{f"{unit}i": Fraction(1024 ** (i + 1)) for i, unit in enumerate("KMGTPE")},
+}
+
+
+def slurm_bytes(text: str) -> int:
+    """`--mem`: MiB without a unit."""
+    power = "KMGT".index(text[-1]) + 1 if text[-1:] in (*"KMGT",) else 2
+    return int(text.rstrip("KMGT")) << 10 * power
+
+
+def slurm_seconds(text: str) -> int:
+    """`--time`: D-HH:MM:SS, HH:MM:SS or MM:SS; minutes without a colon."""
+    days, _, clock = text.rpartition("-")
+    numbers = [int(part) for part in clock.split(":")]
+    if days:
+        numbers += [0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [0, *numbers, 0]
+    hours, minutes, seconds = [0] * (3 - len(numbers)) + numbers
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def quantity(text: object) -> Fraction:
+    """Of Kubernetes, such as `64.5Gi`, `500m` or 8."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"{str(text)!r} is no quantity such as 64Gi")
+    return Fraction(found[1]) * _UNITS[found[2]]
