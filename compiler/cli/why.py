@@ -298,13 +298,25 @@ def _all(
         lines = job.files[path]
         yield f"  {title:<8} {job.show(path, number)}"
         yield from _behind(job, path, number)
-        if re.search(r"\bname: ", lines[number - 1]) and re.match(r"\s*value", "".join(lines[number : number + 1])):
-            yield from _all(job, "through", "", [(path, number + 1)], told)
+        if re.search(r"\bname: ", lines[number - 1]):
+            yield from _all(job, "through", "", [(path, at) for at in _value_below(lines, number)], told)
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command: what it reads is told beside it
         for other in _read_in(lines[number - 1], name):
             local = [(path, at) for at in _setting(_lines(job, path), other)]
             yield from _all(job, "through", other, _settings(job, other) if other.isupper() else local, told)
+
+
+def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
+    """Numbers of the lines that give an entry of a YAML list its value: `value: …`, or those below `valueFrom:`."""
+    if number >= len(lines) or not re.match(r"\s*value", lines[number]):
+        return
+    depth = len(lines[number]) - len(lines[number].lstrip())
+    for at in range(number, len(lines)):
+        if at > number and len(lines[at]) - len(lines[at].lstrip()) <= depth:
+            return
+        if not lines[at].rstrip().endswith(":"):
+            yield at + 1
 
 
 def _read_in(line: str, name: str) -> list[str]:

@@ -28,6 +28,10 @@ class Made:
 def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
     """None: the launcher of this job has no part in the variable, or is none of jobc's."""
     launcher = plan.get("launcher", "")
+    if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
+        return Made(
+            "find_network sets it, where nobody has, to `interface` or the one to node 0", ((NODE, "^interface="),)
+        )
     if launcher in ("spawn", "srun", "mpirun"):
         return _spawned(launcher, name)
     if launcher == "accelerate":
@@ -112,6 +116,8 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
     if name == "OMP_NUM_THREADS":
         how = "accelerate sets it to --num_cpu_threads_per_process"
         return Made(how, ((NODE, r"^--num_cpu_threads_per_process\b"),))
+    if name == "ACCELERATE_MIXED_PRECISION":
+        return Made("accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),))
     if name not in _ACCELERATE:
         return None
     if plan["topology.world_size"] == 1:

@@ -269,3 +269,24 @@ def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, projec
         assert "edited" not in ask(FOLDER, "MINE"), "a line that moved is as jobc wrote it"
     finally:
         file.write_text(before)
+
+
+def test_an_entry_of_yaml_leads_to_what_stands_below_it(ask: Ask) -> None:
+    claim = "mounts=[{kind: claim, source: c, target: /s, read_only: false}]"
+    pods = ("backend=kubernetes", "image=x:1", "storage.root=/s/r", "code=image", "code.root=/app", claim)
+    said = ask(*pods, "secrets.TOK=k8s:a/b", "TOK")
+    assert re.search(r"through  job.yaml:\d+  key: b\n.*\n  plan     secrets.TOK.ref = \"a/b\"\n", said)
+    assert "  spec     secrets.TOK = k8s:a/b\n" in said and "valueFrom:" not in said
+
+
+def test_what_accelerate_makes_of_its_file_leads_to_the_key(ask: Ask) -> None:
+    hosts = ("backend=accelerate", "hosts=[a,b]", "nodes=2", "loop.precision=bf16")
+    said = ask(*hosts, "ACCELERATE_MIXED_PRECISION")
+    assert re.search(r"passed   accelerate.yaml:\d+  mixed_precision: bf16\n", said.replace('"', "")), said
+    assert "  spec     loop.precision = bf16\n" in said
+
+
+def test_the_interface_of_nccl_leads_to_the_key(ask: Ask) -> None:
+    said = ask("backend=ssh", "hosts=[a,b]", "nodes=2", "network.interface=eth0", "NCCL_SOCKET_IFNAME")
+    assert re.search(r"passed   node.sh:\d+  interface=eth0 ", said), said
+    assert "  spec     network.interface = eth0\n" in said
