@@ -421,6 +421,43 @@ def test_smoke_checks_messages_and_shares(digits: Tree, new_run: NewRun) -> None
     assert [line.split(":")[0] for line in told] == ["ok  process group", "ok  all-reduce", "ok  sharding"]
 
 
+LEAVES = """
+import gc, os, weakref
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from jobc.trainer import env, script
+from jobc.trainer.distributed import join
+
+def work():
+    model = DistributedDataParallel(nn.Linear(1, 1))
+    for group in (dist.group.WORLD, dist.new_group()):
+        weakref.finalize(group, print, "a group is taken apart", flush=True)
+    if os.environ["END"] == "script":
+        runtime.finish()
+
+if os.environ["END"] == "script":
+    runtime = script.init()
+    work()
+else:
+    with join(env.read(os.environ), 60) as group:
+        work()
+gc.collect()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("end", ["join", "script"])
+def test_no_process_group_is_taken_apart_before_the_process_ends(
+    end: str, digits: Tree, new_run: NewRun, tmp_path: Path
+) -> None:
+    # for its destructor may wait for ever, for a thread that waits for the GIL
+    run = new_run()
+    run.start(digits({"world_size": 2}), program=["-c", LEAVES], END=end)
+    assert run.wait(60) == [DONE] * 2, run.output(0)
+    assert "taken apart" not in run.output(0) + run.output(1)
+
+
 SLOW_DATA = """
 import os, runpy, time
 from jobc.trainer.data.digits import Images
