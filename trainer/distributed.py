@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -130,6 +130,17 @@ class Group:
             piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
         return bytes(buffer)
+
+    def give_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Give these tensors, of equal shapes on all ranks, the values that rank 0 has; by way of the rank's device."""
+        for tensor in tensors if self.world_size > 1 else ():
+            content = tensor.detach().contiguous().flatten().view(torch.uint8)  # for not every type can be sent
+            for piece in torch.split(content, BROADCAST_BYTES):
+                sent = piece.to(self.device)
+                dist.broadcast(sent, src=0)
+                piece.copy_(sent)
+            if not tensor.is_contiguous():
+                tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 
     def use_timeout(self, seconds: int) -> None:
         """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from .data.copier import Copier
 from .data.loader import ValidationBatches
@@ -62,7 +61,8 @@ class Validator:
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
-        same_buffers(model, training.group)
+        # rank 0's, such as running means of BatchNorm: they are what a checkpoint has
+        training.group.give_from_first(model.buffers())
         copier = Copier(training.group.device)
         device = training.group.device
         sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, score, items; read once
@@ -128,13 +128,6 @@ class Asks:
         self._next = turn + self._turns
         self._asked_at = time.perf_counter()
         return bool(stop)
-
-
-def same_buffers(model: nn.Module, group: Group) -> None:
-    """Rank 0's buffers on every rank, such as running means of BatchNorm: they are what a checkpoint has."""
-    if group.world_size > 1:
-        for buffer in model.buffers():
-            dist.broadcast(buffer, src=0)
 
 
 def as_score(kind: str, loss: float, mean: float) -> float:

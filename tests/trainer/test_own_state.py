@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from collections.abc import Callable
 from datetime import date
@@ -21,7 +22,7 @@ from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.training import build
 
 from .conftest import Run
-from .ways import FSDP, ZERO
+from .ways import FSDP, HSDP, ZERO
 
 pytestmark = [pytest.mark.xdist_group("own_state"), pytest.mark.usefixtures("settings_of_torch")]
 
@@ -86,6 +87,38 @@ class Complex(torch.nn.Linear):
 
 def test_complex_parameters_are_trained(digits: Tree, tmp_path: Path) -> None:
     assert train(tmp_path, {**digits({"loop.steps": 3}), "model": {"_target_": f"{HERE}.Complex"}}) == DONE
+
+
+class Unlike(torch.nn.Linear):
+    """Its first weights and its buffers are those of no other rank; it trains where they are those of rank 0."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 10)
+        torch.nn.init.constant_(self.weight, float(os.environ["RANK"]))
+        self.register_buffer("kept", torch.full((2, 3), int(os.environ["RANK"]), dtype=torch.int16).t())
+        self.register_buffer("not_kept", torch.tensor(float(os.environ["RANK"])), persistent=False)
+        self.is_first_pass = True
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.is_first_pass:
+            assert not self.weight.any() and not self.kept.any() and not self.not_kept.any()
+        self.is_first_pass = False
+        return super().forward(inputs)
+
+
+@pytest.mark.parametrize(
+    "parallel",
+    [FSDP, {**HSDP, "shards": 1}, pytest.param({**ZERO, "zero_stage": 1}, marks=pytest.mark.engine)],
+    ids=lambda parallel: str(parallel["kind"]),
+)
+def test_all_ranks_begin_with_the_weights_and_buffers_of_rank_0(
+    parallel: dict[str, Any], digits: Tree, new_run: Callable[[], Run]
+) -> None:
+    if parallel["kind"] == "deepspeed":
+        pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
+    run, model = new_run(), {"_target_": f"{HERE}.Unlike"}
+    codes = run.run({**digits({"world_size": 2, "loop.steps": 1}), "model": model, "parallel": parallel})
+    assert codes == [DONE, DONE], run.output(0) + run.output(1)
 
 
 # ---- what cannot be read back

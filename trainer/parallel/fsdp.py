@@ -34,7 +34,7 @@ from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import blocks_of, prepare
 from .stepped import Stepped
-from .way import is_extra, refuse_another_model, shapes_of
+from .way import give_from_first, is_extra, refuse_another_model, shapes_of
 
 
 class Fsdp(Stepped):
@@ -49,6 +49,7 @@ class Fsdp(Stepped):
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         refuse_scalars(model)
+        give_from_first(model, group)
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # of the mesh's groups too

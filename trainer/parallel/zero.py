@@ -29,7 +29,7 @@ from ..loss import WithLoss
 from ..optimizer import Rates, Update, of_the_optimizer
 from ..recipe import Recipe
 from .blocks import prepare
-from .way import is_extra, refuse_another_model, shapes_of
+from .way import give_from_first, is_extra, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -73,6 +73,7 @@ class Zero:
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         self.deepspeed, self.stage, self.group, self.model = deepspeed, zero.zero_stage, group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
+        give_from_first(model, group)
         model.to(group.device)
         prepare(model, config.loop)
         weights = model.state_dict()
