@@ -149,6 +149,10 @@ def refuse_unfillable(model: nn.Module) -> None:
     if lazy:
         hint = "give their sizes, or pass one batch through the model where it is made"
         raise BrokenInput(f"model: parameters have no shape yet: {', '.join(lazy[:8])}", hint=hint)
+    empty = [name for name, value in (*model.named_parameters(), *model.named_buffers()) if value.is_meta]
+    if empty:
+        hint = "make it on the CPU, and not on the device `meta`; or to_empty(device='cpu') and first values there"
+        raise BrokenInput(f"model: tensors have a shape and no values: {', '.join(empty[:8])}", hint=hint)
     shared = [name for name, value in (*model.named_parameters(), *model.named_buffers()) if is_expanded(value)]
     if shared:
         hint = "expand() makes such a tensor; .clone() gives each element a place of its own"

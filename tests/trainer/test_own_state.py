@@ -61,9 +61,15 @@ class Expanded(torch.nn.Linear):
         self.register_buffer("places", torch.arange(6).expand(3, 6))
 
 
+class Meta(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(64, 10, device="meta")
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [
+        ("Meta", "model: tensors have a shape and no values: weight, bias"),
         ("Lazy", "model: parameters have no shape yet: 0.weight, 0.bias"),
         ("Expanded", "model: elements share a place in memory: places"),
     ],
