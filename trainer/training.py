@@ -90,6 +90,8 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     phases.begin_part("model")
     seed_model(config.seed)
     model = new_model(made, source)
+    if (line := train_as_float32(model)) and group.is_first:
+        print(line, flush=True)
     phases.enter("exchange")
     parallel = share(model, made, config, env, group)
     warm_up(parallel, made, config, source, group)
@@ -141,6 +143,23 @@ def new_model(made: Recipe, source: Source) -> nn.Module:
     refuse_unfillable(model)
     refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # as each save does, before the first step
     return model if model.training else model.train()
+
+
+def train_as_float32(model: nn.Module) -> str:
+    """Parameters and buffers of 16 bits, as from_pretrained() may give them, become float32: small updates would be
+    lost in them, and the moments of an optimizer are of their type. The line that says so, or ""."""
+    tensors = [
+        each for each in (*model.parameters(), *model.buffers()) if each.dtype in (torch.bfloat16, torch.float16)
+    ]
+    if not tensors:
+        return ""
+    came_as = " and ".join(sorted({str(each.dtype).removeprefix("torch.") for each in tensors}))
+    computes_in = "bf16" if "bfloat16" in came_as else "fp16"
+    for each in tensors:
+        each.data = each.data.float()  # the same object: tied ones stay tied
+    num_parameters = sum(each.numel() for each in tensors if isinstance(each, nn.Parameter))
+    what = f"{num_parameters:,} parameters" if num_parameters else "buffers"
+    return f"model: {what} came as {came_as} and are trained as float32; loop.precision={computes_in} computes in {computes_in}"
 
 
 def refuse_unfillable(model: nn.Module) -> None:

@@ -95,6 +95,28 @@ def test_complex_parameters_are_trained(digits: Tree, tmp_path: Path) -> None:
     assert train(tmp_path, {**digits({"loop.steps": 3}), "model": {"_target_": f"{HERE}.Complex"}}) == DONE
 
 
+class InHalf(torch.nn.Sequential):
+    """Two layers with one weight, and a buffer of a type that stays."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64))
+        self.to(torch.bfloat16)
+        self[1].weight = self[0].weight
+        self.register_buffer("exact", torch.zeros(3, dtype=torch.float64))
+
+
+def test_a_model_of_16_bits_is_trained_as_float32_and_says_so(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = digits({"loop.steps": 1, "checkpoint.every_steps": 1})
+    assert train(tmp_path, {**tree, "model": {"_target_": f"{HERE}.InHalf"}}) == DONE
+    weights, moments = newest(tmp_path, "weights.pt"), newest(tmp_path, "optimizer.pt")["state"]
+    of_floats = {value.dtype for value in (*weights.values(), moments[0]["exp_avg"]) if value.is_floating_point()}
+    assert of_floats == {torch.float32, torch.float64} and torch.equal(weights["0.weight"], weights["1.weight"])
+    told = "model: 4,352 parameters came as bfloat16 and are trained as float32; loop.precision=bf16 computes in bf16"
+    assert told in capsys.readouterr().out
+
+
 class Unlike(torch.nn.Linear):
     """Its first weights and its buffers are those of no other rank; it trains where they are those of rank 0."""
 
