@@ -29,6 +29,7 @@ from .garbage import uncollected
 from .instantiate import failed, guarded
 from .leave import known_cause
 from .loadable import refuse_what_cannot_be_read
+from .loss import buffers_of_loss, place_loss, refuse_other_buffers
 from .parallel.way import Parallel, share
 from .phases import Phases
 from .random_state import seed_model, seed_rank
@@ -82,6 +83,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     phases.begin_part("data")
     use_one_way_of_computing(config, group.device)
     made = recipe.make(config)
+    place_loss(made, group.device)
     source = open_data(made)
     phases.enter("exchange")
     refuse_different_data(source.digest, group)
@@ -159,7 +161,8 @@ def train_as_float32(model: nn.Module) -> str:
         each.data = each.data.float()  # the same object: tied ones stay tied
     num_parameters = sum(each.numel() for each in tensors if isinstance(each, nn.Parameter))
     what = f"{num_parameters:,} parameters" if num_parameters else "buffers"
-    return f"model: {what} came as {came_as} and are trained as float32; loop.precision={computes_in} computes in {computes_in}"
+    hint = f"loop.precision={computes_in} computes in {computes_in}"
+    return f"model: {what} came as {came_as} and are trained as float32; {hint}"
 
 
 def refuse_unfillable(model: nn.Module) -> None:
@@ -285,8 +288,10 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     expected = of_the_user(lambda: made.count(fed.batch), made, "recipe: count() of the first batch failed")
     buffers = Buffers(parallel.module)
     buffers.keep()
+    of_loss = buffers_of_loss(made)
     group.phases.enter("forward")
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(fed.batch))
+    refuse_other_buffers(made, of_loss)
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
     if expected is not None and num_items is not None and not math.isclose(expected, float(num_items), rel_tol=1e-6):

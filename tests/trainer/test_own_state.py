@@ -149,6 +149,48 @@ def test_all_ranks_begin_with_the_weights_and_buffers_of_rank_0(
     assert codes == [DONE, DONE], run.output(0) + run.output(1)
 
 
+class Loss(torch.nn.CrossEntropyLoss):
+    """With weights of classes in a buffer, as torch's own, and a parameter that is frozen."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.ones(10), reduction="none")
+        self.frozen = torch.nn.Parameter(torch.ones(1), requires_grad=False)
+
+
+class LossThatLearns(Loss):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+
+class LossThatCounts(Loss):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return super().forward(outputs, targets)
+
+
+def test_a_loss_may_have_constants(digits: Tree, tmp_path: Path) -> None:
+    assert train(tmp_path, {**digits({"loop.steps": 1}), "loss": {"_target_": f"{HERE}.Loss"}}) == DONE
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("LossThatLearns", "LossThatLearns has parameters, which nobody would train: scale"),
+        ("LossThatCounts", "LossThatCounts changes its buffers, which nobody would save: seen"),
+    ],
+)
+def test_a_loss_with_something_to_learn_or_to_keep_is_refused_before_the_first_step(
+    loss: str, told: str, digits: Tree, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenInput, match=told):
+        train(tmp_path, {**digits(), "loss": {"_target_": f"{HERE}.{loss}"}})
+
+
 # ---- what cannot be read back
 
 
