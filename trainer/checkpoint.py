@@ -23,6 +23,7 @@ from .durable import Content
 from .errors import BrokenInput
 from .leave import known_cause
 from .loadable import refuse_what_cannot_be_read, why_unread
+from .optimizer import NAMES, by_name
 from .parallel.way import Parallel
 from .random_state import RandomState, seed_rank
 from .snapshot import on_cpu
@@ -59,7 +60,7 @@ def contents(
     Raises BrokenInput for what could not be read back.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
-    weights, optimizer_state = parallel.weights(), parallel.optimizer_state()
+    weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
         return {}
     refuse_what_cannot_be_read("the model's state_dict", weights)
@@ -101,7 +102,8 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     _refuse_another_run(found.folder, state["identity"], identity(config))
     where = f"{root.name}/{found.folder.name}"
     _set(parallel.load_weights, found.load("weights.pt"), f"{where} is of another model")
-    _set(parallel.load_optimizer, found.load("optimizer.pt"), f"{where} does not fit the optimizer", OWN_OPTIMIZER)
+    load_optimizer = partial(_load_optimizer, parallel)
+    _set(load_optimizer, found.load("optimizer.pt"), f"{where} does not fit the optimizer", OWN_OPTIMIZER)
     step = int(state["step"])
     words = where
     if found.rank:
@@ -236,6 +238,10 @@ def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str
 
 
 OWN_OPTIMIZER = "its load_state_dict() has to take what its state_dict() gave; else a new run: --fork takes the weights"
+
+
+def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
+    parallel.load_optimizer(by_name(state, parallel.names))
 
 
 def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:

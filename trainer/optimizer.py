@@ -1,8 +1,9 @@
 """AdamW or an optimizer of the user's, the learning rate of every step, and a step that bad gradients do not pass."""
 
 import inspect
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from .errors import BrokenInput
 from .instantiate import instantiate
 from .loss_scale import PART, LossScale
 from .target import Target
+
+NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,29 @@ class Stepper:
 def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:
     """What its state_dict() gave, out of a checkpoint: `state`, `param_groups`, and what one of the user's adds."""
     return {key: value for key, value in state.items() if key != PART}
+
+
+def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
+    """Of its parameters, as its state_dict() numbers them; `not of the model 0` and so on for others."""
+    known, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return [known[each] if each in known else f"not of the model {next(others)}" for each in parameters]
+
+
+def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The state of an optimizer in a checkpoint, numbered as the parameters are now, which `names` are of.
+
+    They may have another order than when it was saved, such as that of a set. Raises ValueError when they are others.
+    """
+    saved = state.get(NAMES, names)  # older checkpoints do not say
+    if other := sorted(set(saved) ^ set(names)):
+        raise ValueError("\n".join(["it has other parameters:", *other]))
+    unnamed = {key: value for key, value in state.items() if key != NAMES}
+    if list(saved) == list(names):
+        return unnamed
+    now = {name: number for number, name in enumerate(names)}
+    moments = {now[saved[number]]: each for number, each in state["state"].items()}
+    return {**unnamed, "state": moments}
 
 
 def refuse_closure(optimizer: Optimizer) -> None:

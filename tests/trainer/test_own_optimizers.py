@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.trainer.optimizer import NAMES, by_name
 from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 
-from .conftest import Run
+from .conftest import Run, changed
+from .in_process import train
 from .ways import FSDP, ZERO
 
 Tree = Callable[..., dict[str, Any]]
 SCHEDULE = {"lr": 0.1, "warmup_steps": 2, "schedule": "constant", "min_lr_ratio": 0.1, "clip_norm": 1.0}
 OWN = """
+import os
 import torch
 from jobc.trainer.recipe import Recipe
 
@@ -60,6 +63,14 @@ class WithAmsgrad(Recipe):
     def build_optimizer(self, model):
         return torch.optim.AdamW(model.parameters(), lr=1e-3, amsgrad=True)
 
+class AsTold(Recipe):
+    '''The parameters in an order of each process, as a set has it.'''
+
+    def build_optimizer(self, model):
+        first = int(os.environ["FIRST"]) if "FIRST" in os.environ else int(os.environ["RANK"])
+        parameters = list(model.parameters())
+        return torch.optim.AdamW(parameters[first:] + parameters[:first], lr=1e-2)
+
 class Own(torch.optim.AdamW):
     pass
 
@@ -101,6 +112,43 @@ def test_what_each_rank_keeps_of_its_own_is_refused_by_saves_of_fsdp(
     run, codes = start({**tree, "parallel": FSDP})
     assert codes == [DATA_BROKEN, DATA_BROKEN], run.output(0)
     assert "error: optim: 'rows' in the optimizer's state is not shared" in run.output(0)
+
+
+def in_order(first: int, monkeypatch: pytest.MonkeyPatch, folder: Path, tree: dict[str, Any]) -> Path:
+    monkeypatch.setenv("FIRST", str(first))
+    assert train(folder, tree) == DONE
+    return folder
+
+
+@pytest.mark.usefixtures("settings_of_torch")
+def test_moments_find_their_parameters_again_in_another_order(
+    digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    tree = digits({"recipe": "own.AsTold", "model.hidden": 10, "model.layers": 2})
+    whole = in_order(0, monkeypatch, tmp_path / "whole", changed(tree, {"loop.steps": 6}))
+    resumed = in_order(0, monkeypatch, tmp_path / "resumed", changed(tree, {"loop.steps": 3}))
+    in_order(4, monkeypatch, resumed, changed(tree, {"loop.steps": 6}))
+    weights = [torch.load(folder / "final/weights.pt", weights_only=True) for folder in (whole, resumed)]
+    assert all(torch.allclose(value, weights[1][name], atol=1e-6) for name, value in weights[0].items())
+
+
+def test_a_state_of_other_parameters_is_refused_and_one_of_before_there_were_names_is_taken() -> None:
+    state = {"state": {0: "of a", 1: "of b"}, "param_groups": [{"params": [0, 1]}]}
+    assert by_name(state, ["a", "b"]) == state
+    named = {**state, NAMES: ["a", "b"]}
+    assert by_name(named, ["b", "a"]) == {**state, "state": {1: "of a", 0: "of b"}}
+    with pytest.raises(ValueError, match="it has other parameters:\nb\nc"):
+        by_name(named, ["a", "c"])
+
+
+def test_another_order_on_each_rank_is_refused_by_fsdp(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    run, codes = start({**digits({"recipe": "own.AsTold", "world_size": 2}), "parallel": FSDP})
+    assert codes == [DATA_BROKEN, DATA_BROKEN], run.output(0)
+    assert "error: the order of the optimizer's parameters is another one on rank 1 than on rank 0" in run.output(0)
 
 
 @pytest.mark.engine

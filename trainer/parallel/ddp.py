@@ -12,7 +12,7 @@ from ..config import DdpConfig, TrainConfig
 from ..distributed import Group
 from ..errors import BrokenInput
 from ..loss import WithLoss
-from ..optimizer import Stepper
+from ..optimizer import Stepper, names_of
 from ..recipe import Recipe
 from .blocks import prepare
 from .stepped import Stepped
@@ -46,6 +46,7 @@ class Ddp(Stepped):
                 gradient_as_bucket_view=True,
             )
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
+        self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor) -> None:
         """Raises BrokenInput for parameters without a gradient: the next step would wait for them, and end with 1."""

@@ -34,7 +34,7 @@ from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import blocks_of, prepare
 from .stepped import Stepped
-from .way import give_from_first, is_extra, refuse_another_model, shapes_of
+from .way import agreed_names, give_from_first, is_extra, refuse_another_model, shapes_of
 
 
 class Fsdp(Stepped):
@@ -62,6 +62,7 @@ class Fsdp(Stepped):
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
+        self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Until the last pass each rank adds up whole gradients: one exchange a step, for memory of a copy of them."""

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ..config import DdpConfig, DeepspeedConfig, TrainConfig
 from ..distributed import Group
 from ..env import Env
 from ..errors import BrokenInput
-from ..optimizer import Update
+from ..optimizer import Update, names_of
 from ..recipe import Recipe
 
 
@@ -26,6 +27,7 @@ class Parallel(Protocol):
     evaluated      the same, as validation calls it
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
+    names          of the optimizer's parameters, as its state numbers them
     gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
     """
 
@@ -33,6 +35,7 @@ class Parallel(Protocol):
     evaluated: nn.Module
     num_parameters: int
     equal_passes: bool
+    names: list[str]
     gathers: bool
 
     def warm_up(self, loss: Tensor) -> None:
@@ -87,6 +90,13 @@ def give_from_first(model: nn.Module, group: Group) -> None:
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     refuse_unlike([f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group)
     group.give_from_first(named.values())
+
+
+def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
+    """Of the optimizer's parameters, where ranks send what it has of them in its order."""
+    names = names_of(optimizer, model)
+    refuse_unlike(names, "the order of the optimizer's parameters", group)
+    return names
 
 
 def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:

@@ -29,7 +29,7 @@ from ..loss import WithLoss
 from ..optimizer import Rates, Update, of_the_optimizer
 from ..recipe import Recipe
 from .blocks import prepare
-from .way import give_from_first, is_extra, refuse_another_model, shapes_of
+from .way import agreed_names, give_from_first, is_extra, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -93,6 +93,7 @@ class Zero:
             raise BrokenInput(
                 "recipe: saves of ZeRO do not know what amsgrad keeps", hint="amsgrad=False, or parallel=fsdp"
             )
+        self.names = agreed_names(optimizer, model, group)
         # ZeRO puts flat tensors in the place of the parameters; this is how they were numbered
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
