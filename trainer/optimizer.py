@@ -93,9 +93,13 @@ class Stepper:
         skipped = (is_finite or math.isfinite(float(loss))) and self.scale.skips(is_finite)
         if is_finite:  # before it reaches the weights; equal on all ranks
             self.rates.set(self.optimizer.param_groups, lr)
-            self.optimizer.step()
+            self.step()
         self.optimizer.zero_grad(set_to_none=True)
         return Update(norm, skipped, self.scale.factor)
+
+    def step(self) -> None:
+        """The optimizer's own."""
+        self.optimizer.step()
 
     def load(self, state: Mapping[str, Any]) -> None:
         """The inverse of optimizer.state_dict() and scale.state() in one mapping."""

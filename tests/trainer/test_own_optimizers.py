@@ -114,6 +114,16 @@ def test_what_each_rank_keeps_of_its_own_is_refused_by_saves_of_fsdp(
     assert "error: optim: 'rows' in the optimizer's state is not shared" in run.output(0)
 
 
+def test_an_optimizer_that_cannot_take_the_tensors_of_fsdp_is_named_in_the_first_step(
+    digits: Tree, start: Callable[[dict[str, Any]], tuple[Run, list[int]]]
+) -> None:
+    tree = digits({"optim": {"_target_": "torch.optim.Adafactor", **SCHEDULE}, "world_size": 2})
+    run, codes = start({**tree, "parallel": FSDP})
+    assert codes == [DATA_BROKEN, DATA_BROKEN], run.output(0)
+    assert "error: optim: Adafactor cannot step with the tensors of fsdp: " in run.output(0)
+    assert "Traceback" not in run.output(0)
+
+
 def in_order(first: int, monkeypatch: pytest.MonkeyPatch, folder: Path, tree: dict[str, Any]) -> Path:
     monkeypatch.setenv("FIRST", str(first))
     assert train(folder, tree) == DONE

@@ -29,6 +29,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from ..config import FsdpConfig, HsdpConfig, TrainConfig
 from ..distributed import Group
 from ..errors import BrokenInput
+from ..leave import known_cause
 from ..loss import DTYPES, WithLoss
 from ..optimizer import Stepper
 from ..recipe import Recipe
@@ -61,7 +62,7 @@ class Fsdp(Stepped):
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
+        self.stepper = ShardStepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
         self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
@@ -111,6 +112,30 @@ class Fsdp(Stepped):
             full = whole(value)
             if self.group.is_first:
                 yield name, full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
+
+
+class ShardStepper(Stepper):
+    """Its first step shows whether the optimizer can compute with DTensors: Adafactor and Rprop of torch 2.13 cannot.
+
+    Raises BrokenInput then.
+    """
+
+    has_stepped = False
+
+    def step(self) -> None:
+        try:
+            super().step()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            if self.has_stepped or known_cause(error) is not None:
+                raise
+            name, said = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
+            raise BrokenInput(
+                f"optim: {name} cannot step with the tensors of fsdp: {said[:300]}",
+                hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
+            ) from error
+        self.has_stepped = True
 
 
 def refuse_scalars(model: nn.Module) -> None:
