@@ -113,6 +113,11 @@ class Saver:
         self._thread.shutdown(wait=True)
         self.look()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last save did, as far as rank 0 knows after close()."""
+        return self._failures > 0
+
     def wait(self) -> bool:
         """Wait on all ranks for what is under way; did the last save succeed?"""
         self._end_last()

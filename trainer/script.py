@@ -22,7 +22,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -74,8 +74,19 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
         _end_this_rank(kind, error, trace)
 
     sys.excepthook = end_this_rank  # init_process_group of torch 2.13 has put one around it that holds back stderr
-    atexit.register(runtime._write_own)  # a script that ends without finish()
+    setattr(sys, "exit", _noting(runtime, sys.exit))  # noqa: B010 (mypy: a function cannot be assigned to)
+    atexit.register(runtime._at_exit)  # a script that ends without finish()
     return runtime
+
+
+def _noting(runtime: "Runtime", leave_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
+    """sys.exit() that notes its code: a function of atexit is not told with which one the process ends."""
+
+    def leave_with(status: Any = None, /) -> NoReturn:
+        runtime._exit_status = status
+        leave_python(status)
+
+    return leave_with
 
 
 def _wait_for(signals: StopSignals) -> None:
@@ -120,6 +131,8 @@ class Runtime:
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
         self.save_asked = self._stop = False
+        self._exit_status: Any = None  # that sys.exit() was called with
+        self._is_told = False  # by leave() or finish(): how the last save ended
         self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
@@ -235,7 +248,7 @@ class Runtime:
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""
-        is_saved = self._saver.wait()
+        is_saved, self._is_told = self._saver.wait(), True
         self._write_own()
         if not is_saved:
             raise self._saver.failure(self._newest or 0)
@@ -244,6 +257,12 @@ class Runtime:
         """What this rank still has to write. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
+
+    def _at_exit(self) -> None:
+        """The last of a script: 0 becomes 1 when the last save has failed, and neither leave() nor finish() said so."""
+        self._write_own()
+        if self._saver.has_failed and not self._is_told and self._exit_status in (None, 0):
+            leave(self._saver.failure(self._newest or 0))
 
     @property
     def _checkpoints(self) -> Path:

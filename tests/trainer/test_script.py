@@ -37,6 +37,23 @@ def test_a_full_disk_costs_lines_of_metrics_and_not_the_run(tmp_path: Path) -> N
     assert done.stderr.count("warning: metrics are not written: ") == 1
 
 
+ROOM = "rt._saver.wait(); resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))"
+
+
+@pytest.mark.parametrize("background", [True, False])
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("", 1), ("sys.exit()", 1), ("sys.exit(3)", 3), (f"{ROOM}; rt.save(2, {{}}); sys.exit(0)", 0), ("rt.leave()", 1)],
+)
+def test_a_script_whose_last_save_has_failed_does_not_end_with_0(
+    end: str, code: int, background: bool, tmp_path: Path
+) -> None:
+    full = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20, -1))"
+    done = alone(f"{full}; rt.save(1, {{}}, wait={not background}); {end}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("error: step 1 was not saved: ") == (code == 1)
+
+
 def test_a_number_that_json_has_no_word_for_is_null(tmp_path: Path) -> None:
     done = alone("rt.log(1, loss=float('nan'), norm=float('inf'), lr=0.5); rt.finish()", tmp_path)
     assert done.returncode == 0, done.stderr
