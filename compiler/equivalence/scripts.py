@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ...trainer.env import LAUNCHER_NAMES, TABLE
-from ...trainer.rt.exit_codes import MEANING
 from ..backend import VERBS
+from .exit_codes import wrong_codes
 from .lines import mistakes_in_line
 from .users_text import without
 from .variables import FOREIGN
@@ -38,7 +38,6 @@ CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
     "JOBC_HEAD_PORT": "rendezvous.port",
     "code_max_bytes": "code.max_bytes", "start_timeout_s": "backend.start_timeout",
 }  # fmt: skip
-EXIT_CODES = {*MEANING, 2, 3, 4, 124, 137, 143}  # 2: a wrong command line, as bash and getopt have it
 OF_RUN = "state|logs|exit|control|artifact"
 FOLDERS = ("run", "artifact", "project", "here", "own_run")
 NUMBERS = ("nodes", "procs", "gpus", "rank", "attempt", "grace_s")
@@ -64,6 +63,7 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
         if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):
             yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
         yield from _unread(path, scripts, plan)
+        yield from (f"{path}:{at}: {what}" for at, what in wrong_codes(lines, path in (*VERBS, *ON_NODES)))
         constants = _code(without(texts[path], plan, least_lines=2))
         for number, (line, constant) in enumerate(zip(lines, constants, strict=True), 1):
             found = (
@@ -71,7 +71,6 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
                 *_place(line),
                 *_words(line, takes, plan),
                 *_defaults(line, plan),
-                *_code_of_exit(line, path in (*VERBS, *ON_NODES)),
                 *mistakes_in_line(line),
             )
             yield from (f"{path}:{number}: {what}" for what in found)
@@ -164,18 +163,6 @@ def _defaults(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
             yield f"node.sh is told that it is node {found[1]}, and the last one is {plan['topology.nodes'] - 1}"
     if re.search(r"(?<![\w$&{])[3-9]>/dev/null", line):
         yield "what a command prints on file descriptor 3 and above is nothing; 2>/dev/null is for its errors"
-
-
-def _code_of_exit(line: str, is_program: bool) -> Iterator[str]:
-    """is_program: it reads a command line, and may find it wrong."""
-    for found in re.finditer(r"(?:^|[;|&{]|\b(?:then|do|else)\b)\s*(die|fail|exit) (\d+)\b", line):
-        if int(found[2]) not in EXIT_CODES - ({3, 4} if found[1] != "exit" else set()):
-            yield f"{found[1]} {found[2]}: no such exit code means anything to jobc"
-        elif found[2] == "2" and not is_program:
-            yield f"{found[1]} 2 says that the command line is wrong, and this file reads none"
-    for found in re.finditer(r"\b(code|status|ends_with|worst|lacks)=(\d+)(?=[\s;'\"}]|$)", line):
-        if int(found[2]) not in EXIT_CODES - {2}:  # which `die 2` gives, at once
-            yield f"{found[1]}={found[2]}: a job never ends with that exit code"
 
 
 def _options(path: str, text: str) -> Iterator[str]:
