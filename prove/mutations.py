@@ -145,7 +145,7 @@ def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
             return "bash"
     elif path.endswith(".yaml") and _refused(files[path], path):
         return "schema"
-    if check(files, thorough=path == "node.sh").differences:
+    if check(files, thorough=path.endswith((".sh", ".sbatch"))).differences:
         return "equivalence"
     if path.endswith((".sh", ".sbatch")) and _fails(
         ["shellcheck", "--severity=style", f"--exclude={MEANT}", str(file)]

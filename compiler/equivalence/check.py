@@ -27,6 +27,7 @@ from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
 from .steps import left_outside, missing
 from .variables import OF_SHELL
+from .verbs import verbs
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
 
@@ -71,7 +72,7 @@ class Checked:
 def check(files: Mapping[str, str], trace: Path | None = None, thorough: bool = False) -> Checked:
     """files: path -> text, with lib/ or without; trace: as for ScriptStage. Whatever they hold, it raises nothing.
 
-    thorough: also where this job does not go in node.sh (branches.py), which takes a second
+    thorough: also where this job does not go in node.sh (branches.py), and what the verbs do; takes a second or two
     """
     try:
         plan = _Plan(pairs.read(files[PLAN]))
@@ -107,6 +108,8 @@ def _compared(
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
         differences += other_ways(_emitted(files), plan, ways)
+        with stage(_emitted(files)) as place:
+            differences += verbs(place, plan)
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))

@@ -48,13 +48,29 @@ if [[ ${3:-} == */depot.py && ${4:-} == run ]]; then exec "${@:7}"; fi
 if [[ ${9:-} == */mpi.py && ${10:-} == --head ]]; then exec "${@: -3}"; fi
 if [[ ${9:-} == */mpi.py && ${10:-} == --node ]]; then exec bash -c 'eval "$JOBC_MPI_RANK"'; fi
 """
+_KUBECTL = """case " $* " in
+  *' kustomize '*) jobc_note "$0" "$@" && exec cat "$JOBC_STAGE/artifact/job.yaml" ;;
+  *' --filename=- '*) jobc_note "$0" "$@" "$(cat)" ;; # behind the words the manifests
+  *) jobc_note "$0" "$@" ;;
+esac
+if [[ " $* " == *' get '* ]]; then printf '%b\\n' "${JOBC_STAGE_SAYS:-}"; fi
+"""
 _HOSTS = """# Behind the words the hosts, which it reads from its input or from a file.
 file=/dev/stdin
 for word in "$@"; do if [[ $word == --hostfile=* ]]; then file=${word#*=}; fi; done
 mapfile -t hosts <"$file"
 jobc_note "$0" "$@" "${hosts[@]}"
 """
-_CLIENTS = {"pdsh": _HOSTS, "clush": _HOSTS, "python": _PYTHON, "srun": _SRUN, "scontrol": _SCONTROL}
+_CLIENTS = {
+    "pdsh": _HOSTS,
+    "clush": _HOSTS,
+    "python": _PYTHON,
+    "srun": _SRUN,
+    "scontrol": _SCONTROL,
+    "sky": _SCONTROL,
+    "squeue": _SCONTROL,
+    "kubectl": _KUBECTL,
+}
 _BASH = """# A script of the artifact is started from the stage, wherever the engine would have put it.
 if [[ ${1:-} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${1##*/}" "${@:2}"; fi
 if [[ ${1:-} == */node.sh && ! -d ${JOBC_RUN_DIR:-/} ]]; then
@@ -186,6 +202,10 @@ class ScriptStage:
         stage = ("BASH_ENV", str(self.folder / "stage.sh")), ("JOBC_STAGE", str(self.folder))
         env = {name: self._plain(value) for name, value in pairs if name != "_" and (name, value) not in stage}
         return Call(words, self._plain(folder), env)
+
+    @property
+    def real_run(self) -> str:
+        return str(self.folder / "run")
 
     def _real(self, word: str) -> str:
         for name, folder in ((RUN, "run"), (ARTIFACT, "artifact"), (PROJECT, "project")):

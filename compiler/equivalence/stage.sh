@@ -51,10 +51,29 @@ this_job() {
   job_name=$1 artifact=$JOBC_STAGE/artifact own_run='' run='' runs=$JOBC_STAGE/runs project=$JOBC_STAGE/project moved=''
   jobc_note this_job "$@"
   if [[ -f $artifact/engine.sh ]]; then builtin source "$artifact/engine.sh"; fi
+  if [[ -n ${JOBC_STAGE_VERBS:-} ]]; then jobc_hear; fi
+}
+
+# jobc_hear: what a verb asks of these is noted, whether the engine has its own or not; its own does what it does.
+jobc_hear() {
+  local name
+  for name in mark_stopped signal_nodes wait_for_end wait_for_job describe_nodes fetch_news fetch_logs follow_logs; do
+    if declare -F "$name" >/dev/null; then
+      eval "jobc_own_$(declare -f "$name")"
+      eval "$name() { jobc_note $name \"\$@\" && jobc_own_$name \"\$@\"; }"
+    fi
+  done
 }
 find_project() { project=$JOBC_STAGE/project moved=''; }
 under_project() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$project/$1"; fi; }
-create_run() { run=$JOBC_STAGE/run attempt=0; }
+create_run() {
+  jobc_note create_run "$@"
+  run=$JOBC_STAGE/run attempt=0
+}
+create_temporary_run() {
+  jobc_note create_temporary_run "$@"
+  run=$JOBC_STAGE/run attempt=0
+}
 join_run() { # the call knows JOBC_RUN_DIR as the engine's file has it; from here on it is the stage's
   jobc_note join_run "$@"
   run=$JOBC_STAGE/run attempt=0
@@ -122,6 +141,50 @@ enter_container() { # goes on inside, where node.sh starts once more
   jobc_note enter_container "$runtime" "$image" "${shm_bytes:-}" "${#mounts[@]}" "${mounts[@]}" "${container_options[@]}"
   export JOBC_INSIDE=0
   exec bash "$JOBC_STAGE/artifact/node.sh" "$@"
+}
+
+# What only verbs ask for. JOBC_STAGE_WAIT: whether a run ends (0); JOBC_STAGE_LIVE: whether one is live (0); JOBC_STAGE_OLD:
+# a run that clean.sh finds.
+choose_run() {
+  jobc_note choose_run "$@"
+  run=$JOBC_STAGE/run
+}
+choose_live_run() {
+  jobc_note choose_live_run "$@"
+  run=$JOBC_STAGE/run
+}
+choose_continued_run() {
+  jobc_note choose_continued_run "$@"
+  run=$JOBC_STAGE/run
+}
+continue_run() {
+  jobc_note continue_run "$@"
+  attempt=1
+}
+wait_for_end() { return "${JOBC_STAGE_WAIT:-0}"; }
+wait_for_job() { return "${JOBC_STAGE_WAIT:-0}"; }
+is_live() { observe "$1"; }
+no_runs() { [[ -z ${JOBC_STAGE_RUNS:-} ]]; }
+list_runs() { printf '%s\0' "$JOBC_STAGE/run"; }
+observe() {
+  file=$(job_file "$1") state=gone code=''
+  if declare -F ask_engine >/dev/null; then ask_engine "$1"; fi
+  return "${JOBC_STAGE_LIVE:-1}"
+}
+job_file() { printf '%s/state/job_0' "$1"; }
+run_status() { echo "status of ${1##*/}"; }
+log_sizes() {
+  jobc_note log_sizes "$@"
+  echo "1 ${2:-}"
+}
+list_removals() {
+  jobc_note list_removals "$@"
+  removals=(${JOBC_STAGE_OLD:+"$JOBC_STAGE_OLD"})
+}
+trial_id() { printf 'trial-%s' "$1"; }
+table() {
+  cat >/dev/null
+  jobc_note table "$@"
 }
 
 # What of the settings in node.sh only the library reads, and nothing else shows.
