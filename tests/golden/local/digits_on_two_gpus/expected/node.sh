@@ -59,16 +59,14 @@ case $payload in
   smoke)
     command=(python3 -m jobc_trainer.smoke)
     uses_trainer=true
-    launcher=spawn # starts sooner than torchrun, and does here what srun would
+    launcher=spawn # starts sooner than torchrun
     procs=$((nodes > 1 && gpus == 1 ? 1 : 2)) # two of them meet; two ranks cannot share a GPU
     if ((procs > gpus)); then gpus=0; fi # then the collective is one of CPUs
     ;;
   check | preflight | shell) ;;
   *) die 2 "unknown payload: $payload" 'train, smoke, check, preflight or shell' ;;
 esac
-task=0 # of this node, where the engine starts one for each rank
-if [[ $launcher == srun && $payload == train ]]; then task=${LOCAL_RANK:?task.sh sets it, in a task of srun}; fi
-if [[ $payload == @(train|smoke) && $task == 0 ]]; then
+if [[ $payload == @(train|smoke) ]]; then
   [[ -d $JOBC_RUN_DIR ]] || die 2 "no run folder: JOBC_RUN_DIR='$JOBC_RUN_DIR'" 'submit.sh makes one and calls this file; --help tells how to do it by hand'
   refuse_live_node
 fi
@@ -116,7 +114,6 @@ cd -- "$code"
 
 rt=$JOBC_LIB/jobc_trainer/rt
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
-if [[ -n ${JOBC_GPU_TYPE:-} && $payload == @(train|check) ]]; then need_gpu_type "$JOBC_GPU_TYPE"; fi
 if [[ $payload == shell ]]; then
   shift 2
   (($#)) || set -- bash --norc -i
@@ -142,7 +139,6 @@ fi
 # ---- start the ranks
 
 rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
-if ((task > 0)); then exec "$python" -I -S "$rt/spawn.py" --task "$task" "$rendezvous_timeout_s" -- "${rank[@]}"; fi
 
 lock_ports
 find_head_port
@@ -208,9 +204,6 @@ case $launcher in
       bash -c 'eval "$JOBC_MPI_RANK"'
     )
     if ((JOBC_NODE_RANK > 0)); then launch=("$python" -I -S "$rt/mpi.py" --node "$rendezvous_timeout_s"); fi
-    ;;
-  srun) # has started the other ranks' tasks already; they wait for this one
-    launch=("$python" -I -S "$rt/spawn.py" --tasks "$rendezvous_timeout_s" -- "${rank[@]}")
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac

@@ -22,37 +22,6 @@ on_host() {
   "${ssh_command[@]}" "${terminal[@]}" -- "$host" "$(quoted "$@")"
 }
 
-# each_host FILE WORD…: a function of this script for every host in FILE, fanout of them at once, with the host's name for a
-# word `%h`. Prints `HOST: line`; the worst status of all.
-each_host() {
-  local list count slot pid code status=0 pids=()
-  mapfile -t list <"$1"
-  count=${#list[@]}
-  shift
-  for ((slot = 0; slot < fanout && slot < count; slot++)); do
-    one_by_one "$slot" "$@" &
-    pids+=("$!")
-  done
-  for pid in "${pids[@]}"; do # not `wait -n`, which forgets a child that has ended before it is called
-    code=0
-    wait "$pid" || code=$?
-    if ((code > status)); then status=$code; fi
-  done
-  return "$status"
-}
-
-# one_by_one SLOT WORD…: for each_host, every fanout-th host of `list` from SLOT on.
-one_by_one() {
-  local at host word words code worst=0
-  for ((at = $1; at < count; at += fanout)); do
-    host=${list[at]} words=() code=0
-    for word in "${@:2}"; do if [[ $word == %h ]]; then words+=("$host"); else words+=("$word"); fi; done
-    { "${words[@]}" 2>&1 </dev/null | sed -u "s/^/${host//\//}: /"; } || code=$?
-    if ((code > worst)); then worst=$code; fi
-  done
-  return "$worst"
-}
-
 # task COPY WORD…: sets `task`, the command that runs task.sh of an artifact's COPY on a host, whatever its login shell is.
 task() {
   # shellcheck disable=SC2016 # for the shell of the host
