@@ -34,6 +34,9 @@ def wrong_codes(lines: Sequence[str], is_program: bool) -> Iterator[tuple[int, s
         for found in re.finditer(r"\b(code|status|ends_with|worst|lacks)=(\d+)(?=[\s;'\"}]|$)", line):
             if int(found[2]) not in EXIT_CODES - {2}:  # which `die 2` gives, at once
                 yield at + 1, f"{found[1]}={found[2]}: a job never ends with that exit code"
+        for found in re.finditer(r"\breturn (\d+)\b", line):
+            if int(found[1]) not in OF_JOB:
+                yield at + 1, f"return {found[1]}: a function returns 0, 1 or the code of a job"
         for found in re.finditer(COMPARED, line):
             said = int(found[1] or found[2])
             if said not in OF_JOB:

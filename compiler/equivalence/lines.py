@@ -25,6 +25,8 @@ def mistakes_in_line(line: str) -> Iterator[str]:
     if found := re.match(r"\s*if \(\((\w+) != (\w+)\)\); then die \d+ \"([^\"]*)\"", line):
         for name in sorted({found[1], found[2]} - set(NAMES.findall(found[3]))):
             yield f"{name} is compared, and what is told of it is another thing"
+    if re.fullmatch(r"\s*([^|&;]+?)( 2>/dev/null)? (\|\||&&) \1\s*", line):
+        yield "a command stands for itself: what shall be done when it fails?"
     if re.search(r"\bif (! )?grep (?!-\w*q)", line):
         yield "grep in a condition prints what it finds; -q does not"
     if re.search(r"\bsed (-E )?'[^']*/p'", line):

@@ -19,6 +19,7 @@ from ...trainer.env import LAUNCHER_NAMES, TABLE
 from ..backend import VERBS
 from .exit_codes import wrong_codes
 from .lines import mistakes_in_line
+from .order import read_too_early
 from .users_text import without
 from .variables import FOREIGN
 
@@ -39,6 +40,7 @@ CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
     "code_max_bytes": "code.max_bytes", "start_timeout_s": "backend.start_timeout",
 }  # fmt: skip
 OF_RUN = "state|logs|exit|control|artifact"
+OURS = "node|task|engine|client|copies|queue|bucket|in_job"
 FOLDERS = ("run", "artifact", "project", "here", "own_run")
 NUMBERS = ("nodes", "procs", "gpus", "rank", "attempt", "grace_s")
 TAKES_RUN = ("RUN",)
@@ -63,7 +65,10 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
         if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):
             yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
         yield from _unread(path, scripts, plan)
-        yield from (f"{path}:{at}: {what}" for at, what in wrong_codes(lines, path in (*VERBS, *ON_NODES)))
+        sourced = "\n".join(ours[other] for other in ours if other not in (*VERBS, *ON_NODES, path))
+        early = read_too_early(lines, "\n".join((library()[2], *ours.values())), sourced)
+        seen = (*early, *wrong_codes(lines, path in (*VERBS, *ON_NODES)))
+        yield from (f"{path}:{at}: {what}" for at, what in seen)
         constants = _code(without(texts[path], plan, least_lines=2))
         for number, (line, constant) in enumerate(zip(lines, constants, strict=True), 1):
             found = (
@@ -111,13 +116,18 @@ def _constant(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _place(line: str) -> Iterator[str]:
+    for found in re.finditer(r"\$\{?(project|run)\}?/(\.\./|(?:accelerate|task\.sky|deepspeed)\.\w+)", line):
+        yield f"${found[1]}/{found[2]}: what belongs to the artifact is looked for elsewhere"
+    for name, other in re.findall(r"^\s*export JOBC_([A-Z_]+)=\$([a-z_]+)$", line):
+        if name.lower() in CONSTANTS and other != name.lower():
+            yield f"JOBC_{name} is ${other}, and not ${name.lower()}"
     for found in re.finditer(rf"\$\{{?(artifact|project|here)\}}?/({OF_RUN})(?=[/\"\s])", line):
         yield f"${found[1]}/{found[2]}: a folder of the run is looked for in another one"
     for found in re.finditer(r"(node|rank)_\$\(printf '%0\dd' \"\$?(?:\(\(10#\$|\{)?(\w+)", line):
         if found[2] in ("attempt", "nodes", "procs", "JOBC_NODES", "JOBC_ATTEMPT"):
             yield f"{found[1]}_NN is made of {found[2]}, which is the number of no {found[1]}"
-    for found in re.finditer(r"\$\{?run\}?/(lib/|\w+\.sh\b)", line):
-        yield f"$run/{found[1]}: a file of the artifact is looked for in the run"
+    for found in re.finditer(rf"\$\{{?(?:run\}}?/(?:lib/|\w+\.sh\b)|project\}}?/(?:{OURS})\.sh\b)", line):
+        yield f"{found[0]}: a file of the artifact is looked for elsewhere"
 
 
 def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, Any]) -> Iterator[str]:
@@ -161,8 +171,8 @@ def _defaults(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
     for found in re.finditer(r"/node\.sh\" (\d+) ", line):
         if int(found[1]) >= plan["topology.nodes"]:
             yield f"node.sh is told that it is node {found[1]}, and the last one is {plan['topology.nodes'] - 1}"
-    if re.search(r"(?<![\w$&{])[3-9]>/dev/null", line):
-        yield "what a command prints on file descriptor 3 and above is nothing; 2>/dev/null is for its errors"
+    if re.search(r"(?<![\w$&{])[3-9]>(/dev/null|&[12])", line):
+        yield "what a command prints on file descriptor 3 and above is nothing; its errors come on 2"
 
 
 def _options(path: str, text: str) -> Iterator[str]:

@@ -81,6 +81,7 @@ if [[ ${1:-} == */node.sh && -n ${JOBC_STAGE_ENDS:-} ]]; then # ScriptStage.end
   jobc_note "$@"
   exit "$JOBC_STAGE_ENDS"
 fi
+if [[ ${1:-} == --norc ]]; then jobc_note bash "$@"; fi
 exec "$BASH" "$@"
 """
 

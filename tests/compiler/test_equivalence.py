@@ -257,6 +257,17 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("ssh", "clean.sh", "-t 0 && -t 1", "-t 1 && -t 1", "a condition is asked twice"),
     ("ssh", "smoke.sh", "code != 0", "code != 1", "0 and most failures are taken alike"),
     ("kubernetes", "engine.sh", 'die 1 "cannot make', 'die 2 "cannot make', "die 2 says that the command line"),
+    ("ssh", NODE, "export JOBC_NODES=$nodes", "export JOBC_NODES=$procs", "JOBC_NODES is .procs, and not .nodes"),
+    ("ssh", NODE, '2>/dev/null || cd -- "$here"', '2>/dev/null || cd -- "$project"', "a command stands for itself"),
+    ("accelerate", NODE, '"$here/accelerate.yaml"; then', '"$project/accelerate.yaml"; then', "looked for elsewhere"),
+    ("slurm", "preflight.sh", "2>&1); then", "3>&1); then", "its errors come on 2"),
+    ("kubernetes", "engine.sh", "|| return 1", "|| return 2", "a function returns 0, 1 or the code of a job"),
+    ("ssh", NODE, "  shift 2\n", "  shift 3\n", "node.sh shell, start 0: it ends with"),
+    ("docker", NODE, '      -np "$((nodes * procs))"\n', "", "node.sh with launcher=mpirun, start 0"),
+    ("docker", NODE, '"$payload" "${@:3}"', '"$payload" "${@:4}"', "node.sh shell, start 0: it ends with"),
+    ("ssh", NODE, "nodes > 1 && gpus == 1 ? 1", "nodes > 1 && gpus == 2 ? 1", "node.sh smoke, start 0: .* not "),
+    ("local", NODE, "(python3 -m jobc_trainer.smoke)", "(python3 jobc_trainer.smoke)", "node.sh smoke, start 0"),
+    ("ssh", NODE, '    --run-root="${JOBC_RUN_ROOT:-${JOBC_RUN_DIR%/*/*}}"\n', "", "gets --run-root=None"),
     ("local", "preflight.sh", 'node.sh" 0 ', 'node.sh" 1 ', "is told that it is node 1, and the last one is 0"),
 ]  # fmt: skip
 
