@@ -64,7 +64,7 @@ def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str], trac
     return "same commands" if commands == _commands(mutant, files) else ""
 
 
-SIMPLE = r"\$\((?:uname|basename|dirname|id|date|printf) [^()]*\)"  # asks for something that does not fail
+SIMPLE = r"\$\((?:uname|basename|dirname|id|date|printf|key) [^()]*\)"  # asks for something that does not fail
 
 
 def _commute(path: str, one: str, other: str) -> bool:
@@ -111,6 +111,26 @@ def _waits_longer(line: str, other: str) -> bool:
     return bool(re.fullmatch(r"\s+sleep \d+", line) and re.fullmatch(r"\s+sleep \d+", other))
 
 
+def open_quote(lines: Sequence[str]) -> str:
+    """The quote that is open behind these lines of bash: ' or ", "" for none. A here-document counts as text."""
+    quote, text = "", "\n".join(lines) + "\n"
+    at = 0
+    while at < len(text):
+        sign = text[at]
+        if quote == "'":
+            quote = "" if sign == "'" else quote
+        elif sign == "\\":
+            at += 1
+        elif quote == '"':
+            quote = "" if sign == '"' else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "#" and (at == 0 or text[at - 1] in " \n\t;"):
+            at = text.index("\n", at)
+        at += 1
+    return quote
+
+
 class Unquoted(NamedTuple):
     """A line that lost its first pair of quotes. before, after: what stands beside them; is_double: the kind."""
 
@@ -124,8 +144,7 @@ class Unquoted(NamedTuple):
         """None where the line has changed otherwise, or text of several lines hides which quote opens."""
         line = lines[at]
         found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
-        code = [re.sub(r"(^| +)# .*$", "", text) for text in [*lines[:at], line]]
-        if found is None or any(text.count("'") % 2 or text.count('"') % 2 for text in code):
+        if found is None or open_quote(lines[:at]) or open_quote(lines[: at + 1]):
             return None
         made = cls(line[: found.start()], found[1] or found[2] or "", line[found.end() :], found[1] is not None)
         return made if other == made.before + made.inner + made.after else None

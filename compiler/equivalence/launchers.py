@@ -25,13 +25,14 @@ SETTINGS = (
 class Node:
     """facts: plan key -> value, as node.sh alone has it; setup: the commands that make its environment.
 
-    asked: what node.sh has called, with its words
+    asked: what node.sh has called, with its words; given: the variables that it was started with
     """
 
     facts: Mapping[str, Any]
     ranks: tuple[Rank, ...]
     setup: tuple[tuple[str, ...], ...]
     asked: frozenset[str]
+    given: Mapping[str, str]
 
 
 def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
@@ -50,7 +51,8 @@ def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
     folder = next((c.words[-1] for c in reversed(before) if c.name == "cd"), call.folder)
     ranks = tuple(_ranks(call, facts, folder, files, of_mpirun))
     setup = tuple(c.words for c in calls if c.name in ("module", "conda", "source"))
-    return Node(facts, ranks, setup, frozenset(" ".join(c.words) for c in calls))
+    given = next((c.env for c in calls if c.name == "node_starts"), {})
+    return Node(facts, ranks, setup, frozenset(" ".join(c.words) for c in calls), given)
 
 
 def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:

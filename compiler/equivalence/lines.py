@@ -27,8 +27,12 @@ def mistakes_in_line(line: str) -> Iterator[str]:
             yield f"{name} is compared, and what is told of it is another thing"
     if re.fullmatch(r"\s*([^|&;]+?)( 2>/dev/null)? (\|\||&&) \1\s*", line):
         yield "a command stands for itself: what shall be done when it fails?"
-    if re.search(r"\bif (! )?grep (?!-\w*q)", line):
+    if re.search(r"\b(if|elif) (! )?grep (?!-\w*q)", line):
         yield "grep in a condition prints what it finds; -q does not"
+    if re.search(r"\btry \"[^\"]*\" mkdir (?!-\w*p)", line):
+        yield "mkdir fails where the folder is already; -p does not"
+    if found := re.search(r"\$\{?(procs|gpus|attempt|rank)\}? (nodes|hosts|pods)\b", line):
+        yield f"${found[1]} is no number of {found[2]}"
     if re.search(r"\bsed (-E )?'[^']*/p'", line):
         yield "sed prints each line as well, and those that it changes twice; -n prints these alone"
     if re.search(r"\bmkdir (?!-)(-- )?\"?\$\{?run\}?/\w+/|\bmkdir -- \"?\$\{?run\}?/\w+/", line):

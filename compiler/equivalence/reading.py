@@ -24,11 +24,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. status: its exit status; said: what it wrote to stdout."""
+    """How a program ended. status: its exit status; said: what it wrote to stdout; told: to stderr."""
 
     status: int
     said: str
     calls: tuple[Call, ...]
+    told: str = ""
 
     def called(self, *words: str) -> bool:
         """Whether a command was called with these words first."""

@@ -73,6 +73,7 @@ _CLIENTS = {
 }
 _BASH = """# A script of the artifact is started from the stage, wherever the engine would have put it.
 if [[ ${1:-} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${1##*/}" "${@:2}"; fi
+if [[ ${1:-} == */node.sh ]]; then jobc_note node_starts "$@"; fi
 if [[ ${1:-} == */node.sh && ! -d ${JOBC_RUN_DIR:-/} ]]; then
   jobc_note run_folder # with JOBC_RUN_DIR as it was meant
   export JOBC_RUN_DIR=$JOBC_STAGE/run
@@ -194,7 +195,8 @@ class ScriptStage:
         if done.returncode == 2 and b"syntax error" in done.stderr:
             raise Unreadable(done.stderr.decode("utf-8", "replace").splitlines()[0])
         found = tuple(self._call(file) for file in sorted(calls.iterdir(), key=lambda file: file.name))
-        return Ended(done.returncode, done.stdout.decode("utf-8", "replace"), found)
+        said, told = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        return Ended(done.returncode, said, found, told)
 
     def _call(self, file: Path) -> Call:
         folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]

@@ -57,7 +57,8 @@ this_job() {
 # jobc_hear: what a verb asks of these is noted, whether the engine has its own or not; its own does what it does.
 jobc_hear() {
   local name
-  for name in mark_stopped signal_nodes wait_for_end wait_for_job describe_nodes fetch_news fetch_logs follow_logs; do
+  for name in mark_stopped signal_nodes wait_for_end wait_for_job describe_nodes fetch_news fetch_logs follow_logs \
+    forget_secrets; do
     if declare -F "$name" >/dev/null; then
       eval "jobc_own_$(declare -f "$name")"
       eval "$name() { jobc_note $name \"\$@\" && jobc_own_$name \"\$@\"; }"

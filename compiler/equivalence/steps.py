@@ -1,4 +1,4 @@
-"""What node.sh does before it starts the ranks, of which no rank's words tell.
+"""What node.sh is told and does before it starts the ranks, of which no rank's words tell.
 
 In   the plan, and what a node has called
 Out  what a shell outside may have left, which must not come to the ranks; sentences: what is missing, or has come
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...trainer.env import TABLE
 from .launchers import Node
 
 Plan = Mapping[str, Any]
@@ -33,6 +34,7 @@ LEFT_OUTSIDE: Mapping[str, Callable[[Plan], bool]] = {  # by another torchrun, o
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": lambda plan: plan["rendezvous.backend"] == "c10d",
 }
 OUTSIDE = "outside"
+BY_ENGINE = tuple(row.name for row in TABLE if row.setter == "backend")
 
 
 def left_outside(plan: Plan) -> dict[str, str]:
@@ -45,6 +47,11 @@ def missing(plan: Plan, nodes: Sequence[Node]) -> Iterator[str]:
         for call, is_needed, otherwise in STEPS:
             if is_needed(plan) and call not in node.asked and node.ranks[0].local_rank == 0:
                 yield f"node.sh (start {number}) does not call {call}: {otherwise}"
+        for name in BY_ENGINE:
+            if name not in node.given and not (name == "JOBC_NODE_LIST" and plan["topology.nodes"] == 1):
+                yield f"node.sh (start {number}) is not told {name}, and takes a default"
+        if (told := node.given.get("JOBC_NODE_RANK")) not in (None, str(node.ranks[0].node)):
+            yield f"node.sh (start {number}) is told two numbers of its node: {told} and {node.ranks[0].node}"
         for name, value in node.ranks[0].env.items():
             if name in LEFT_OUTSIDE and value == OUTSIDE:
                 yield f"node.sh (start {number}) leaves {name} as a shell outside has set it, for the ranks to follow"

@@ -143,6 +143,8 @@ class _Verbs:
         for line, env, removes in asked:
             ended = self.call(line, env)
             yield from self.differ(line, ended, found)
+            if ("nothing to remove" in ended.said) == bool(env) or (bool(env) > removes) != ("--yes" in ended.said):
+                yield f"{line}: it says {ended.said.strip() or 'nothing'}"
             if ended.called("remove_them") != removes:
                 yield f"{line}: it {'removes nothing' if removes else 'removes what nobody has confirmed, or nothing'}"
         keep = self.plan["run.keep"]
@@ -194,6 +196,8 @@ class _Verbs:
                     yield from self.differ(line, ended, wanted, status=code)
                 else:
                     yield from self._on_nodes(line, payload, ended)
+                if ("its logs are in" in ended.told) != (code != 0) and payload == "smoke":
+                    yield f"{line}: it tells of logs when it ends with {ended.status}, or tells of none"
                 if ended.called("keep_temporary_run") != (code != 0):
                     yield f"{line}: its folder {'goes' if code else 'stays'} when it ends with {code}"
 

@@ -12,6 +12,7 @@ from jobc.prove.__main__ import DOCS, main
 from jobc.prove.execution import executed
 from jobc.prove.reach import Reach
 from jobc.prove.results import read
+from jobc.prove.sameness import open_quote
 
 LINES = ["# a 1", "#SBATCH --nodes=2", 'run=$run "$nodes" 7', "  --wait=0", "key: 3"]
 
@@ -37,7 +38,8 @@ def test_an_operator_changes_one_place_and_no_comment(operator: str, made: list[
     [
         ("ssh/two_hosts", "node.sh", "esac", "esacx", "bash"),
         ("ssh/two_hosts", "node.sh", "nodes=2", "nodes=3", "equivalence"),
-        ("ssh/two_hosts", "status.sh", '"$run"', "$run", "shellcheck"),
+        ("ssh/two_hosts", "status.sh", '"$run"', "$run", "equivalence"),
+        ("ssh/two_hosts", "engine.sh", 'rm -- "$part"', "rm -- $part", "shellcheck"),
         ("kubernetes/two_nodes", "job.yaml", "completions:", "completionz:", "schema"),
         ("skypilot/setup_and_secret", "task.sky.yaml", "num_nodes:", "num_nodez:", "schema"),
         ("ssh/two_hosts", "node.sh", "# ---- this node", "# ---- that node", ""),
@@ -59,6 +61,14 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
         ("local/two_processes", "stop.sh", "run_id=''", "run_id=", "same words"),
         ("pdsh/two_hosts", "client.sh", '="${ssh_command[*]:1}"', "=${ssh_command[*]:1}", "same words"),
         ("pdsh/two_hosts", "stop.sh", '"$((grace_s + 10))"', "$((grace_s + 10))", "same words"),
+        ("kubernetes/two_nodes", "engine.sh", "said='' && break", "said= && break", "same words"),  # below lines of awk
+        (
+            "kubernetes/two_nodes",
+            "engine.sh",
+            'delete pod "$own_object-shell" --ig',
+            "delete pod $own_object-shell --ig",
+            "same words",
+        ),
         ("skypilot/run_in_a_bucket", "task.sh", 'wait "$node"', "wait $node", "same words"),
         ("skypilot/run_in_a_bucket", "task.sh", '[[ -z $node ]] || kill -s TERM "$node"', "kill -s TERM $node", ""),
         ("local/two_processes", "stop.sh", 'mark_stopped "$run"', "mark_stopped $run", ""),  # with blanks in its name
@@ -84,6 +94,7 @@ def test_what_means_the_same_is_said_by_rule(
     [
         ("slurm/one_task_per_rank", "engine.sh", "    Resources) ", "same order"),  # arms of different words
         ("ssh/two_hosts", "node.sh", "      --bind-to none", "same order"),  # options of one command
+        ("kubernetes/two_nodes", "engine.sh", '  object=$(key "$file" object)', "same order"),  # two facts of one file
         ("ssh/two_hosts", "task.sh", "node=$!", ""),
     ],
 )
@@ -100,7 +111,7 @@ def test_an_order_that_means_nothing_is_said_by_rule(
 @pytest.mark.parametrize(
     ("before", "after", "test"),
     [
-        ("((keep_runs > 0))", "((keep_runs > 1))", "test_a_new_run_removes_no_old_one"),
+        ("${keep_runs#0}", "", "test_a_new_run_removes_no_old_one"),
         ("list_removals", "  list_removals", ""),
     ],
 )
@@ -112,6 +123,18 @@ def test_a_test_that_runs_the_line_notices_what_is_wrong_with_it(before: str, af
     name = "tests/runtime/test_clean.py::test_a_new_run_removes_no_old_one"
     known = Reach(name, 1.0, {f"compiler/clean.sh:{line.strip()}": 1 for line in lines})
     assert executed(case, "clean.sh", lines, wrong, lambda: [known]).rpartition("::")[2] == test
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("x='a'", ""), ("x='a", "'"), ('x="a', '"'), ('x="it\'s"', ""), ("x=it\\'s", ""), ("# it's", ""),
+        ("x=a # it's", ""),
+        ("x=${#a[@]} y='", "'"), ("awk '\n  { print \"x\" }", "'"), ("awk '\n  { print \"x\" }'", ""), ('x="a\\"', '"'),
+    ],
+)  # fmt: skip
+def test_which_quote_is_open_behind_some_lines(text: str, quote: str) -> None:
+    assert open_quote(text.split("\n")) == quote
 
 
 def test_a_branch_that_a_job_does_not_take_is_not_reached(tmp_path: Path) -> None:
