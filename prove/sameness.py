@@ -68,12 +68,16 @@ SIMPLE = r"\$\((?:uname|basename|dirname|id|date|printf|key) [^()]*\)"  # asks f
 
 
 def _commute(path: str, one: str, other: str) -> bool:
-    """Values of their own, options of one array, arms of other words, files of a ConfigMap: any order will do."""
+    """Values of their own, questions of which one holds, options, arms of other words, files: any order will do."""
     if path == "kustomization.yaml":
         return one.startswith('  - "') and other.startswith('  - "')
     one, other = (re.sub(r" # .*$", "", line) for line in (one, other))
-    sets = [re.fullmatch(rf"\s*(?:export |local )?(\w+)=(?:[^`(]|{SIMPLE})*", line) for line in (one, other)]
-    if sets[0] and sets[1] and not re.search(rf"\b{sets[0][1]}\b", other) and not re.search(rf"\b{sets[1][1]}\b", one):
+    values = rf"\s*(?:export |local )?(\w+)\+?=(?:[^`(]|{SIMPLE}|\$\(\([^()]*\)\))*|\s*(?:export|unset) (\w+)"
+    sets = [found and (found[1] or found[2]) for found in (re.fullmatch(values, line) for line in (one, other))]
+    if sets[0] and sets[1] and not re.search(rf"\b{sets[0]}\b", other) and not re.search(rf"\b{sets[1]}\b", one):
+        return True
+    asks = [re.fullmatch(r"\s*if \[\[ \$(\w+) == (\w+) \]\]; then [\w ]*; fi", line) for line in (one, other)]
+    if asks[0] and asks[1] and asks[0][1] == asks[1][1] and asks[0][2] != asks[1][2]:  # one of them at most
         return True
     options = [re.fullmatch(r"\s*(--[\w-]+)(?:[= ](?:\"[^\"]*\"|[^\s\"]+))?(?: \\\\)?", line) for line in (one, other)]
     if options[0] and options[1] and options[0][1] != options[1][1]:

@@ -65,6 +65,11 @@ def _payload(place: ScriptStage, node: Node, words: Sequence[str], plan: Plan, *
     return place.run(("bash", f"{ARTIFACT}/node.sh", str(node.ranks[0].node), *words), {**known, **env})
 
 
+def _alone(place: ScriptStage) -> list[Call]:
+    """node.sh without any variable, as a person may call it for a shell."""
+    return place.run(("bash", f"{ARTIFACT}/node.sh", "0", "shell"), {})
+
+
 def _smoke(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[str]:
     """Two ranks on each node, one where each has one GPU; on CPUs where there are fewer GPUs than ranks."""
     nodes, gpus = plan["topology.nodes"], plan["topology.gpus"]
@@ -83,8 +88,10 @@ def _smoke(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[
 def _shell(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[str]:
     asked = ("sinfo", "an argument")  # a command that the stage has
     for words, wanted in ((asked, asked), ((), ("bash", "--norc", "-i"))):
-        calls = _payload(place, node, ("shell", *words), plan, JOBC_RUN_DIR="")
+        calls = _payload(place, node, ("shell", *words), plan, JOBC_RUN_DIR="") if words else _alone(place)
         last = calls[-1].words if calls else ()
+        if any(call.name == "refuse_live_node" for call in calls):
+            yield f"node.sh shell, start {number}: it is refused beside a run"
         if last != wanted:
             yield f"node.sh shell, start {number}: it ends with {' '.join(last)}, not {' '.join(wanted)}"
 

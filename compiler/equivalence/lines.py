@@ -31,6 +31,8 @@ def mistakes_in_line(line: str) -> Iterator[str]:
         yield "grep in a condition prints what it finds; -q does not"
     if re.search(r"\btry \"[^\"]*\" mkdir (?!-\w*p)", line):
         yield "mkdir fails where the folder is already; -p does not"
+    if re.search(r"\bwait_for_name \"\$(?!JOBC_HEAD_ADDR\b|\d)", line):
+        yield "another name than that of node 0 is waited for"
     if found := re.search(r"\$\{?(procs|gpus|attempt|rank)\}? (nodes|hosts|pods)\b", line):
         yield f"${found[1]} is no number of {found[2]}"
     if re.search(r"\bsed (-E )?'[^']*/p'", line):

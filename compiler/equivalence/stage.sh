@@ -103,6 +103,10 @@ is_run() { return 1; }
 node_status() { echo "${JOBC_STAGE_NODE:-dead}"; }
 try() { jobc_note "${@:2}"; }
 mkdir() { jobc_note mkdir "$@"; }
+tee() {
+  jobc_note tee "$@"
+  cat
+}
 getent() { :; }
 sleep() { command sleep 0.02; }
 kill() { # what a script sends is noted, and goes nowhere

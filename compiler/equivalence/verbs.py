@@ -8,13 +8,14 @@ What each verb has to do is the same on every engine; how an engine does it is i
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .reading import ARTIFACT, RUN, Call, Ended, Unreadable
 from .stage import CLIENTS, ScriptStage
 
-PARTS = ("stop", "status", "logs", "shell", "clean", "submit", "trials")
+PARTS = ("stop", "status", "logs", "shell", "clean", "submit", "trials", "pods")
 Plan = Mapping[str, Any]
 Calls = list[tuple[str, ...]]
 
@@ -125,6 +126,8 @@ class _Verbs:
                 if self.hosts or self.is_alone or (self.name == "slurm" and LIVE.items() <= env.items())
                 else ""
             )
+            if self.hosts:
+                number = f"0 {number}"  # of the attempt
             if not " ".join(_plain(call)).endswith(f" {number}shell cmd arg"):
                 yield f"{line}: it does not come to `{number}shell cmd arg` of node.sh"
             elif call.name == "ssh" and self.hosts[int(node)] not in call.words:
@@ -185,6 +188,9 @@ class _Verbs:
 
     def trials(self) -> Iterator[str]:
         """smoke.sh and preflight.sh."""
+        if self.name == "skypilot":
+            yield from self._sent("smoke.sh", "smoke", "trial-smoke", "")
+            yield from self._sent("submit.sh --wait --fork X", "train", "run", "run")
         if self.name == "kubernetes":
             for payload in ("smoke", "preflight"):
                 yield from self._pods(f"{payload}.sh", payload, f"trial-{payload}", "")
@@ -194,12 +200,73 @@ class _Verbs:
                 if self.is_alone:
                     wanted: Calls = [(f"{ARTIFACT}/node.sh", "0", payload)]
                     yield from self.differ(line, ended, wanted, status=code)
+                    yield from self._told(line, payload, ended)
                 else:
                     yield from self._on_nodes(line, payload, ended)
                 if ("its logs are in" in ended.told) != (code != 0) and payload == "smoke":
                     yield f"{line}: it tells of logs when it ends with {ended.status}, or tells of none"
                 if ended.called("keep_temporary_run") != (code != 0):
                     yield f"{line}: its folder {'goes' if code else 'stays'} when it ends with {code}"
+
+    def _told(self, line: str, payload: str, ended: Ended) -> Iterator[str]:
+        """What node.sh gets for a check on this machine."""
+        env = next((call.env for call in ended.calls if call.name == "node.sh"), {})
+        alone = {"JOBC_RUN_DIR": RUN, "JOBC_NODE_RANK": "0", "JOBC_ATTEMPT": "0", "JOBC_HEAD_ADDR": "127.0.0.1"}
+        for name, wanted in alone.items() if payload == "smoke" else ():
+            if env.get(name) != wanted:
+                yield f"{line}: node.sh gets {name}={env.get(name)}, not {wanted}"
+
+    def pods(self) -> Iterator[str]:
+        """task.sh in a pod, for another purpose than to train; and who writes how to go on."""
+        if self.name != "kubernetes":
+            return
+        known = {"JOBC_RUN_ROOT": "/all/runs", "JOBC_JOB_ID": "job", "JOBC_JOB_UID": "1-2", "JOBC_FORK_OF": ""}
+        known |= {"JOBC_HEAD_ADDR": "head", "JOBC_HEAD_PORT": "7", "JOBC_RUN_ID": "id", "JOBC_PAYLOAD": "train"}
+        for node in ("0", "1"):
+            resume = self.place.folder / "run/state/resume"
+            resume.unlink(missing_ok=True)
+            self.call("task.sh", {**known, "JOBC_NODE_RANK": node})
+            if self.plan["run.storage"] != "object" and resume.exists() != (node == "0"):
+                yield f"task.sh: node {node} {'says' if node == '1' else 'does not say'} how the run is continued"
+        for words in (("shell", "cmd", "arg"), ("smoke",), ("preflight",)):
+            line = f"task.sh {' '.join(words)}"
+            for code in (0, 65) if words == ("smoke",) and self.plan["run.storage"] != "object" else (0,):
+                ended = self.call(line, {**known, "JOBC_NODE_RANK": "0", "JOBC_PAYLOAD": words[0]}, code)
+                call = next((c for c in reversed(ended.calls) if c.words[-len(words) :] == words), None)
+                if call is None or call.words[-len(words) - 1] != "0":
+                    yield f"{line}: it does not come to node.sh 0 {' '.join(words)}"
+                elif words[0] == "shell" and call.env.get("JOBC_HEAD_ADDR") != "127.0.0.1":
+                    yield f"{line}: node 0 is looked for at {call.env.get('JOBC_HEAD_ADDR')}, and there is none"
+                elif words[0] != "shell" and f"exit of the payload: {code}" not in ended.said:
+                    yield f"{line}: it does not say that the payload ended with {code}"
+
+    def _sent(self, line: str, payload: str, run: str, fork: str) -> Iterator[str]:
+        """What SkyPilot is told for a start."""
+        needs = dict(
+            re.findall(r"^(secret_variables|local_files)=\((.*)\)", self.place.files["engine.sh"], re.MULTILINE)
+        )
+        if needs.get("local_files"):  # which are not here
+            return
+        secrets = dict.fromkeys(shlex.split(needs.get("secret_variables", "")), "secret")
+        ended = self.call(line, {**secrets, "JOBC_STAGE_SAYS": "Job ID: 7"})
+        call = next((c for c in ended.calls if c.name == "sky" and "launch" in c.words), Call((), "", {}))
+        told = " ".join(call.words)
+        for wanted in (
+            "launch --cluster ", "launch --name ", "--yes", "--detach-run", f"--env JOBC_PAYLOAD={payload} ",
+            f"--env JOBC_RUN_ID={run} ", f"--env JOBC_FORK_OF={fork} ",
+        ):  # fmt: skip
+            by_name = payload == "train" and self.plan["backend.managed"]
+            if wanted not in f"{told} " and not (wanted.startswith("launch") and by_name != ("name" in wanted)):
+                yield f"{line}: SkyPilot is not told {wanted.strip()}"
+        if not re.search(r"/artifact/0/task\.sky\.yaml$", told) or not call.folder.endswith("/sent"):
+            yield f"{line}: SkyPilot does not get task.sky.yaml of what is sent"
+        if not any(
+            c.words[:3] == ("cp", "-R", "--link") and c.words[-1].startswith(f"{RUN}/sent/") for c in ended.calls
+        ):
+            yield f"{line}: the artifact is not put where SkyPilot takes it from"
+        follows = [c for c in ended.calls if c.name == "sky" and "logs" in c.words]
+        if not follows or any("--follow" not in c.words for c in follows[:1]):
+            yield f"{line}: what the job prints is not followed"
 
     def _on_nodes(self, line: str, payload: str, ended: Ended) -> Iterator[str]:
         last = [call.name for call in ended.calls if call.name in ("create_temporary_run", "forget_secrets", *CLIENTS)][
@@ -209,6 +276,8 @@ class _Verbs:
             yield f"{line}: it ends with {ended.status}, or leaves the secrets of the run where they are"
         asked = [call for call in ended.calls if call.words and payload in _plain(call)]
         told = " ".join(" ".join(call.words) for call in asked)
+        if any(call.name == "sbatch" and "--test-only" not in call.words for call in ended.calls):
+            yield f"{line}: it queues the job, and should ask only whether Slurm would take it"
         if not asked or any(host not in told for host in self.hosts):
             yield f"{line}: not every node is asked for {payload}"
 

@@ -26,7 +26,7 @@ def test_the_verbs_of_every_engine_do_what_they_are_for(job: str) -> None:
 
 
 STOP, STATUS, LOGS, SHELL, CLEAN, SMOKE = "stop.sh", "status.sh", "logs.sh", "shell.sh", "clean.sh", "smoke.sh"
-SUBMIT, ENGINE, PREFLIGHT = "submit.sh", "engine.sh", "preflight.sh"
+SUBMIT, ENGINE, PREFLIGHT, TASK = "submit.sh", "engine.sh", "preflight.sh", "task.sh"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
     ("ssh", STOP, 'signal_nodes TERM "$run"', 'signal_nodes QUIT "$run"', "it sends QUIT QUIT KILL"),
     ("local", STOP, '  signal_nodes TERM "$run"\n', "", "it sends QUIT KILL, not TERM QUIT KILL"),
@@ -42,7 +42,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("ssh", LOGS, "nodes=1\n  logs=rank_", "nodes=2\n  logs=rank_", "print_logs <run> 2"),
     ("local", LOGS, 'follow_logs "$run" "$nodes" "$logs"', 'follow_logs "$run" "$logs"', "follow_logs <run> node_00"),
     ("ssh", SHELL, "$((node + 1))p", "$((node + 2))p", "asks another host than node1|does not come to"),
-    ("ssh", SHELL, "node=0\n", "node=1\n", "does not come to `0 shell cmd arg`"),
+    ("ssh", SHELL, "node=0\n", "node=1\n", "does not come to `0 0 shell cmd arg`"),
     ("slurm", SHELL, "on_nodes --nodes=1 ", "on_nodes --nodes=2 ", "it asks for more than one node"),
     ("kubernetes", SHELL, 'task.sh shell "$@"', 'task.sh shell "${@:2}"', "does not come to `shell cmd arg`"),
     ("slurm", SHELL, '/node.sh" "$node" shell', '/node.sh" "$id" shell', "does not come to `0 shell cmd arg`"),
@@ -53,6 +53,16 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("ssh", SMOKE, "\ncode=0\n", "\ncode=1\n", "it ends with 1"),
     ("slurm", SMOKE, 'forget_secrets "$run"\n', "", "leaves the secrets"),
     ("ssh", PREFLIGHT, "all_nodes preflight", "all_nodes smoke", "not every node is asked for preflight"),
+    ("local", SMOKE, "JOBC_RUN_DIR=$run ", "JOBC_RUN_DIR=$artifact ", "node.sh gets JOBC_RUN_DIR=<artifact>"),
+    ("slurm", PREFLIGHT, "sbatch --test-only ", "sbatch ", "it queues the job"),
+    ("skypilot", ENGINE, "(launch --cluster ", "(launch ", "SkyPilot is not told launch --cluster"),
+    ("skypilot", ENGINE, '--env "JOBC_PAYLOAD=$1" ', "", "not told --env JOBC_PAYLOAD=smoke"),
+    ("skypilot", ENGINE, 'sky_logs "$run" --follow', 'sky_logs "$run"', "what the job prints is not followed"),
+    ("skypilot", ENGINE, "local to=$run/sent", "local to=$artifact/sent", "is not put where SkyPilot takes it from"),
+    ("kubernetes", TASK, "RANK == 0)); then echo", "RANK == 1)); then echo", "node 0 does not say how"),
+    ("kubernetes", TASK, 'shell "${@:2}"', 'shell "${@:3}"', "it does not come to node.sh 0 shell cmd arg"),
+    ("kubernetes", TASK, "    export JOBC_HEAD_ADDR=127.0.0.1", "    :", "node 0 is looked for at head"),
+    ("kubernetes", TASK, "of the payload: $code", "of the payload: 0", "the payload ended with 65"),
     ("kubernetes", ENGINE, "s/value: .*/value: $2/", "s/value: .*/value: train/", "the pods get JOBC_PAYLOAD=train"),
     ("trainjob", ENGINE, 's/value: .*/value: \\"$4\\"/', 's/value: .*/value: \\"\\"/', "the pods get JOBC_FORK_OF=,"),
     ("kubernetes", ENGINE, "s/\\b$own_object\\b/$own_object$1/g", "s/x/x/", "has the names of the job"),
@@ -71,7 +81,8 @@ def test_an_edit_of_a_verb_is_noticed(job: str, path: str, before: str, after: s
     assert before in files[path], files[path]
     part = path.removesuffix(".sh")
     found = found_in(
-        {**files, path: files[path].replace(before, after, 1)}, (part,) if part in PARTS else ("submit", "trials")
+        {**files, path: files[path].replace(before, after, 1)},
+        (part,) if part in PARTS else ("submit", "trials", "pods"),
     )
     assert any(re.search(said, text) for text in found), found
 

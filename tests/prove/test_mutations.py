@@ -96,6 +96,8 @@ def test_what_means_the_same_is_said_by_rule(
         ("ssh/two_hosts", "node.sh", "      --bind-to none", "same order"),  # options of one command
         ("kubernetes/two_nodes", "engine.sh", '  object=$(key "$file" object)', "same order"),  # two facts of one file
         ("ssh/two_hosts", "task.sh", "node=$!", ""),
+        ("ssh/two_hosts", "task.sh", "export JOBC_NODE_LIST", "same order"),
+        ("local/two_processes", "node.sh", "if [[ $launcher == torch_distributed_launch ]]", "same order"),
     ],
 )
 def test_an_order_that_means_nothing_is_said_by_rule(

@@ -189,7 +189,6 @@ case $launcher in
       export OMPI_MCA_btl_tcp_if_include=${OMPI_MCA_btl_tcp_if_include:-$GLOO_SOCKET_IFNAME}
     fi
     hosts=$(uname -n):$procs # the others need no name that resolves
-    for ((node = 1; node < nodes; node++)); do hosts+=,jobc-$node:$procs; done
     launch=(
       "$python" -I -S "$rt/mpi.py" --head "$rendezvous_timeout_s" --
       mpirun
@@ -203,7 +202,6 @@ case $launcher in
       --mca ras '^slurm,tm,lsf,gridengine,loadleveler,alps'
       bash -c 'eval "$JOBC_MPI_RANK"'
     )
-    if ((JOBC_NODE_RANK > 0)); then launch=("$python" -I -S "$rt/mpi.py" --node "$rendezvous_timeout_s"); fi
     ;;
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
