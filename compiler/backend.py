@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from .artifact import Artifact
 from .diagnostics import Diagnostic
@@ -19,6 +19,9 @@ from .plan import LaunchPlan
 from .render import Render
 from .sourcemap import SourceMap
 from .words import RuntimeVar, Spelling
+
+if TYPE_CHECKING:
+    from .equivalence.verbs import Verbs
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
 NODE_LAUNCHERS: Final = (
@@ -83,6 +86,14 @@ class ReadableBackend(Backend, Protocol):
     def read_back(self, stage: Stage) -> Reading:
         """How the emitted files start the nodes, and what they say of the plan. Reads `stage` and nothing else; the
         check runs what it gives and compares. Unreadable for files that the engine would not take."""
+
+
+@runtime_checkable
+class CheckedVerbs(ReadableBackend, Protocol):
+    """One whose verbs use the functions of trainer/rt/run.sh as ours do, so that the check can run them as well."""
+
+    def verbs(self) -> type[Verbs]:
+        """What they do; compiler/equivalence/verbs.py has what all have in common."""
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def _expanded(config: Config) -> list[str]:
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
     except CompileError as error:
         return [f"jobc check took it, and the compile did not: {error}"]
-    differences = []
+    differences: list[str] = []
     for made in points:
         with _limited():
             found = check(

@@ -8,7 +8,7 @@ Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler import accelerate_checks
 from ...compiler.accelerate import accelerate_yaml, deepspeed_json
@@ -21,6 +21,9 @@ from ...compiler.rules import findings
 from .._shared import hosts
 from .._shared.ssh import CLIENT, check_user
 from .options import AccelerateOptions
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 class AccelerateBackend:
@@ -48,6 +51,11 @@ class AccelerateBackend:
         from .._shared.read_hosts import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from ...compiler.equivalence.verbs import Verbs
+
+        return Verbs
 
 
 BACKEND = AccelerateBackend()

@@ -9,7 +9,7 @@ Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler.accelerate import engine_paths
 from ...compiler.artifact import Artifact
@@ -28,6 +28,9 @@ from .lone_pod import lone_pod
 from .names import object_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
 BUCKET = "bucket.sh"  # with storage.run=object
@@ -110,6 +113,11 @@ class KubernetesBackend:
         from .read_back import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from .read_verbs import PodVerbs
+
+        return PodVerbs
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
@@ -20,6 +20,9 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from .._shared import containers, hosts
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ class LocalBackend:
         from .._shared.read_hosts import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from .read_verbs import LocalVerbs
+
+        return LocalVerbs
 
 
 BACKEND = LocalBackend()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
@@ -18,6 +18,9 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from ...compiler.values import Count, Duration
 from .._shared import hosts
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ class PdshBackend:
         from .._shared.read_hosts import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from ...compiler.equivalence.verbs import Verbs
+
+        return Verbs
 
 
 BACKEND = PdshBackend()

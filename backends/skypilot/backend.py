@@ -8,7 +8,7 @@ Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
@@ -23,6 +23,9 @@ from .config import cloud
 from .finished import Finished
 from .notes import notes
 from .options import SkypilotOptions
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 class SkypilotBackend:
@@ -94,6 +97,11 @@ class SkypilotBackend:
         from .read_back import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from .read_verbs import SkyVerbs
+
+        return SkyVerbs
 
 
 BACKEND = SkypilotBackend()

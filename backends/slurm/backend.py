@@ -9,7 +9,7 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS, Point
@@ -23,6 +23,9 @@ from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
 from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 class SlurmBackend:
@@ -87,6 +90,11 @@ class SlurmBackend:
         from .read_back import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from .read_verbs import SlurmVerbs
+
+        return SlurmVerbs
 
 
 BACKEND = SlurmBackend()

@@ -8,7 +8,7 @@ Source ssh(1) and ssh_config(5) of OpenSSH 9.2
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...compiler.artifact import Artifact
 from ...compiler.diagnostics import Diagnostic
@@ -17,6 +17,9 @@ from ...compiler.plan import LaunchPlan
 from ...compiler.render import Render
 from .._shared import hosts
 from .._shared.ssh import CLIENT, SshOptions, check_user
+
+if TYPE_CHECKING:
+    from ...compiler.equivalence.verbs import Verbs
 
 
 class SshBackend:
@@ -38,6 +41,11 @@ class SshBackend:
         from .._shared.read_hosts import read_back
 
         return read_back(stage)
+
+    def verbs(self) -> type[Verbs]:
+        from ...compiler.equivalence.verbs import Verbs
+
+        return Verbs
 
 
 BACKEND = SshBackend()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...trainer.env import LAUNCHER_NAMES
 from .. import pairs
-from ..backend import ReadableBackend
+from ..backend import CheckedVerbs, ReadableBackend
 from ..compare import PLAN
 from ..diagnostics import CompileError
 from ..registry import plugin
@@ -27,7 +27,6 @@ from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
 from .steps import left_outside, missing
 from .variables import OF_SHELL
-from .verbs import verbs
 
 MOST_STARTS = 4  # beyond these the first two and the last stand for those between, which differ in a number
 
@@ -108,8 +107,9 @@ def _compared(
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
         differences += other_ways(_emitted(files), plan, ways)
-        with stage(_emitted(files)) as place:
-            differences += verbs(place, plan)
+        if isinstance(backend, CheckedVerbs):
+            with stage(_emitted(files)) as place:
+                differences += backend.verbs()(place, plan).wrong()
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))

@@ -2,35 +2,59 @@
 
 In   a stage, whose library notes what it is asked, and the plan
 Out  `VERB: what is wrong`: a call that is missing, comes at the wrong time or is about another run; a wrong exit code
-What each verb has to do is the same on every engine; how an engine does it is in its own functions, which are run.
+What each verb has to do is the same on every engine; how an engine does it is in its own functions, which are run, and
+what it does besides in a class of its backend (Backend.verbs).
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .reading import ARTIFACT, RUN, Call, Ended, Unreadable
 from .stage import CLIENTS, ScriptStage
 
-PARTS = ("stop", "status", "logs", "shell", "clean", "submit", "trials", "pods")
+PARTS = ("stop", "status", "logs", "shell", "clean", "submit", "trials")
 Plan = Mapping[str, Any]
 Calls = list[tuple[str, ...]]
 
-FOLLOWED = ("local", "ssh", "pdsh", "accelerate", "slurm")  # this machine sees the logs of their runs, or fetches them
-RECORDED = ("kubernetes", "skypilot")  # a run here is a record of one that is elsewhere
 SIGNALS = (("TERM", "QUIT", "KILL"), ("TERM", "KILL"))
 LIVE = {"JOBC_STAGE_LIVE": "0"}
 NEVER_ENDS = {"JOBC_STAGE_WAIT": "1", "JOBC_STAGE_SAYS": '"job_id": 7'}  # and its cluster has it still
 
 
-class _Verbs:
+class Verbs:
+    """Those of an engine. What an engine has of its own a subclass says, in a file of its backend.
+
+    is_record:    a run here is a record of one that is elsewhere, where its logs are
+    fetches_news: status.sh does, before it reads what is here
+    brings:       the kinds of code that submit.sh puts into the run
+    tells_run:    describe_run is told which run a fork begins with
+    parts:        methods, each of which yields what is wrong
+    """
+
+    is_record = False
+    fetches_news = True
+    brings: tuple[str, ...] = ("snapshot",)
+    tells_run = True
+    parts: tuple[str, ...] = PARTS
+
     def __init__(self, place: ScriptStage, plan: Plan) -> None:
-        self.place, self.plan, self.name = place, plan, plan["backend.name"]
+        self.place, self.plan = place, plan
         self.hosts = place.files["hosts.txt"].split() if "hosts.txt" in place.files else []
-        self.is_alone = self.name == "local" and not self.hosts  # node.sh is called, and by nothing else
+
+    @property
+    def is_alone(self) -> bool:
+        """submit.sh and the checks call node.sh, and nothing else."""
+        return False
+
+    def wrong(self, parts: Sequence[str] | None = None) -> Iterator[str]:
+        for part in parts or self.parts:
+            try:
+                yield from getattr(self, part)()
+            except Unreadable as error:
+                yield str(error)
 
     def call(self, line: str, env: Mapping[str, str] | None = None, code: int = 0) -> Ended:
         """line: the verb and its words; code: with which node.sh ends."""
@@ -49,7 +73,7 @@ class _Verbs:
         made = [call.words for call in ended.calls if call.name in names]
         said = [words[: len(want)] for words, want in zip(made, wanted, strict=False)]
         if len(made) != len(wanted) or said != wanted:
-            yield f"{line}: it calls {_shown(made)}, not {_shown(wanted)}"
+            yield f"{line}: it calls {shown(made)}, not {shown(wanted)}"
         elif ended.status != status:
             yield f"{line}: it ends with {ended.status}, not {status}"
 
@@ -75,9 +99,9 @@ class _Verbs:
     def status(self) -> Iterator[str]:
         ended = self.call("status.sh --run X")
         wanted: Calls = [("choose_run", "X")]
-        if self.name != "skypilot":  # whose job_code reads what is there
+        if self.fetches_news:
             wanted.append(("fetch_news", RUN))
-        nodes = () if self.name in RECORDED else (str(self.plan["topology.nodes"]),)
+        nodes = () if self.is_record else (str(self.plan["topology.nodes"]),)
         wanted += [("describe_reason", RUN), ("describe_nodes", RUN, *nodes), ("describe_next", RUN)]
         yield from self.differ("status.sh --run X", ended, wanted)
         if not re.search(r"^run run of job [^\n]+, attempt 0: \w", ended.said, re.MULTILINE):
@@ -87,7 +111,7 @@ class _Verbs:
             yield "status.sh --all: it is not one line for each run"
 
     def logs(self) -> Iterator[str]:
-        if self.name not in FOLLOWED:
+        if self.is_record:
             return
         nodes = self.plan["topology.nodes"]
         everything = ("node_*.log", str(nodes)) if nodes > 1 else ("node_00.log", "1")
@@ -101,39 +125,27 @@ class _Verbs:
                 wanted.append(("print_failure", RUN))
             wanted += [("log_sizes", RUN, log), ("print_logs", RUN, count)]
             yield from self.differ(f"logs.sh{words}", ended, wanted)
-        if self.is_alone:
-            ended = self.call("logs.sh --follow", LIVE)
-            yield from self.differ(
-                "logs.sh --follow", ended, [("choose_run", ""), ("follow_logs", RUN, *everything[::-1])]
-            )
+
+    def shells(self) -> list[tuple[str, int, Mapping[str, str], str]]:
+        """Calls of shell.sh: its word, the node that is meant, the stage's variables, what node.sh is told first.
+
+        Where no run is live, on the first and on the last node; and beside a live run, where that is another way.
+        """
+        own = {"JOBC_STAGE_RUNS": "yes"} if self.plan["run.storage"] == "node" else {}
+        if not self.hosts and not self.is_alone:
+            return [("", 0, own, "")]
+        attempt, last = ("0 " if self.hosts else ""), self.plan["topology.nodes"] - 1
+        return [("", 0, own, f"{attempt}0 "), (f" {last}", last, own, f"{attempt}{last} ")]
 
     def shell(self) -> Iterator[str]:
-        """Where no run is live, on the first and on the last node; and beside a live run, where that is another way."""
-        last = str(self.plan["topology.nodes"] - 1)
-        own = {"JOBC_STAGE_RUNS": "yes"} if self.plan["run.storage"] == "node" else {}
-        asked = [("", "0", own)] if self.name != "skypilot" else []  # its cluster is not up
-        if self.hosts or self.is_alone:
-            asked.append((f" {last}", last, own))
-        elif self.name != "skypilot":
-            says = "RUNNING" if self.name == "slurm" else "0|pod|Running"
-            asked.append(("", "0", {**LIVE, "JOBC_STAGE_RUNS": "yes", "JOBC_STAGE_SAYS": says}))
-        for word, node, env in asked:
+        for word, node, env, number in self.shells():
             line = f"shell.sh{word} -- cmd arg"
             ended = self.call(line, env)
-            call = next((c for c in reversed(ended.calls) if _plain(c)[-1:] == ["arg"]), Call((), "", {}))
-            number = (
-                f"{node} "
-                if self.hosts or self.is_alone or (self.name == "slurm" and LIVE.items() <= env.items())
-                else ""
-            )
-            if self.hosts:
-                number = f"0 {number}"  # of the attempt
-            if not " ".join(_plain(call)).endswith(f" {number}shell cmd arg"):
+            call = next((c for c in reversed(ended.calls) if plain(c)[-1:] == ["arg"]), Call((), "", {}))
+            if not " ".join(plain(call)).endswith(f" {number}shell cmd arg"):
                 yield f"{line}: it does not come to `{number}shell cmd arg` of node.sh"
-            elif call.name == "ssh" and self.hosts[int(node)] not in call.words:
-                yield f"{line}: it asks another host than {self.hosts[int(node)]}"
-            elif call.name == "srun" and [w for w in call.words if w.startswith("--nodes=")][-1] != "--nodes=1":
-                yield f"{line}: it asks for more than one node"
+            elif call.name == "ssh" and self.hosts[node] not in call.words:
+                yield f"{line}: it asks another host than {self.hosts[node]}"
 
     def clean(self) -> Iterator[str]:
         old = {"JOBC_STAGE_OLD": "old"}
@@ -169,9 +181,8 @@ class _Verbs:
         line = f"submit.sh --fork X --run-id new{prepared}"
         ended = self.call(line)
         snapshot: Calls = [("snapshot_code",)] if self._takes_code() else []
-        known_there = self.name == "kubernetes"  # of which the pods are told
         made: Calls = [("choose_run", "X"), ("create_run", "new"), *snapshot]
-        made += [("describe_run", "" if known_there else RUN), *kept]
+        made += [("describe_run", RUN if self.tells_run else ""), *kept]
         yield from self.differ(line, ended, made)
         if prepared and (ended.said.strip().splitlines()[-1:] != [self.place.real_run] or _clients(ended)):
             yield f"{line}: it does not print the folder of the run alone, or starts something"
@@ -179,137 +190,38 @@ class _Verbs:
             node = next((call for call in ended.calls if call.name == "node.sh"), None)
             if node is None or node.env.get("JOBC_INIT_FROM") != RUN:
                 yield f"{line}: the ranks are not told that the run begins with the weights of another one"
-        elif known_there:
-            yield from self._pods("submit.sh --fork X --replace", "train", "run", "run")
 
     def _takes_code(self) -> bool:
-        sent = ("snapshot", "rsync") if self.hosts else ("snapshot",)
-        return self.plan["code.kind"] in sent and self.name != "kubernetes"
+        return self.plan["code.kind"] in (*self.brings, *(("rsync",) if self.hosts else ()))
 
     def trials(self) -> Iterator[str]:
         """smoke.sh and preflight.sh."""
-        if self.name == "skypilot":
-            yield from self._sent("smoke.sh", "smoke", "trial-smoke", "")
-            yield from self._sent("submit.sh --wait --fork X", "train", "run", "run")
-        if self.name == "kubernetes":
-            for payload in ("smoke", "preflight"):
-                yield from self._pods(f"{payload}.sh", payload, f"trial-{payload}", "")
-        for payload in ("smoke", "preflight") if self.name in FOLLOWED else ():
-            for code in (0, 65) if self.is_alone and payload == "smoke" else (0,):
-                line, ended = f"{payload}.sh", self.call(f"{payload}.sh", code=code)
-                if self.is_alone:
-                    wanted: Calls = [(f"{ARTIFACT}/node.sh", "0", payload)]
-                    yield from self.differ(line, ended, wanted, status=code)
-                    yield from self._told(line, payload, ended)
-                else:
-                    yield from self._on_nodes(line, payload, ended)
-                if ("its logs are in" in ended.told) != (code != 0) and payload == "smoke":
-                    yield f"{line}: it tells of logs when it ends with {ended.status}, or tells of none"
-                if ended.called("keep_temporary_run") != (code != 0):
-                    yield f"{line}: its folder {'goes' if code else 'stays'} when it ends with {code}"
+        for payload in ("smoke", "preflight"):
+            yield from self.trial(payload, 0)
 
-    def _told(self, line: str, payload: str, ended: Ended) -> Iterator[str]:
-        """What node.sh gets for a check on this machine."""
-        env = next((call.env for call in ended.calls if call.name == "node.sh"), {})
-        alone = {"JOBC_RUN_DIR": RUN, "JOBC_NODE_RANK": "0", "JOBC_ATTEMPT": "0", "JOBC_HEAD_ADDR": "127.0.0.1"}
-        for name, wanted in alone.items() if payload == "smoke" else ():
-            if env.get(name) != wanted:
-                yield f"{line}: node.sh gets {name}={env.get(name)}, not {wanted}"
+    def trial(self, payload: str, code: int) -> Iterator[str]:
+        """code: with which node.sh ends."""
+        line, ended = f"{payload}.sh", self.call(f"{payload}.sh", code=code)
+        yield from self.asked(line, payload, ended, code)
+        if ("its logs are in" in ended.told) != (code != 0) and payload == "smoke":
+            yield f"{line}: it tells of logs when it ends with {ended.status}, or tells of none"
+        if ended.called("keep_temporary_run") != (code != 0):
+            yield f"{line}: its folder {'goes' if code else 'stays'} when it ends with {code}"
 
-    def pods(self) -> Iterator[str]:
-        """task.sh in a pod, for another purpose than to train; and who writes how to go on."""
-        if self.name != "kubernetes":
-            return
-        known = {"JOBC_RUN_ROOT": "/all/runs", "JOBC_JOB_ID": "job", "JOBC_JOB_UID": "1-2", "JOBC_FORK_OF": ""}
-        known |= {"JOBC_HEAD_ADDR": "head", "JOBC_HEAD_PORT": "7", "JOBC_RUN_ID": "id", "JOBC_PAYLOAD": "train"}
-        for node in ("0", "1"):
-            resume = self.place.folder / "run/state/resume"
-            resume.unlink(missing_ok=True)
-            self.call("task.sh", {**known, "JOBC_NODE_RANK": node})
-            if self.plan["run.storage"] != "object" and resume.exists() != (node == "0"):
-                yield f"task.sh: node {node} {'says' if node == '1' else 'does not say'} how the run is continued"
-        for words in (("shell", "cmd", "arg"), ("smoke",), ("preflight",)):
-            line = f"task.sh {' '.join(words)}"
-            for code in (0, 65) if words == ("smoke",) and self.plan["run.storage"] != "object" else (0,):
-                ended = self.call(line, {**known, "JOBC_NODE_RANK": "0", "JOBC_PAYLOAD": words[0]}, code)
-                call = next((c for c in reversed(ended.calls) if c.words[-len(words) :] == words), None)
-                if call is None or call.words[-len(words) - 1] != "0":
-                    yield f"{line}: it does not come to node.sh 0 {' '.join(words)}"
-                elif words[0] == "shell" and call.env.get("JOBC_HEAD_ADDR") != "127.0.0.1":
-                    yield f"{line}: node 0 is looked for at {call.env.get('JOBC_HEAD_ADDR')}, and there is none"
-                elif words[0] != "shell" and f"exit of the payload: {code}" not in ended.said:
-                    yield f"{line}: it does not say that the payload ended with {code}"
-
-    def _sent(self, line: str, payload: str, run: str, fork: str) -> Iterator[str]:
-        """What SkyPilot is told for a start."""
-        needs = dict(
-            re.findall(r"^(secret_variables|local_files)=\((.*)\)", self.place.files["engine.sh"], re.MULTILINE)
-        )
-        if needs.get("local_files"):  # which are not here
-            return
-        secrets = dict.fromkeys(shlex.split(needs.get("secret_variables", "")), "secret")
-        ended = self.call(line, {**secrets, "JOBC_STAGE_SAYS": "Job ID: 7"})
-        call = next((c for c in ended.calls if c.name == "sky" and "launch" in c.words), Call((), "", {}))
-        told = " ".join(call.words)
-        for wanted in (
-            "launch --cluster ", "launch --name ", "--yes", "--detach-run", f"--env JOBC_PAYLOAD={payload} ",
-            f"--env JOBC_RUN_ID={run} ", f"--env JOBC_FORK_OF={fork} ",
-        ):  # fmt: skip
-            by_name = payload == "train" and self.plan["backend.managed"]
-            if wanted not in f"{told} " and not (wanted.startswith("launch") and by_name != ("name" in wanted)):
-                yield f"{line}: SkyPilot is not told {wanted.strip()}"
-        if not re.search(r"/artifact/0/task\.sky\.yaml$", told) or not call.folder.endswith("/sent"):
-            yield f"{line}: SkyPilot does not get task.sky.yaml of what is sent"
-        if not any(
-            c.words[:3] == ("cp", "-R", "--link") and c.words[-1].startswith(f"{RUN}/sent/") for c in ended.calls
-        ):
-            yield f"{line}: the artifact is not put where SkyPilot takes it from"
-        follows = [c for c in ended.calls if c.name == "sky" and "logs" in c.words]
-        if not follows or any("--follow" not in c.words for c in follows[:1]):
-            yield f"{line}: what the job prints is not followed"
-
-    def _on_nodes(self, line: str, payload: str, ended: Ended) -> Iterator[str]:
+    def asked(self, line: str, payload: str, ended: Ended, code: int) -> Iterator[str]:
+        """What each node is asked for. code: with which node.sh ends"""
         last = [call.name for call in ended.calls if call.name in ("create_temporary_run", "forget_secrets", *CLIENTS)][
             -1:
         ]
         if ended.status or last != ["forget_secrets"]:
             yield f"{line}: it ends with {ended.status}, or leaves the secrets of the run where they are"
-        asked = [call for call in ended.calls if call.words and payload in _plain(call)]
+        asked = [call for call in ended.calls if call.words and payload in plain(call)]
         told = " ".join(" ".join(call.words) for call in asked)
-        if any(call.name == "sbatch" and "--test-only" not in call.words for call in ended.calls):
-            yield f"{line}: it queues the job, and should ask only whether Slurm would take it"
         if not asked or any(host not in told for host in self.hosts):
             yield f"{line}: not every node is asked for {payload}"
 
-    def _pods(self, line: str, payload: str, run: str, fork: str) -> Iterator[str]:
-        """What is made of the manifests for a start."""
-        ended = self.call(line, {"JOBC_STAGE_SAYS": "uid\\tme\\nComplete\\t\\t\\n"})
-        made = [call for call in ended.calls if call.name == "kubectl" and "--filename=-" in call.words]
-        if not made:
-            yield f"{line}: it makes no object"
-        for call in made:
-            text = call.words[-1]
-            for name, wanted in (("PAYLOAD", payload), ("RUN_ID", run), ("FORK_OF", fork)):
-                found = set(re.findall(rf"name: JOBC_{name}\n *value: \"?([^\"\n]*)\"?", text))
-                if found - {wanted, *([""] if "-dry" in text else [])}:
-                    yield f"{line}: the pods get JOBC_{name}={', '.join(sorted(found))}, not {wanted}"
-            if payload != "train" and not re.search(rf"-(dry|{payload})\b", text):
-                yield f"{line}: what it makes has the names of the job"
 
-
-def verbs(place: ScriptStage, plan: Plan, parts: Sequence[str] = PARTS) -> Iterator[str]:
-    """Of the engines that jobc brings; another one may have verbs that do it all themselves."""
-    if plan["backend.name"] not in (*FOLLOWED, *RECORDED):
-        return
-    those = _Verbs(place, plan)
-    for part in parts:
-        try:
-            yield from getattr(those, part)()
-        except Unreadable as error:
-            yield str(error)
-
-
-def _plain(call: Call) -> list[str]:
+def plain(call: Call) -> list[str]:
     """Its words, without the quotes for the shells that they go through."""
     return re.sub(r"['\"\\]", "", " ".join(call.words)).split()
 
@@ -318,5 +230,5 @@ def _clients(ended: Ended) -> list[Call]:
     return [call for call in ended.calls if call.name in CLIENTS]
 
 
-def _shown(calls: Calls) -> str:
+def shown(calls: Calls) -> str:
     return "; ".join(" ".join(words) for words in calls) or "nothing"

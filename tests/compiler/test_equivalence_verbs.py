@@ -7,17 +7,22 @@ import re
 import pytest
 
 from jobc.compiler import pairs
+from jobc.compiler.backend import CheckedVerbs
 from jobc.compiler.compare import PLAN
 from jobc.compiler.equivalence.reading import Files
 from jobc.compiler.equivalence.stage import stage
-from jobc.compiler.equivalence.verbs import PARTS, verbs
+from jobc.compiler.equivalence.verbs import PARTS
+from jobc.compiler.registry import plugin
 
 from .edited_jobs import OF, files_of
 
 
-def found_in(files: dict[str, str], parts: tuple[str, ...] = PARTS) -> list[str]:
+def found_in(files: dict[str, str], parts: tuple[str, ...] | None = None) -> list[str]:
+    plan = pairs.read(files[PLAN])
+    backend = plugin(plan["backend.name"]).load()
+    assert isinstance(backend, CheckedVerbs)
     with stage(Files({path: text for path, text in files.items() if not path.startswith((".jobc/", "lib/"))})) as place:
-        return [*verbs(place, pairs.read(files[PLAN]), parts)]
+        return [*backend.verbs()(place, plan).wrong(parts)]
 
 
 @pytest.mark.parametrize("job", OF)
@@ -82,7 +87,7 @@ def test_an_edit_of_a_verb_is_noticed(job: str, path: str, before: str, after: s
     part = path.removesuffix(".sh")
     found = found_in(
         {**files, path: files[path].replace(before, after, 1)},
-        (part,) if part in PARTS else ("submit", "trials", "pods"),
+        (part,) if part in PARTS else ("submit", "trials", *(("pods",) if path == TASK else ())),
     )
     assert any(re.search(said, text) for text in found), found
 
