@@ -12,12 +12,11 @@ import ast
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .amounts import quantity, slurm_bytes, slurm_seconds
-from .equivalence.stage import statements
+from .equivalence.stage import refused_by_bash, statements
 
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # of a script, before its first command
 
@@ -81,9 +80,7 @@ _VALUE = re.compile(
 
 def _is_code(lines: list[str], number: int) -> bool:
     """Not text of several lines: a `)` in its place is an error of syntax."""
-    other = "\n".join([*lines[:number], ")", *lines[number + 1 :]])
-    done = subprocess.run(["bash", "-pn"], input=other.encode("utf-8"), capture_output=True, check=False)
-    return done.returncode != 0
+    return bool(refused_by_bash({"x.sh": "\n".join([*lines[:number], ")", *lines[number + 1 :]])}))
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:

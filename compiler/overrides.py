@@ -222,14 +222,15 @@ def _check_range(swept: Any, key: str) -> None:
     if start == stop or towards != step:
         raise _Unreadable("it holds no number: the last one is left out", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
-        raise _Unreadable(*_too_many(count, key))
+        first = f"{key}=range({start},{start + 100 * step},{step})"
+        raise _Unreadable(*_too_many(count, f"{first}, and the others in calls of their own"))
 
 
-def _too_many(count: int, key: str = "seed") -> tuple[str, str, str, str]:
+def _too_many(count: int, hint: str = "compile it in parts, each in a call of its own") -> tuple[str, str, str, str]:
     """(because, hint, code, title) of JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
     because = f"at most {MOST_POINTS:,} are compiled at once: each takes about 1 MB of memory"
-    return because, f"compile it in parts, such as {key}=range(1,101)", "JC1113", f"a sweep of {shown} points"
+    return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
 # What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
