@@ -31,6 +31,8 @@ def mistakes_in_line(line: str) -> Iterator[str]:
         yield "grep in a condition prints what it finds; -q does not"
     if re.search(r"\btry \"[^\"]*\" mkdir (?!-\w*p)", line):
         yield "mkdir fails where the folder is already; -p does not"
+    if re.search(r"\(\((?:[^()]* )?(JOBC_NODES|nodes|procs|JOBC_PROCS) (== 0|!= 0|> 0)\b", line):
+        yield "the number of nodes, or of ranks on one, is never 0, so this asks nothing"
     if re.search(r"\bwait_for_name \"\$(?!JOBC_HEAD_ADDR\b|\d)", line):
         yield "another name than that of node 0 is waited for"
     if found := re.search(r"\$\{?(procs|gpus|attempt|rank)\}? (nodes|hosts|pods)\b", line):

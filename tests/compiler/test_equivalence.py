@@ -257,6 +257,7 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("ssh", "clean.sh", "-t 0 && -t 1", "-t 1 && -t 1", "a condition is asked twice"),
     ("ssh", "smoke.sh", "code != 0", "code != 1", "0 and most failures are taken alike"),
     ("kubernetes", "engine.sh", 'die 1 "cannot make', 'die 2 "cannot make', "die 2 says that the command line"),
+    ("ssh", NODE, "((JOBC_NODE_RANK > 0))", "((JOBC_NODES > 0))", "is never 0, so this asks nothing"),
     ("ssh", NODE, "export JOBC_NODES=$nodes", "export JOBC_NODES=$procs", "JOBC_NODES is .procs, and not .nodes"),
     ("ssh", NODE, '2>/dev/null || cd -- "$here"', '2>/dev/null || cd -- "$project"', "a command stands for itself"),
     ("accelerate", NODE, '"$here/accelerate.yaml"; then', '"$project/accelerate.yaml"; then', "looked for elsewhere"),
