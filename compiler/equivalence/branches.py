@@ -86,6 +86,8 @@ def _smoke(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[
 
 
 def _shell(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[str]:
+    if "env.PATH" in plan:  # of the job: the commands of this machine would be found, not those of the stage
+        return
     asked = ("sinfo", "an argument")  # a command that the stage has
     for words, wanted in ((asked, asked), ((), ("bash", "--norc", "-i"))):
         calls = _payload(place, node, ("shell", *words), plan, JOBC_RUN_DIR="") if words else _alone(place)

@@ -324,10 +324,13 @@ def test_a_comma_sweeps_with_m_and_every_point_keeps_its_text(word: str, points:
     assert swept(word) == [(point,) for point in points]
 
 
-@pytest.mark.parametrize("key", ["nodes", "time", "seed", "mem", "code.kind", "model"])
-def test_a_comma_without_m_is_refused_for_a_typed_key_and_the_hint_is_m(key: str) -> None:
-    refused = from_line(key, "1,2")
-    assert refused[0][3] == f"for a sweep: jobc -m {key}=1,2"
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("nodes", "1,2"), ("time", "1h,2h"), ("mem", "1GiB,2GiB"), ("code.kind", "snapshot,shared"), ("model", "1,2")],
+)
+def test_a_comma_without_m_is_refused_for_a_typed_key_and_the_hint_is_m(key: str, values: str) -> None:
+    refused = from_line(key, values)
+    assert refused[0][3] == f"for a sweep: jobc -m {key}={values}"
 
 
 def test_the_origin_of_a_value_is_the_place_where_it_was_written(tmp_path: Path) -> None:

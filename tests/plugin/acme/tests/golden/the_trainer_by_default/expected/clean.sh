@@ -23,7 +23,7 @@ while (($#)); do
   esac
   shift
 done
-if [[ -z $keep ]] && ((keep_runs > 0)); then keep=$keep_runs; fi
+keep=${keep:-${keep_runs#0}}
 [[ -n $keep ]] || die 2 'how many runs shall stay?' '--keep 5, or keep_runs=5 in the spec'
 [[ $keep =~ ^[0-9]{1,9}$ ]] || die 2 "--keep takes a number, not $keep"
 
