@@ -3,7 +3,6 @@
 import faulthandler
 import os
 import signal
-import sys
 from functools import partial
 
 from . import attempts
@@ -11,7 +10,7 @@ from . import env as environment
 from .config import TrainConfig
 from .errors import BrokenInput, StoppedEarly
 from .garbage import uncollected
-from .leave import leave
+from .leave import end, leave
 from .signals import StopSignals
 from .train_json import load
 
@@ -99,7 +98,4 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # nothing is left to do, and torch's threads can abort an interpreter that takes itself apart
+    end(main())

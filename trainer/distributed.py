@@ -4,7 +4,6 @@
 process group at all and every operation is the identity.
 """
 
-import ctypes
 import os
 import sys
 import time
@@ -24,6 +23,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 from . import flight_recorder
 from .env import Env
 from .errors import BrokenInput, RendezvousFailed, StoppedEarly
+from .group_end import keep_groups
 from .phases import Phases
 from .rt import gpus
 from .wait_for_master import wait_for_master
@@ -208,20 +208,10 @@ def join(
             f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    _keep_groups()
+    keep_groups()
     yield Group(env.rank, env.world_size, device, _open_board(env, timeout))
-    _keep_groups()  # those that were made since as well
+    keep_groups()  # those that were made since as well
     dist.destroy_process_group()
-
-
-def _keep_groups() -> None:
-    """Give every process group a reference that nobody takes back: it is there until the process has ended.
-
-    The destructor of Gloo waits for its thread; that of DDP, which calls it, does so with the GIL held; and the thread
-    needs the GIL to let go of the last message (torch 2.13). A rank that drops both right after a message hangs then.
-    """
-    for group in list(_world.pg_map):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _libraries(device: torch.device) -> str:

@@ -38,7 +38,8 @@ from .control import stop_file
 from .distributed import Group, join
 from .durable import Content
 from .errors import BrokenInput, PeerLost
-from .leave import known_cause, leave, tell
+from .group_end import keep_groups, wait_for_threads
+from .leave import end, known_cause, leave, tell
 from .loadable import refuse_what_cannot_be_read
 from .metrics import MetricsFile, flush_interval
 from .random_state import RandomState
@@ -237,9 +238,7 @@ class Runtime:
         """End early, after save(): 75, or 0 when somebody stopped the run for good; 1 when that save has failed."""
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
+        end(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
     def finish(self) -> None:
         """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed."""
@@ -263,6 +262,8 @@ class Runtime:
         self._write_own()
         if self._saver.has_failed and not self._is_told and self._exit_status in (None, 0):
             leave(self._saver.failure(self._newest or 0))
+        keep_groups()  # of a script that has not called finish()
+        wait_for_threads()
 
     @property
     def _checkpoints(self) -> Path:

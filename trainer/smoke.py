@@ -6,12 +6,11 @@ Out  one `ok` line per check on rank 0's console, and the exit code
 
 import os
 import socket
-import sys
 import time
 
 from . import env as environment
 from .garbage import uncollected
-from .leave import leave
+from .leave import end, leave
 from .signals import StopSignals
 
 TIMEOUT_S = 25
@@ -67,4 +66,4 @@ def check(env: environment.Env, signals: StopSignals) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

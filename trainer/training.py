@@ -29,7 +29,7 @@ from .garbage import uncollected
 from .instantiate import failed, guarded
 from .leave import known_cause
 from .loadable import refuse_what_cannot_be_read
-from .loss import buffers_of_loss, place_loss, refuse_other_buffers
+from .own_loss import buffers_of_loss, place_loss, refuse_other_buffers
 from .parallel.way import Parallel, share
 from .phases import Phases
 from .random_state import seed_model, seed_rank
