@@ -157,12 +157,14 @@ class Unquoted(NamedTuple):
 def _same_words(text: Unquoted, path: str, before: Sequence[str], at: int, files: Mapping[str, str]) -> bool:
     """Quotes around what bash neither splits nor expands further: plain text, numbers, literals of this job.
 
-    Or around plain words of `echo`, which puts one blank between them again.
+    Or around plain words and numbers of `echo`, which puts one blank between them again.
     """
     if re.search(r"[{},@!*?+]", text.before[-1:] + text.after[:1]):
         return False
     if re.match(r"\s*(.* )?echo $", text.before) and not text.after.strip("; fi"):
-        return bool(re.fullmatch(r"[A-Za-z]\w*( [\w.:,/]+)*", text.inner))
+        return bool(re.fullmatch(r"[A-Za-z]\w*( ([\w.:,/]+|\$\(\([^()]*\)\)))*", text.inner))
+    if not text.inner and re.search(r"[\w=]$", text.before):  # nothing, in a word that is not empty without it
+        return True
     plain = text.inner
     if text.is_double:
         plain = re.sub(r"\$\(\([^()]*\)\)", "1", plain)

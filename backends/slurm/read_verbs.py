@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...compiler.equivalence.reading import Ended
-from ...compiler.equivalence.verbs import LIVE, Verbs, plain
+from ...compiler.equivalence.reading import Call, Ended
+from ...compiler.equivalence.verbs import LIVE, Verbs
 
 
 class SlurmVerbs(Verbs):
@@ -13,14 +13,9 @@ class SlurmVerbs(Verbs):
         beside = {**LIVE, "JOBC_STAGE_RUNS": "yes", "JOBC_STAGE_SAYS": "RUNNING"}
         return [*super().shells(), ("", 0, beside, "0 ")]
 
-    def shell(self) -> Iterator[str]:
-        yield from super().shell()
-        for word, _, env, _ in self.shells():
-            line = f"shell.sh{word} -- cmd arg"
-            for call in self.call(line, env).calls:
-                asks = [option for option in call.words if option.startswith("--nodes=")]
-                if call.name == "srun" and plain(call)[-1:] == ["arg"] and asks[-1:] != ["--nodes=1"]:
-                    yield f"{line}: it asks for more than one node"
+    def misdirected(self, call: Call, node: int) -> str:
+        asked = [option for option in call.words if option.startswith("--nodes=")]
+        return "it asks for more than one node" if call.name == "srun" and asked[-1:] != ["--nodes=1"] else ""
 
     def asked(self, line: str, payload: str, ended: Ended, code: int) -> Iterator[str]:
         yield from super().asked(line, payload, ended, code)

@@ -144,8 +144,14 @@ class Verbs:
             call = next((c for c in reversed(ended.calls) if plain(c)[-1:] == ["arg"]), Call((), "", {}))
             if not " ".join(plain(call)).endswith(f" {number}shell cmd arg"):
                 yield f"{line}: it does not come to `{number}shell cmd arg` of node.sh"
-            elif call.name == "ssh" and self.hosts[node] not in call.words:
-                yield f"{line}: it asks another host than {self.hosts[node]}"
+            elif wrong := self.misdirected(call, node):
+                yield f"{line}: {wrong}"
+
+    def misdirected(self, call: Call, node: int) -> str:
+        """What is wrong with the place to which a call of shell.sh goes, which is meant for `node`; "": nothing."""
+        if call.name == "ssh" and self.hosts[node] not in call.words:
+            return f"it asks another host than {self.hosts[node]}"
+        return ""
 
     def clean(self) -> Iterator[str]:
         old = {"JOBC_STAGE_OLD": "old"}

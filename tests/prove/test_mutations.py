@@ -59,6 +59,14 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
         ("local/two_processes", "smoke.sh", 'kill -0 "$node"', "kill -0 $node", "same words"),
         ("local/two_processes", "clean.sh", "echo 'nothing to remove'", "echo nothing to remove", "same words"),
         ("local/two_processes", "stop.sh", "run_id=''", "run_id=", "same words"),
+        ("kubernetes/efa", "task.sh", "--interface=''", "--interface=", "same words"),
+        (
+            "skypilot/slurm_with_everything",
+            "stop.sh",
+            'echo "it has not ended after $((grace_s + 40)) s"',
+            "echo it has not ended after $((grace_s + 40)) s",
+            "same words",
+        ),
         ("pdsh/two_hosts", "client.sh", '="${ssh_command[*]:1}"', "=${ssh_command[*]:1}", "same words"),
         ("pdsh/two_hosts", "stop.sh", '"$((grace_s + 10))"', "$((grace_s + 10))", "same words"),
         ("kubernetes/two_nodes", "engine.sh", "said='' && break", "said= && break", "same words"),  # below lines of awk
