@@ -23,12 +23,14 @@ def note_start(run_dir: Path, most: int | None) -> None:
     if known is None:
         _write(run_dir, reached, 0)
         return
-    fruitless = 0 if reached > int(known[1]["step"]) else int(known[1]["fruitless"]) + 1
+    before = int(known[1]["step"])
+    furthest = max(reached, before)
+    fruitless = 0 if reached > before else int(known[1]["fruitless"]) + 1
     give_up = most is not None and fruitless >= most
-    _write(run_dir, reached, 0 if give_up else fruitless)
+    _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
-            f"{fruitless} starts in a row completed no new step: none came further than step {reached}",
+            f"{fruitless} starts in a row completed no new step: none came further than step {furthest}",
             hint="logs/rank_NN.log has what ended each; --resume tries again, loop.max_fruitless=null always does",
         )
 
@@ -40,7 +42,7 @@ def note_good_end(run_dir: Path) -> None:
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
-    """fruitless: starts before this one that did not come further than `step`"""
+    """step: the furthest of all starts; fruitless: starts in a row before this one that did not come further"""
     with suppress(OSError):  # a folder that can only be read: the first save says so
         write_small(_file(run_dir), keys={"step": step, "fruitless": fruitless})
 

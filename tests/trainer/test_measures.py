@@ -307,6 +307,20 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
         attempts.note_start(tmp_path, 2)
 
 
+def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics" / "rank_00.jsonl"
+    metrics.parent.mkdir()
+    ended = []
+    for step in (150, 140, 145, 120, 130, 110, 111, 105, 109):
+        metrics.write_text(f'{{"step": {step}, "loss": 1}}\n')
+        try:
+            attempts.note_start(tmp_path, 3)
+        except BrokenInput as error:
+            assert "none came further than step 150" in str(error)
+            ended.append(step)
+    assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
+
+
 def test_ranks_that_are_not_alike_are_listed() -> None:
     one, two = {"host": "a", "torch": "2.13.0", "CPU capability": "AVX2"}, {"host": "b", "torch": "2.12.1"}
     assert roll_call.differences([one, one, one, {**one, "host": "c"}]) == []
