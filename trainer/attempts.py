@@ -19,13 +19,12 @@ def note_start(run_dir: Path, most: int | None) -> None:
     """
     newest = store.newest_first(run_dir / "checkpoints")
     reached = max(store.step_of(newest[0]) if newest else 0, last_step(run_dir / "metrics" / "rank_00.jsonl"))
-    known = read_small(_file(run_dir))
+    known = _read(run_dir)
     if known is None:
         _write(run_dir, reached, 0)
         return
-    before = int(known[1]["step"])
-    furthest = max(reached, before)
-    fruitless = 0 if reached > before else int(known[1]["fruitless"]) + 1
+    furthest = max(reached, known[0])
+    fruitless = 0 if reached > known[0] else known[1] + 1
     give_up = most is not None and fruitless >= most
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
@@ -39,6 +38,15 @@ def note_good_end(run_dir: Path) -> None:
     """Done, or ended because somebody asked: no sign that the run gets nowhere."""
     with suppress(OSError):
         _file(run_dir).unlink(missing_ok=True)
+
+
+def _read(run_dir: Path) -> tuple[int, int] | None:
+    """What _write wrote; None when that is not there, or a power failure has left it empty."""
+    known = read_small(_file(run_dir))
+    try:
+        return (int(known[1]["step"]), int(known[1]["fruitless"])) if known else None
+    except (KeyError, ValueError):
+        return None
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:

@@ -321,6 +321,15 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
 
 
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"step=7\n", b"step=\nfruitless=\n"])
+def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, content: bytes) -> None:
+    progress = tmp_path / "state" / "progress"
+    progress.parent.mkdir()
+    progress.write_bytes(content)
+    attempts.note_start(tmp_path, 1)
+    assert progress.read_text() == "step=0\nfruitless=0\n"
+
+
 def test_ranks_that_are_not_alike_are_listed() -> None:
     one, two = {"host": "a", "torch": "2.13.0", "CPU capability": "AVX2"}, {"host": "b", "torch": "2.12.1"}
     assert roll_call.differences([one, one, one, {**one, "host": "c"}]) == []
