@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer.metrics import MetricsFile, older
 from jobc.trainer.rt import bucket_run
+from jobc.trainer.rt import mirror as mirror_module
+from jobc.trainer.rt.bucket import Bucket
 from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
 from jobc.trainer.rt.mirror import Mirror, read_log
 from jobc.trainer.rt.run_folder import RunFolder
@@ -110,6 +113,28 @@ def save(folder: RunFolder, step: int, size: int = 10, keep: int = 2, val_loss: 
     store.save(folder.checkpoints, step, files, keep, val_loss)
 
 
+def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> Mirror:
+    """The one that sends, in a process after that of the one that has brought."""
+    mirror = Mirror(run, folder, node)
+    mirror.go_on()
+    return mirror
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked of the store, in that order: `+ NAME` for an object written, `- NAME` for one removed."""
+    told: list[str] = []
+    ask = Bucket._ask
+
+    def _ask(self: Bucket, method: str, key: str | None, *rest: Any, **more: Any) -> Any:
+        if key is not None and method in ("PUT", "DELETE"):
+            told.append(f"{'+' if method == 'PUT' else '-'} {key.split('/', 2)[2]}")
+        return ask(self, method, key, *rest, **more)
+
+    monkeypatch.setattr(Bucket, "_ask", _ask)
+    return told
+
+
 def names(run: BucketRun, prefix: str = "") -> list[str]:
     return sorted(run.ages(prefix))
 
@@ -139,21 +164,64 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
     run.bucket.delete([run.key("checkpoints/step_00000300/weights.pt")])
 
     next_folder = RunFolder(tmp_path / "next", 1)
-    mirror = Mirror(run, next_folder, 0)
-    assert mirror.restore(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
+    brings = Mirror(run, next_folder, 0)
+    assert brings.restore(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
     assert "step_00000300 in the bucket is damaged: weights.pt" in capsys.readouterr().out
     newest, damaged = store.newest_verified(next_folder.checkpoints)
     assert newest is not None and newest.name == "step_00000200" and len(damaged) == 1
     assert store.best(next_folder.checkpoints) == next_folder.checkpoints / "step_00000050"
     assert (next_folder.checkpoints / "other.txt").read_text() == "of a program"
+    sends = going_on(run, next_folder)
     for step in (300, 400):
         save(next_folder, step)
-        mirror.push(logs=False, last=True)
+        sends.push(logs=False, last=True)
     assert {name.split("/")[1] for name in names(run)} == {
         "other.txt", "step_00000050", "step_00000300", "step_00000400",
     }  # fmt: skip
     assert Mirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
     assert [path.name for path in (tmp_path / "node 1" / "checkpoints").iterdir()] == ["other.txt"]
+
+
+def test_what_has_come_back_does_not_go_up_again(
+    run: BucketRun, folder: RunFolder, tmp_path: Path, sent: list[str]
+) -> None:
+    for step in (100, 200, 300):
+        save(folder, step, size=100_000, keep=3)
+    (folder.checkpoints / "other.txt").write_text("of a program")
+    Mirror(run, folder, 0).push(logs=True, last=True)
+    nodes = [RunFolder(tmp_path / f"node {node}", 1) for node in range(2)]
+    for node, here in enumerate(nodes):
+        Mirror(run, here, node).restore(run, here.path, everything=node == 0)
+    sent.clear()
+    for node, here in enumerate(nodes):
+        going_on(run, here, node).push(logs=True, last=True)
+    assert sent == []
+    (nodes[1].checkpoints / "other.txt").write_text("of the other node")
+    going_on(run, nodes[1], 1).push(logs=True, last=True)
+    assert sent == ["+ checkpoints/other.txt"]
+
+
+def test_checkpoints_that_were_killed_on_their_way_are_removed(
+    run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "GRAIN_S", 0)
+    save(folder, 300)
+    Mirror(run, folder, 0).push(logs=True, last=True)
+    killed = "checkpoints/step_00000400/weights.pt", "checkpoints/step_00000100/state.json"
+    of_others = "checkpoints/step_00000200/shard_1.pt", "checkpoints/step_5/weights.pt"
+    for name in (*killed, *of_others):
+        run.put(name, b"")
+    time.sleep(1.1)
+    run.put("starts/00001/owner", b"a")
+    time.sleep(1.1)
+    run.put("checkpoints/step_00000500/weights.pt", b"by another node, in this attempt")
+
+    next_folder = RunFolder(tmp_path / "next", 1)
+    Mirror(run, next_folder, 0).restore(run, next_folder.path, everything=True)
+    assert set(killed) < set(names(run)), "it only looks"
+    before = set(names(run))
+    going_on(run, next_folder).push(logs=True, last=True)
+    assert before - set(names(run)) == set(killed)
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:

@@ -63,6 +63,7 @@ def main(argv: list[str]) -> int:
             print(mirror.lacking_ends(int(os.environ["JOBC_NODES"])))
             return exit_codes.DONE
         assert verb == "run" and words[0] == "--", argv
+        mirror.go_on()
         return Node(mirror).run(words[1:])
     except Leave as leave:
         if leave.code == exit_codes.DONE:

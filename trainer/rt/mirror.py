@@ -5,6 +5,7 @@ Up    checkpoints first: the files of one, then its MANIFEST.json, so that one w
       have changed; how the node ended last of all
 Down  the stop mark and the wish to save, how other nodes failed, where node 0 is met; at the start of an attempt the
       newest checkpoint whose files have the sizes and hashes of its manifest
+Note  restore() brings, in a process of its own; what it knew then, the one that sends reads in state/.restored
 Hidden files, links, the code and the trainer stay here.
 """
 
@@ -16,17 +17,19 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .bucket_run import SAVE, SILENT_S, STOP, BucketRun, small
+from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
 from .first_failure import keep_earliest
 from .run_folder import RunFolder
 
 MANIFEST = "MANIFEST.json"  # as trainer/checkpoint_store.py writes it
 STEP = "checkpoints/step_"
+RESTORED = "state/.restored"
 SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
 HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
+TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # as trainer/checkpoint_store.py calls the folder of one
 PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/metrics.py, oldest first; here they are one
 Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
@@ -40,7 +43,7 @@ class Mirror:
         self._before: dict[str, Seen] = {}  # at the look before this one
         self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file that are in the bucket
         self._parts: dict[str, int] = {}  # log -> how many objects
-        self._stubs: dict[str, list[str]] = {}  # folder of a checkpoint of which only the manifest is here -> its names
+        self._stubs: dict[str, list[str]] = {}  # checkpoint of which no more than the manifest is here -> its names
         self._known: dict[str, bytes] = {}  # what came down
 
     # ---- down
@@ -51,11 +54,13 @@ class Mirror:
         everything: on node 0, which reads them for all ranks; else only what a program of the user's keeps there beside
         Of older ones only the manifest comes, by which the trainer knows the best one and which ones it may remove.
         """
-        found = dict(self._sizes(source))
+        start = len(source.folder) + 1
+        listed = {found.key[start:]: found for found in source.bucket.list(source.key("checkpoints/"))}
+        found = {name: one.size for name, one in listed.items()}
         for name, size in found.items():
             if not name.startswith(STEP):
                 self._fetch(source, name, into / name, size)
-        newest = None
+        newest, stubs = None, {}
         for step in sorted({name.rpartition("/")[0] for name in found if name.startswith(STEP)}, reverse=True):
             if not everything or f"{step}/{MANIFEST}" not in found:
                 continue
@@ -65,15 +70,48 @@ class Mirror:
                 newest = step
                 print(f"jobc: brought {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
-                self._stubs[step] = names
+                stubs[step] = names
         if into == self.folder.path:
-            self._up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/")}
+            leftovers = self._leftovers({name: one.age_s for name, one in listed.items()}) if everything else {}
+            self._note({**stubs, **leftovers})
         return newest
 
-    def _sizes(self, source: BucketRun) -> Iterator[tuple[str, int]]:
-        start = len(source.folder) + 1
-        for found in source.bucket.list(source.key("checkpoints/")):
-            yield found.key[start:], found.size
+    def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
+        """Of checkpoints that were killed on their way, or half removed: folder -> its names.
+
+        They have no manifest, no file that those with a manifest do not have, and none of this attempt. So what a
+        program of the user's keeps in such a folder stays.
+        """
+        began = f"starts/{self.folder.attempt:05}/owner"
+        oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # asked last: then none looks older than it is
+        steps: dict[str, list[str]] = {}
+        for name in ages:
+            if TRAINERS.fullmatch(name.rpartition("/")[0]):
+                steps.setdefault(name.rpartition("/")[0], []).append(name)
+        whole = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
+        manifests = [_entries((self.folder.path / step / MANIFEST).read_bytes()) for step in whole]
+        known = {name for manifest in manifests for name in manifest or ()}
+        return {
+            step: names
+            for step, names in steps.items()
+            if step not in whole and all(name.rpartition("/")[2] in known and ages[name] > oldest for name in names)
+        }
+
+    def _note(self, stubs: Mapping[str, list[str]]) -> None:
+        """For the process that sends: what is here as it is there, and what is only there."""
+        up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/")}
+        path = self.folder.path / RESTORED
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"up": up, "stubs": stubs}))
+
+    def go_on(self) -> None:
+        """From where restore() has come to. Without its note all that is here goes up once more."""
+        try:
+            note = json.loads((self.folder.path / RESTORED).read_bytes())
+        except (OSError, ValueError):
+            return
+        self._up = {name: (seen[0], seen[1], seen[2]) for name, seen in note["up"].items()}
+        self._stubs = note["stubs"]
 
     def _fetch(self, source: BucketRun, name: str, path: Path, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +119,8 @@ class Mirror:
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, found: dict[str, int]) -> bool:
         """Whether all its files are there, and what was saved; else they are not here either."""
-        try:
-            entries = json.loads((path / MANIFEST).read_bytes())["files"]
-            wanted = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in entries.items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
+        wanted = _entries((path / MANIFEST).read_bytes())
+        if wanted is None:
             wanted = {MANIFEST: (-1, "")}
         for name, (size, sha256) in wanted.items():
             if found.get(f"{step}/{name}") == size:
@@ -280,6 +316,15 @@ def _order(name: str) -> tuple[int, str, bool, str, float]:
 def _seen(path: Path) -> Seen:
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
+    """name -> size and hash; None when it cannot be read."""
+    try:
+        entries = json.loads(manifest)["files"]
+        return {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in entries.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _sha256_of(path: Path) -> str:
