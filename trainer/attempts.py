@@ -9,7 +9,7 @@ from pathlib import Path
 from . import checkpoint_store as store
 from .errors import BrokenInput
 from .metrics import last_step
-from .rt.run_folder import read_small, write_small
+from .rt.run_folder import PROGRESS, REACHED, read_small, write_small
 
 
 def note_start(run_dir: Path, most: int | None) -> None:
@@ -18,8 +18,13 @@ def note_start(run_dir: Path, most: int | None) -> None:
     Whoever starts it once more, by hand, begins to count anew.
     """
     newest = store.newest_first(run_dir / "checkpoints")
-    reached = max(store.step_of(newest[0]) if newest else 0, last_step(run_dir / "metrics" / "rank_00.jsonl"))
-    known = _read(run_dir)
+    brought = _read(run_dir / REACHED, "step")
+    reached = max(
+        store.step_of(newest[0]) if newest else 0,
+        last_step(run_dir / "metrics" / "rank_00.jsonl"),
+        brought[0] if brought else 0,
+    )
+    known = _read(run_dir / PROGRESS, "step", "fruitless")
     if known is None:
         _write(run_dir, reached, 0)
         return
@@ -37,14 +42,14 @@ def note_start(run_dir: Path, most: int | None) -> None:
 def note_good_end(run_dir: Path) -> None:
     """Done, or ended because somebody asked: no sign that the run gets nowhere."""
     with suppress(OSError):
-        _file(run_dir).unlink(missing_ok=True)
+        (run_dir / PROGRESS).unlink(missing_ok=True)
 
 
-def _read(run_dir: Path) -> tuple[int, int] | None:
-    """What _write wrote; None when that is not there, or a power failure has left it empty."""
-    known = read_small(_file(run_dir))
+def _read(path: Path, *names: str) -> list[int] | None:
+    """These numbers of a small file; None when it is not there, or a power failure has left it empty."""
+    known = read_small(path)
     try:
-        return (int(known[1]["step"]), int(known[1]["fruitless"])) if known else None
+        return [int(known[1][name]) for name in names] if known else None
     except (KeyError, ValueError):
         return None
 
@@ -52,8 +57,4 @@ def _read(run_dir: Path) -> tuple[int, int] | None:
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
     """step: the furthest of all starts; fruitless: starts in a row before this one that did not come further"""
     with suppress(OSError):  # a folder that can only be read: the first save says so
-        write_small(_file(run_dir), keys={"step": step, "fruitless": fruitless})
-
-
-def _file(run_dir: Path) -> Path:
-    return run_dir / "state" / "progress"
+        write_small(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from .rt import run_folder
+
 WRITES_PER_S = 2  # of all ranks of a node together, at most
 
 
@@ -166,12 +168,9 @@ def last_step(path: Path) -> int:
         try:
             with open(part, "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
-                lines = file.read().splitlines()
+                step = run_folder.last_step(file.read())
         except OSError:
             continue
-        for line in reversed(lines):
-            try:
-                return int(json.loads(line)["step"])
-            except (ValueError, KeyError, TypeError):
-                continue
+        if step is not None:
+            return step
     return 0

@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
+from jobc.trainer import attempts
 from jobc.trainer import checkpoint_store as store
+from jobc.trainer.errors import BrokenInput
 from jobc.trainer.metrics import MetricsFile, older
 from jobc.trainer.rt import bucket_run
 from jobc.trainer.rt import mirror as mirror_module
 from jobc.trainer.rt.bucket import Bucket
 from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
-from jobc.trainer.rt.mirror import Mirror, read_log
+from jobc.trainer.rt.mirror import Mirror, fresh_folder, read_log
 from jobc.trainer.rt.run_folder import RunFolder
 
 from .s3_server import S3Server
@@ -222,6 +224,62 @@ def test_checkpoints_that_were_killed_on_their_way_are_removed(
     before = set(names(run))
     going_on(run, next_folder).push(logs=True, last=True)
     assert before - set(names(run)) == set(killed)
+
+
+# ---- whether it gets anywhere ------------------------------------------------------------------------------------
+
+
+def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> Mirror:
+    """As join, restore and rank 0 do; the mirror of that attempt."""
+    here = RunFolder(folder.path, attempt)
+    fresh_folder(here.path)
+    brings = Mirror(run, here, 0)
+    brings.bring_progress()
+    brings.restore(run, here.path, everything=True)
+    sends = going_on(run, here)
+    attempts.note_start(here.path, most)
+    return sends
+
+
+def reach(mirror: Mirror, step: int) -> None:
+    """Done, and seen in the bucket when the node is killed."""
+    with (mirror.folder.path / "metrics" / "rank_00.jsonl").open("a") as file:
+        file.write(f'{{"step": {step}, "loss": 1}}\n')
+    mirror.push(logs=True, last=False)
+
+
+def test_starts_that_come_no_further_are_counted_in_the_bucket(run: BucketRun, folder: RunFolder) -> None:
+    reach(begin(run, folder, 0, most=2), 50)
+    reach(begin(run, folder, 1, most=2), 40)
+    reach(begin(run, folder, 2, most=2), 50)
+    with pytest.raises(BrokenInput, match="2 starts in a row completed no new step: none came further than step 50"):
+        begin(run, folder, 3, most=2)
+    going_on(run, RunFolder(folder.path, 3)).push(logs=True, last=True)
+    reach(begin(run, folder, 4, most=2), 50)
+
+
+def test_starts_that_come_further_between_two_saves_are_not_fruitless(run: BucketRun, folder: RunFolder) -> None:
+    for attempt in range(4):
+        mirror = begin(run, folder, attempt, most=1)
+        reach(mirror, 101 + 10 * attempt)
+        with (folder.path / "metrics" / "rank_00.jsonl").open("a") as file:
+            file.write('{"step": 200, "lo')  # torn, as a part may be
+        mirror.push(logs=True, last=False)
+    assert not [name for name in names(run) if name == "state/reached"], "of this node"
+
+
+def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, sent: list[str]) -> None:
+    for attempt in range(2):
+        begin(run, folder, attempt, most=2).push(logs=True, last=True)
+    mirror = begin(run, folder, 2, most=3)
+    folder.node_exit(0).parent.mkdir(parents=True)
+    folder.node_exit(0).write_text("75\nreason=\n")
+    attempts.note_good_end(folder.path)
+    sent.clear()
+    mirror.push(logs=True, last=True)
+    assert sent == ["- state/progress", "+ exit/0/node_00"]
+    for attempt in range(3, 5):
+        begin(run, folder, attempt, most=2).push(logs=True, last=True)
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:

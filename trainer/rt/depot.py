@@ -95,6 +95,8 @@ def join(run: BucketRun, words: list[str]) -> int:
 def restore(run: BucketRun, mirror: Mirror, local: RunFolder, words: list[str]) -> int:
     """INIT_FROM is a run id, or nothing. Many gigabytes take their time, in which this node still lives."""
     Beat(mirror).start()
+    if mirror.node == 0:
+        mirror.bring_progress()
     newest = mirror.restore(run, local.path, mirror.node == 0)
     if newest is None and words and words[0]:
         source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{words[0]}")

@@ -4,7 +4,7 @@ Up    checkpoints first: the files of one, then its MANIFEST.json, so that one w
       removed there; logs and metrics as numbered parts, for nothing is appended to an object; all other files when they
       have changed; how the node ended last of all
 Down  the stop mark and the wish to save, how other nodes failed, where node 0 is met; at the start of an attempt the
-      newest checkpoint whose files have the sizes and hashes of its manifest
+      newest checkpoint whose files have the sizes and hashes of its manifest, and how far the run has come
 Note  restore() brings, in a process of its own; what it knew then, the one that sends reads in state/.restored
 Hidden files, links, the code and the trainer stay here.
 """
@@ -22,12 +22,13 @@ from pathlib import Path
 
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
 from .first_failure import keep_earliest
-from .run_folder import RunFolder
+from .run_folder import PROGRESS, REACHED, RunFolder, last_step, write_small
 
 MANIFEST = "MANIFEST.json"  # as trainer/checkpoint_store.py writes it
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"
 SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
+METRICS = "metrics/rank_00.jsonl"
 HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
 TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # as trainer/checkpoint_store.py calls the folder of one
 PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/metrics.py, oldest first; here they are one
@@ -76,6 +77,19 @@ class Mirror:
             self._note({**stubs, **leftovers})
         return newest
 
+    def bring_progress(self) -> None:
+        """On node 0, before restore(): what attempts.py counts. Of the metrics only the last step comes back."""
+        if (content := self.run.get(PROGRESS)) is not None:
+            path = self.folder.path / PROGRESS
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        tail = b""
+        for part in sorted(self.run.ages(f"{METRICS}/"), reverse=True):
+            tail = (self.run.get(part) or b"") + tail  # a line may begin in the part before
+            if (step := last_step(tail)) is not None:
+                write_small(self.folder.path / REACHED, keys={"step": step})
+                break
+
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Of checkpoints that were killed on their way, or half removed: folder -> its names.
 
@@ -99,7 +113,7 @@ class Mirror:
 
     def _note(self, stubs: Mapping[str, list[str]]) -> None:
         """For the process that sends: what is here as it is there, and what is only there."""
-        up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/")}
+        up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
         path = self.folder.path / RESTORED
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
@@ -213,6 +227,9 @@ class Mirror:
     def push(self, logs: bool, last: bool) -> None:
         """One look at the folder. logs: with their new lines; last: with what has just been written, too."""
         now = dict(self._look())
+        if PROGRESS in self._up and PROGRESS not in now:
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # it ended well, and that counts before its last words
+            del self._up[PROGRESS]
         waiting: set[str] = set()  # folders with something that has not gone yet
         for name in sorted(now, key=_order):
             if _is_log(name):
@@ -236,11 +253,13 @@ class Mirror:
 
     def _remove(self, gone: set[str]) -> None:
         """Checkpoints that are no longer here; their manifests first."""
-        for step in [step for step in self._stubs if not (self.folder.path / step).exists()]:
-            gone |= set(self._stubs.pop(step))
+        stubs = [step for step in self._stubs if not (self.folder.path / step).exists()]
+        gone = gone.union(*(self._stubs[step] for step in stubs))
         self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
         for name in gone:
             self._up.pop(name, None)
+        for step in stubs:
+            del self._stubs[step]
 
     def _push_log(self, name: str, size: int, inode: int) -> None:
         """What is new as one more part, NAME/ATTEMPT-NUMBER. A file that was put aside is the beginning of its log."""
@@ -278,7 +297,7 @@ class Mirror:
         if name.startswith("artifact/"):
             return self.node == 0 and not name.endswith("/lib/")
         if name.startswith("state/") and name != "state/":
-            return name == f"state/node_{self.node:02}" or (self.node == 0 and name == "state/resume")
+            return name == f"state/node_{self.node:02}" or (self.node == 0 and name in ("state/resume", PROGRESS))
         if name.startswith("exit/") and "/node_" in name:
             return name.endswith(f"_{self.node:02}")
         return name != SAVE
@@ -305,9 +324,9 @@ def _is_log(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str, bool, str, float]:
-    """Checkpoints before the rest, a manifest after its folder, the node's last words at the end; what was put aside of
-    a log before the log."""
-    kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1)
+    """That it has begun, then checkpoints before the rest, a manifest after its folder, the node's last words at the
+    end; what was put aside of a log before the log."""
+    kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
     log, number = (aside[1], float(aside[2])) if aside else (name, math.inf)
     return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), log, number

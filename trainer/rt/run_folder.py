@@ -5,10 +5,14 @@ A small file is `key=value` lines, so that bash reads it as easily as Python.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+PROGRESS = "state/progress"  # attempts.py counts there starts that came no further
+REACHED = "state/reached"  # the last step of earlier attempts, where their metrics are not in this folder
 
 
 class RunFolder:
@@ -135,6 +139,16 @@ def small(content: bytes) -> tuple[str, dict[str, str]]:
     lines = content.decode(errors="replace").split("\n")
     first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def last_step(metrics: bytes) -> int | None:
+    """The last step that lines of metrics tell of. A torn line tells nothing."""
+    for line in reversed(metrics.splitlines()):
+        try:
+            return int(json.loads(line)["step"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def _one_line(text: str) -> str:
