@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -20,7 +21,7 @@ from jobc.trainer.errors import BrokenInput
 from jobc.trainer.metrics import MetricsFile, older
 from jobc.trainer.rt import bucket_run
 from jobc.trainer.rt import mirror as mirror_module
-from jobc.trainer.rt.bucket import Bucket
+from jobc.trainer.rt.bucket import Bucket, BucketError
 from jobc.trainer.rt.bucket_run import STOP, BucketRun, Leave, Submission
 from jobc.trainer.rt.mirror import Mirror, fresh_folder, read_log
 from jobc.trainer.rt.run_folder import RunFolder
@@ -146,7 +147,7 @@ def test_a_manifest_goes_when_all_its_files_have_gone(run: BucketRun, folder: Ru
     save(folder, 100, size=100_000)
     mirror.push(logs=False, last=False)
     step = "checkpoints/step_00000100"
-    assert names(run) == [f"{step}/state.json"], "the large file has not been seen twice yet"
+    assert names(run) == [], "the large file has not been seen twice yet"
     mirror.push(logs=False, last=False)
     assert names(run) == [f"{step}/{name}" for name in ("MANIFEST.json", "state.json", "weights.pt")]
     for step_ in (200, 300):
@@ -182,6 +183,70 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
     }  # fmt: skip
     assert Mirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
     assert [path.name for path in (tmp_path / "node 1" / "checkpoints").iterdir()] == ["other.txt"]
+
+
+def saved_again(folder: RunFolder, weights: bytes, val_loss: float | None, state: bytes = b"{}") -> None:
+    files = {"weights.pt": weights, "rng.pt": b"r", "state.json": state}
+    store.save(folder.checkpoints, 100, files, 2, val_loss, replaces=val_loss is None)
+
+
+@pytest.mark.parametrize("came_back", [False, True])
+def test_a_checkpoint_whose_loss_was_measured_later_sends_what_has_changed(
+    run: BucketRun, folder: RunFolder, tmp_path: Path, sent: list[str], came_back: bool
+) -> None:
+    weights, step = os.urandom(100_000), "checkpoints/step_00000100"
+    saved_again(folder, weights, None)
+    mirror = Mirror(run, folder, 0)
+    mirror.push(logs=False, last=True)
+    assert sent == [f"+ {step}/{name}" for name in ("weights.pt", "state.json", "rng.pt", "MANIFEST.json")]
+    if came_back:
+        folder = RunFolder(tmp_path / "next", 1)
+        Mirror(run, folder, 0).restore(run, folder.path, everything=True)
+        mirror = going_on(run, folder)
+    sent.clear()
+    saved_again(folder, weights, 0.5)
+    for _ in range(2):  # what is large is looked at twice
+        mirror.push(logs=False, last=False)
+    assert sent == [f"+ {step}/MANIFEST.json"]
+    sent.clear()
+    (folder.checkpoints / "step_00000100" / "MANIFEST.json").unlink()
+    saved_again(folder, weights, 0.5, b'{"owed": false}')
+    for _ in range(2):
+        mirror.push(logs=False, last=False)
+    assert sent == [f"- {step}/MANIFEST.json", f"+ {step}/state.json", f"+ {step}/MANIFEST.json"]
+    assert Mirror(run, RunFolder(tmp_path / "last", 2), 0).restore(run, tmp_path / "last", everything=True) == step
+
+
+def test_a_replaced_checkpoint_is_never_unsound_there(
+    run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 50)
+    mirror, ask, left = Mirror(run, folder, 0), Bucket._ask, [99]
+
+    def until_killed(self: Bucket, method: str, *rest: Any, **more: Any) -> Any:
+        left[0] -= method in ("PUT", "DELETE")
+        if left[0] < 0:
+            raise BucketError("killed", "", 69)
+        return ask(self, method, *rest, **more)
+
+    monkeypatch.setattr(Bucket, "_ask", until_killed)
+    came: list[str | None] = []
+    one, other = b"1" * 100_000, b"2" * 100_000
+    for allowed in range(5):
+        saved_again(folder, one, None)
+        mirror.push(logs=False, last=True)
+        saved_again(folder, other, None)
+        left[0] = allowed
+        with contextlib.suppress(BucketError):
+            mirror.push(logs=False, last=True)
+        left[0] = 99
+        path = tmp_path / str(allowed)
+        came.append(Mirror(run, RunFolder(path, 1), 0).restore(run, path, everything=True))
+        if allowed == 0:
+            assert (path / "checkpoints" / "step_00000100" / "weights.pt").read_bytes() == one
+    before, replaced = "checkpoints/step_00000050", "checkpoints/step_00000100"
+    assert came == [replaced, before, before, replaced, replaced]
+    assert (path / replaced / "weights.pt").read_bytes() == other
 
 
 def test_what_has_come_back_does_not_go_up_again(

@@ -11,6 +11,7 @@ Hidden files, links, the code and the trainer stay here.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -230,26 +231,71 @@ class Mirror:
         if PROGRESS in self._up and PROGRESS not in now:
             self.run.bucket.delete([self.run.key(PROGRESS)])  # it ended well, and that counts before its last words
             del self._up[PROGRESS]
-        waiting: set[str] = set()  # folders with something that has not gone yet
+        changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
+        waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
+        held = {os.path.dirname(name) for name in waiting}  # folders whose manifest must wait
         for name in sorted(now, key=_order):
+            folder = os.path.dirname(name)
             if _is_log(name):
                 if logs:
                     self._push_log(name, *now[name][1:])
-            elif self._up.get(name) != now[name]:
-                whole = now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name] or last
-                if not whole or (name.endswith(f"/{MANIFEST}") and os.path.dirname(name) in waiting):
-                    waiting.add(os.path.dirname(name))
-                    continue
-                try:
-                    self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
-                    self._up[name] = now[name]
-                    if name.endswith(f"/{MANIFEST}"):
-                        where = f"{self.run.bucket.url}/{self.run.folder}"
-                        print(f"jobc: {os.path.dirname(name)} is in {where}", flush=True)
-                except FileNotFoundError:
-                    waiting.add(os.path.dirname(name))  # removed meanwhile
+            elif f"{folder}/{MANIFEST}" not in now:
+                if name in changed - waiting:
+                    self._put(name, now[name])
+            elif name.endswith(f"/{MANIFEST}") and folder not in held:
+                self._push_step(folder, {other: now[other] for other in changed if os.path.dirname(other) == folder})
         self._before = now
-        self._remove({name for name in self._up if name.startswith("checkpoints/") and name not in now})
+        gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
+        self._remove({name for name in gone if not (self.folder.path / name).exists()})  # it may have been replaced
+
+    def _is_whole(self, name: str, seen: Seen) -> bool:
+        return seen[1] <= SMALL_BYTES or self._before.get(name) == seen
+
+    def _put(self, name: str, seen: Seen) -> None:
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
+            self._up[name] = seen
+
+    def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
+        """What has changed of a checkpoint: large files first, the manifest last."""
+        name = f"{step}/{MANIFEST}"
+        seen = changed.pop(name, None)
+        manifest = self._read(name, seen) if seen else b""  # b"": it has not changed
+        if manifest is None:
+            return
+        if manifest:
+            self._make_way(name, manifest, changed)
+        for file in sorted(changed, key=lambda file: (-changed[file][1], file)):
+            self._put(file, changed[file])
+        is_all_there = all(self._up.get(file) == changed[file] for file in changed)
+        if seen and is_all_there and self._read(name, seen) == manifest:
+            self.run.put(name, manifest)
+            self._up[name] = seen
+            print(f"jobc: {step} is in {self.run.bucket.url}/{self.run.folder}", flush=True)
+
+    def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
+        """For a checkpoint in the place of one that is in the bucket. name: of its manifest
+
+        Files that both have stay there, and need not go. Before the first of the others goes, the former one loses its
+        manifest: what has one is sound.
+        """
+        former = self.run.get(name)
+        if former is None:
+            return
+        same = _same(manifest, former)
+        for file in [file for file in changed if file.rpartition("/")[2] in same and file in self._up]:
+            self._up[file] = changed.pop(file)
+        if changed:
+            self.run.bucket.delete([self.run.key(name)])
+            self._up.pop(name, None)
+
+    def _read(self, name: str, seen: Seen) -> bytes | None:
+        """None when it has been replaced or removed since that look, which the next one sees."""
+        try:
+            content = (self.folder.path / name).read_bytes()
+            return content if _seen(self.folder.path / name) == seen else None
+        except FileNotFoundError:
+            return None
 
     def _remove(self, gone: set[str]) -> None:
         """Checkpoints that are no longer here; their manifests first."""
@@ -344,6 +390,11 @@ def _entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
         return {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in entries.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _same(manifest: bytes, former: bytes) -> set[str]:
+    """Names of the files that are alike in both."""
+    return {name for name, _ in (_entries(manifest) or {}).items() & (_entries(former) or {}).items()}
 
 
 def _sha256_of(path: Path) -> str:
