@@ -59,19 +59,20 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
     validator = Validator(training)
     profiling = Profiling(config.profile, group.rank, training.run_dir)
-    if line := profiling.never(training.total_steps):
+    if line := profiling.never(training.start.step, training.total_steps):
         print(line, flush=True)
     stop_automatic_collection()
+    loop = Loop(training, signals, progress, saver, validator, profiling, watch)
     try:
         with watch:
-            return Loop(training, signals, progress, saver, validator, profiling, watch).steps()
+            return loop.steps()
     except BaseException as error:
         tell(error)  # before what may take as long as a disk needs
         raise
     finally:
         if line := profiling.end():
             print(line, flush=True)
-        progress.close()
+        progress.close(loop.is_complete)
         saver.close()
 
 
@@ -84,7 +85,10 @@ def greet(training: Training) -> None:
 
 
 class Loop:
-    """One attempt: its steps, and what is done between two of them."""
+    """One attempt: its steps, and what is done between two of them.
+
+    is_complete  the training is, with its last validation, its last checkpoint and its weights
+    """
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ class Loop:
     ) -> None:
         self.training, self.signals, self.progress = training, signals, progress
         self.saver, self.validator, self.profiling, self.watch = saver, validator, profiling, watch
-        self.is_saved = True
+        self.is_saved, self.is_complete = True, False
 
     def steps(self) -> int:
         """From the first step, which may take longer, to the end; the exit code."""
@@ -128,6 +132,7 @@ class Loop:
             finish(training, self.progress, weights)
         if not self.is_saved:
             raise self.saver.failure(training.total_steps)
+        self.is_complete = True
         return exit_codes.DONE
 
     def _after(self, done: int, asked: Wishes) -> int | None:

@@ -177,14 +177,14 @@ class Progress:
             print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {usual_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
-    def close(self) -> None:
-        """Write what is left."""
+    def close(self, is_complete: bool) -> None:
+        """Write what is left. is_complete: the training, and not only this attempt"""
         if self._step_times:
             values = sorted(self._step_times)
             times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}
             self._write(self._done, {"steps": len(values), **times})
         self.file.flush()
-        self._trackers.close(self._done == self._training.total_steps)
+        self._trackers.close(is_complete)
 
     def _mfu(self, samples_per_s: float) -> float | None:
         """Of all GPUs together; None on CPUs, and for a GPU or a model that is not known."""

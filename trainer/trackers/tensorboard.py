@@ -25,8 +25,8 @@ class EventFile:
         name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
         self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
         self._write(0, text_field(3, b"brain.Event:2"))  # file_version
-        if first_step:  # session_log START: what an earlier attempt logged for this step and later ones is void
-            self._write(first_step + 1, text_field(7, varint_field(1, 1)))
+        # session_log START: what an earlier attempt logged for this step and later ones is void
+        self._write(first_step + 1, text_field(7, varint_field(1, 1)))
         self._file.flush()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
