@@ -122,7 +122,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
     """Remove what is neither among the newest, nor the best, nor kept for ever."""
-    best_one = best(root)
+    best_one = best(root, damaged)
     _point_to(best_one, root / BEST)
     folders = newest_first(root)
     newest = [folder for folder in folders if folder.name not in damaged][:keep]
@@ -133,12 +133,14 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
     remove_leftovers(root)
 
 
-def best(root: Path) -> Path | None:
+def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """The checkpoint with the lowest validation loss, of equal ones the newest; None when none was measured.
 
     The manifests are asked, not the link: a kill between a save and the link then costs nothing.
+    damaged: names of those that do not count
     """
-    measured = [(loss, folder) for folder in newest_first(root) if (loss := _val_loss(folder)) is not None]
+    sound = [folder for folder in newest_first(root) if folder.name not in damaged]
+    measured = [(loss, folder) for folder in sound if (loss := _val_loss(folder)) is not None]
     return min(measured, key=lambda one: one[0])[1] if measured else None
 
 

@@ -25,11 +25,18 @@ class Profiling:
         self._profile: Any = None
         self._step = 0  # the last one that was begun
 
-    def never(self, total_steps: int) -> str:
-        """The warning that there will be no such step, or ""."""
-        if self.steps is None or self.steps[0] <= total_steps:
+    def never(self, done: int, total_steps: int) -> str:
+        """The warning that none of these steps will be done, and none was by an earlier attempt, or "".
+
+        done: steps before this attempt
+        """
+        if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
             return ""
-        return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+        if self.steps[0] > total_steps:
+            return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+        if self.steps[1] <= done < total_steps:
+            return f"{NO_PROFILE}: profile.steps ends with {self.steps[1]}, and this attempt begins with {done + 1}"
+        return ""
 
     def before_step(self, step: int) -> str:
         """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there. What to tell."""

@@ -134,6 +134,7 @@ class Runtime:
         self.save_asked = self._stop = False
         self._exit_status: Any = None  # that sys.exit() was called with
         self._is_told = False  # by leave() or finish(): how the last save ended
+        self._is_over = False  # finish() was called
         self._newest: int | None = None  # step of what load() found, or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER, keep=keep, keep_every_steps=None, background=True, max_failures=NEVER
@@ -143,6 +144,7 @@ class Runtime:
 
     def preempted(self) -> bool:
         """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
+        self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
         if not self._stop:
@@ -165,6 +167,7 @@ class Runtime:
         and when there are checkpoints of an earlier start and load() was not called: the newest count, so this one
         would be removed, or never be loaded.
         """
+        self._refuse_when_over("save()")
         self._refuse_an_older(step)
         self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
         random_states = self.group.gather(RandomState.now(self.device).packed())
@@ -200,6 +203,7 @@ class Runtime:
         the run that it comes from, and begins at step 0.
         Raises BrokenInput when all checkpoints are damaged.
         """
+        self._refuse_when_over("load()")
         found = checkpoint.newest_verified(self._checkpoints, self.group)
         forked = found is None and self._env.init_from is not None
         self._newest = -1 if found is None else step_of(found.folder)
@@ -243,7 +247,12 @@ class Runtime:
     def finish(self) -> None:
         """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed."""
         self._write_all()
+        self._is_over = True
         self._joined.__exit__(None, None, None)
+
+    def _refuse_when_over(self, call: str) -> None:
+        if self._is_over:
+            raise BrokenInput(f"{call} after finish(): the ranks have parted", hint="call finish() last")
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""

@@ -75,6 +75,15 @@ def test_one_known_to_be_damaged_does_not_count_among_the_newest(tmp_path: Path)
     assert steps(tmp_path) == [3, 1]
 
 
+def test_one_known_to_be_damaged_is_not_the_best(tmp_path: Path) -> None:
+    for step, loss in ((20, 1.0), (30, 1.1), (40, 0.9)):
+        store.save(tmp_path, step, FILES, keep=3, val_loss=loss)
+    (tmp_path / "step_00000040" / "weights.pt").write_bytes(b"")
+    store.save(tmp_path, 35, FILES, keep=2, damaged=["step_00000040"])
+    assert steps(tmp_path) == [35, 30, 20]
+    assert (tmp_path / "best").resolve().name == "step_00000020"
+
+
 def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path, 1)
     with monkeypatch.context() as later:

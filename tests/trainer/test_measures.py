@@ -18,7 +18,7 @@ import torch
 from jobc.trainer import attempts, roll_call
 from jobc.trainer.config import GptConfig, ProfileConfig
 from jobc.trainer.distributed import Group
-from jobc.trainer.errors import BrokenInput, Diverged
+from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
 from jobc.trainer.profiling import Profiling
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
@@ -155,6 +155,34 @@ def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
     assert not (tmp_path / "profile").exists()
 
 
+def test_a_profile_of_steps_that_were_done_before_this_attempt_is_warned_of(
+    digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, digits({"loop.steps": 2}))
+    capsys.readouterr()
+    train(tmp_path, digits({"loop.steps": 4, "profile.steps": [1, 2]}))
+    assert "warning: no profile: profile.steps ends with 2, and this attempt begins with 3" in capsys.readouterr().out
+    train(tmp_path, digits({"loop.steps": 6, "profile.steps": [5, 5]}))
+    train(tmp_path, digits({"loop.steps": 7, "profile.steps": [5, 5]}))
+    assert "no profile" not in capsys.readouterr().out  # an earlier attempt wrote it
+
+
+def test_trackers_are_told_whether_the_training_is_complete(digits: Tree, tmp_path: Path) -> None:
+    tree = digits({"loop.steps": 2, "metrics.trackers": [f"{__name__}:Recorder"]})
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "STOP").touch()
+    train(tmp_path, tree)
+    (tmp_path / "control" / "STOP").unlink()
+    (tmp_path / "final").touch()  # where the folder of the weights belongs
+    with pytest.raises(TrainerError, match="cannot write"):
+        train(tmp_path, tree)
+    (tmp_path / "final").unlink()
+    for _ in range(2):  # the second one has nothing to do
+        train(tmp_path, tree)
+    told = [run.done for run in Recorder.runs if run.run.folder == tmp_path]
+    assert told == [False, False, True, True]
+
+
 def scalars(folder: Path) -> dict[int, dict[str, float]]:
     """step -> name -> value of all event files, read by the format's own description."""
     found: dict[int, dict[str, float]] = {}
@@ -203,13 +231,14 @@ def test_checksums_are_those_of_tensorflow() -> None:
     assert checksum(bytes(32)) == struct.pack("<I", masked)
 
 
-def test_a_later_attempt_voids_what_an_earlier_one_logged_for_its_steps(tmp_path: Path) -> None:
-    open_run(TrackedRun("id", "job", tmp_path, 7, {})).close(False)
+@pytest.mark.parametrize("steps", [0, 7])  # 0: the one before ended before its first save
+def test_a_later_attempt_voids_what_an_earlier_one_logged_for_its_steps(steps: int, tmp_path: Path) -> None:
+    open_run(TrackedRun("id", "job", tmp_path, steps, {})).close(False)
     (file,) = (tmp_path / "tensorboard").iterdir()
     content = file.read_bytes()
     first = 12 + struct.unpack("<Q", content[:8])[0] + 4
     event = dict(protobuf(content[first + 12 : -4]))
-    assert (event[2], event[7]) == (8, b"\x08\x01")  # from step 8 on; SessionLog START
+    assert (event[2], event[7]) == (steps + 1, b"\x08\x01")  # from that step on; SessionLog START
 
 
 def test_a_tracker_that_blocks_is_not_waited_for(

@@ -107,6 +107,13 @@ def test_to_keep_no_checkpoint_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 65 and done.stderr.startswith("error: init(): keep=0 would remove"), done.stderr
 
 
+@pytest.mark.parametrize("call", ["save(1, {})", "load()", "preempted()"])
+def test_what_ranks_do_together_is_refused_when_they_have_parted(call: str, tmp_path: Path) -> None:
+    done = alone(f"rt.finish(); rt.{call}", tmp_path)
+    assert done.returncode == 65
+    assert f"error: {call.partition('(')[0]}() after finish(): the ranks have parted" in done.stderr
+
+
 def test_every_save_refuses_what_could_not_be_read_back(tmp_path: Path) -> None:
     done = alone("import datetime; rt.save(1, {'when': None}); rt.save(2, {'when': datetime.date.today()})", tmp_path)
     assert done.returncode == 65 and "datetime.date was not an allowed" in done.stderr, done.stderr

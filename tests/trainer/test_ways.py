@@ -165,6 +165,7 @@ def test_16_bits_come_near(kind: str, precision: str, found: dict[str, Any]) -> 
     for mine, expected in zip(found[f"{kind}, {precision}"]["steps"], found["alone"]["steps"], strict=True):
         assert mine == pytest.approx(expected, rel=2e-2)
         assert mine != expected
+    assert found[f"{kind}, {precision}"]["logits"] == "torch.float32"  # in which a loss of one's own is computed
 
 
 @pytest.mark.slow

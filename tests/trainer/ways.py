@@ -17,10 +17,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from jobc.trainer import env, train_json
@@ -167,6 +167,13 @@ def overflow(training: Training) -> dict[str, Any]:
     return {"overflow": said[0], "sound": said[1], "state": parallel.optimizer_state()["loss_scale"]}
 
 
+def logits(training: Training) -> Tensor:
+    """What a loss gets: of one batch."""
+    inputs, _ = training.loader.take()[0].batch
+    outputs: Tensor = cast(nn.Module, training.parallel.evaluated.model)(inputs)
+    return outputs
+
+
 def main(chosen: str) -> None:
     values = env.read(os.environ, ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON"))
     assert values.run_dir is not None and values.train_json is not None
@@ -185,6 +192,7 @@ def main(chosen: str) -> None:
             for precision in ("bf16", "fp16"):
                 training = built(changed(tree, {"parallel": parallel, "loop.precision": precision}), values, group)
                 found[f"{kind}, {precision}"] = steps(training, expected)
+                found[f"{kind}, {precision}"]["logits"] = str(logits(training).dtype)
             found[f"{kind}, overflow"] = overflow(training)
         if group.is_first:
             (values.run_dir / "ways.json").write_text(json.dumps(found))

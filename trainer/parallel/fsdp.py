@@ -57,7 +57,7 @@ class Fsdp(Stepped):
         for part in parts(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
         # the rest, embeddings and so on: needed last in the forward and first in the backward pass, so it stays
-        _shard(model, sharding, mesh, config, False)
+        _shard(model, sharding, mesh, config, False, torch.float32)  # what comes out is for the loss
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
@@ -202,7 +202,12 @@ def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]
 
 
 def _shard(
-    module: nn.Module, sharding: FsdpConfig | HsdpConfig, mesh: DeviceMesh, config: TrainConfig, reshard: bool
+    module: nn.Module,
+    sharding: FsdpConfig | HsdpConfig,
+    mesh: DeviceMesh,
+    config: TrainConfig,
+    reshard: bool,
+    comes_out_as: torch.dtype | None = None,
 ) -> None:
     lower = DTYPES[config.loop.precision]
     offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if sharding.offload_params else OffloadPolicy()
@@ -210,7 +215,11 @@ def _shard(
         module,
         mesh=mesh,
         reshard_after_forward=reshard,
-        mp_policy=MixedPrecisionPolicy(param_dtype=lower, reduce_dtype=torch.float32 if lower else None),
+        mp_policy=MixedPrecisionPolicy(
+            param_dtype=lower,
+            reduce_dtype=torch.float32 if lower else None,
+            output_dtype=comes_out_as if lower else None,
+        ),
         offload_policy=offload,
     )
 
