@@ -133,7 +133,7 @@ class Found:
     """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
 
     rank     who sees it; the run folder may be one that all nodes see, or each node's own
-    damaged  newer ones that are not sound, a line each; only that rank knows them
+    damaged  newer ones that are not sound, a line each
     """
 
     folder: Path
@@ -164,41 +164,53 @@ class Found:
 
 
 def newest_verified(root: Path, group: Group) -> Found | None:
-    """The newest checkpoint that any rank sees; where several see it, rank 0 or the next one verifies it for all.
+    """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
 
-    Raises BrokenInput when there are some, but none is sound, or one is of a later version of the trainer.
+    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer.
     """
-    seen = store.newest_first(root)
-    group.phases.enter("exchange")
-    steps = [int(step) for step in group.gather(torch.tensor([store.step_of(seen[0]) if seen else -1]))]
-    group.phases.enter("restore")
-    rank = steps.index(max(steps))
-    if steps[rank] < 0:
-        return None
-    folder, step, damaged = _one_reads(rank, partial(_verify, root), group) or (None, NONE_SOUND, [])
-    group.phases.enter("exchange")
-    step = group.from_rank(rank, step)
-    group.phases.enter("restore")
-    seen_by = f", as rank {rank} sees it" if rank else ""
-    if step == NEWER_FORMAT:
-        hint = "go on with the version of jobc that saved it, or start a new run"
-        raise BrokenInput(f"a checkpoint in {root} is of a later version of the trainer{seen_by}", damaged, hint=hint)
-    if step == NONE_SOUND:
+    mine = {store.step_of(folder): folder for folder in store.newest_first(root)}
+    damaged: list[str] = []
+    while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
+        step, rank = newest
+        folder = mine.pop(step, root / store.folder_name(step))
+        verdict, why = _one_reads(rank, partial(_verify, folder), group) or (SOUND, "")
+        group.phases.enter("exchange")
+        verdict, why = group.from_rank(rank, verdict), group.bytes_from(rank, why.encode()).decode()
+        group.phases.enter("restore")
+        if verdict == SOUND:
+            return Found(folder, rank, damaged, group)
+        seen_by = f", as rank {rank} sees it" if rank else ""
+        if verdict == NEWER_FORMAT:
+            hint = "go on with the version of jobc that saved it, or start a new run"
+            raise BrokenInput(
+                f"a checkpoint in {root} is of a later version of the trainer", [f"{why}{seen_by}"], hint=hint
+            )
+        damaged.append(f"{folder.name}: {why}{seen_by}")
+    if damaged:
         hint = "remove that folder to start from step 0, or restore it from a copy"
-        raise BrokenInput(f"every checkpoint in {root} is damaged{seen_by}", damaged, hint=hint)
-    return Found(folder or root / store.folder_name(step), rank, damaged, group)
+        raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
+    return None
 
 
-NONE_SOUND, NEWER_FORMAT = -1, -2  # in the place of a step
+def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
+    """(step, rank) of the newest one that is still to be verified, of any rank. mine: this rank's, -1 for none"""
+    group.phases.enter("exchange")
+    steps = [int(step) for step in group.gather(torch.tensor([mine]))]
+    group.phases.enter("restore")
+    step = max(steps)
+    return None if step < 0 else (step, steps.index(step))
 
 
-def _verify(root: Path) -> tuple[Path | None, int, list[str]]:
-    """The newest sound checkpoint, its step or what is in its place, and a line for each that stands against it."""
+SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
+
+
+def _verify(folder: Path) -> tuple[int, str]:
+    """Is it what was saved? And what stands against it."""
     try:
-        folder, damaged = store.newest_verified(root)
+        found = store.problem(folder)
     except store.NewerFormat as error:
-        return None, NEWER_FORMAT, [str(error)]
-    return folder, NONE_SOUND if folder is None else store.step_of(folder), damaged
+        return NEWER_FORMAT, str(error)
+    return (SOUND, "") if found is None else (DAMAGED, found)
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:

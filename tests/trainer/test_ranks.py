@@ -458,6 +458,34 @@ def test_no_process_group_is_taken_apart_before_the_process_ends(
     assert "taken apart" not in run.output(0) + run.output(1)
 
 
+OWN_FOLDERS = """
+import os
+from pathlib import Path
+from jobc.trainer import checkpoint, checkpoint_store as store, env
+from jobc.trainer.distributed import join
+
+with join(env.read(os.environ), 60) as group:
+    root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
+    for step in ((195,), (190, 198, 200))[group.rank]:
+        folder = store.save(root, step, {"weights.pt": str(step).encode()}, keep=9)
+        if step > 195:
+            (folder / "weights.pt").write_bytes(b"")
+    found = checkpoint.newest_verified(root, group)
+    print(found.folder, found.rank, found.read("weights.pt"), *found.damaged, sep="|", flush=True)
+"""
+
+
+def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2}), program=["-c", OWN_FOLDERS])
+    assert run.wait(60) == [DONE] * 2, run.output(0)
+    for rank in range(2):
+        folder, *said = run.output(rank).strip().split("|")
+        assert folder.endswith(f"/of_rank_{rank}/step_00000195")
+        why = "weights.pt has 0 bytes instead of 3, as rank 1 sees it"
+        assert said == ["0", "b'195'", f"step_00000200: {why}", f"step_00000198: {why}"]
+
+
 SLOW_DATA = """
 import os, runpy, time
 from jobc.trainer.data.digits import Images
