@@ -3,7 +3,8 @@
 In:  the words of the command line.   Out: `Override`s whose canonical form Hydra reads back to exactly that text.
 Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; every number, word and flag stays text
 (`24.10`, `0755`, `on`). A right side that Hydra cannot parse and that opens no `[`, `{` or quote is text as typed
-(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m a comma or a function call is text as well; types decide later.
+(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m a comma or a function call is text as well; types decide later. With -m
+a comma outside quotes separates values, and where Hydra cannot read them nothing is guessed.
 """
 
 from __future__ import annotations
@@ -168,12 +169,15 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         return [_text(right)]
     if right == "~":  # as in YAML
         return ["null"]
-    if right != right.strip(" \t") and opens not in _OPENING:
-        return [_text(right)]
-    parsed = _parse(word, sweep)
+    has_spaces = right != right.strip(" \t") and opens not in _OPENING
+    parsed = None if has_spaces else _parse(word, sweep)
     if parsed is None:
+        key = word.partition("=")[0].removeprefix("++")
+        as_text = shlex.quote(f"{key}={quote(right, double=True)}")
+        if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
+            because = "in a sweep a comma separates values, and Hydra's grammar keeps these in quotes alone"
+            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text} if it is one text"]))
         if opens in _OPENING:
-            as_text = shlex.quote(f"{word.partition('=')[0].removeprefix('++')}={quote(right, double=True)}")
             raise _Unreadable(
                 f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
                 f"{as_text} if it is text",
@@ -188,6 +192,27 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     for leaf in _texts(parsed._value):
         _text(leaf)
     return [spell(parsed._value)]
+
+
+def _outside_quotes(right: str) -> str:
+    """The value with `_` for each character that stands in quotes. A quote opens where a value begins."""
+    return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
+
+
+def _each_quoted(key: str, right: str) -> list[str]:
+    """The word with each value of the sweep in quotes; [] where the commas separate none, as in `node[1,3]`."""
+    right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
+    values, start, depth = [], 0, 0
+    bare = _outside_quotes(right)
+    for at, letter in enumerate([*bare, ","]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if at == len(bare) or (letter == "," and not depth and bare[at - 1 : at] != "\\"):
+            values.append(right[start:at].strip(" \t"))
+            start = at + 1
+    if len(values) == 1 or not all(values):
+        return []
+    quoted = (value if _QUOTED.fullmatch(value) else quote(value, double=True) for value in values)
+    return [shlex.quote(f"{key}={','.join(quoted)}")]
 
 
 def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
@@ -236,6 +261,8 @@ def _too_many(count: int, hint: str = "compile it in parts, each in a call of it
 # What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
+_BARE_COMMA = re.compile(r"(?<!\\),")
+_QUOTED = re.compile(r"""(?:(?<=[,(\[{:\s])|^)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""")
 _OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
 
 

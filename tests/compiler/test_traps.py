@@ -6,6 +6,7 @@ are the ones where Hydra 1.3 with OmegaConf 2.3 gives different values in the tw
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,35 @@ def swept(*words: str) -> list[tuple[str, ...]]:
 )
 def test_a_comma_sweeps_with_m_and_every_point_keeps_its_text(word: str, points: list[str]) -> None:
     assert swept(word) == [(point,) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("word", "in_quotes", "as_text"),
+    [
+        ("labels.team=Zürich,Köln", 'labels.team="Zürich","Köln"', 'labels.team="Zürich,Köln"'),
+        ("env.A=(a),b", 'env.A="(a)","b"', 'env.A="(a),b"'),
+        ("env.A=a;,b", 'env.A="a;","b"', 'env.A="a;,b"'),
+        ("env.A= a,b", 'env.A="a","b"', 'env.A=" a,b"'),
+        ("env.A=don't,won't", 'env.A="don\'t","won\'t"', "env.A=\"don't,won't\""),
+        ("env.A='é',è", "env.A='é',\"è\"", "env.A=\"'é',è\""),
+        ("env.A=choice(é,(è,e))", 'env.A="é","(è,e)"', 'env.A="choice(é,(è,e))"'),
+        ("env.A=node[1,3]", "", 'env.A="node[1,3]"'),
+        ("env.A=a,,b", "", 'env.A="a,,b"'),
+    ],
+)
+def test_a_sweep_that_cannot_be_read_is_no_single_text(word: str, in_quotes: str, as_text: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        swept(word)
+    (told,) = refused.value.diagnostics
+    offered = [shlex.quote(each) for each in (in_quotes, as_text) if each]
+    assert (told.code, told.hint) == ("JC1101", f"{' or '.join(offered)} if it is one text")
+    assert not in_quotes or len(swept(in_quotes)) == 2
+    assert len(swept(as_text)) == 1
+
+
+@pytest.mark.parametrize("word", ["env.A=é\\,è", "env.A=(a)", "env.A=x=(1)", "env.A=é"])
+def test_what_has_no_bare_comma_stays_one_text(word: str) -> None:
+    assert len(swept(word)) == 1
 
 
 @pytest.mark.parametrize(
