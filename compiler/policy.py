@@ -61,7 +61,7 @@ class Policy:
         image, allowed = (spec.image or "").removeprefix(_DOCKER), [each.removeprefix(_DOCKER) for each in self.images]
         if allowed and image and not any(fnmatchcase(image, each) for each in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
-            hint = f"image={self.images[0].replace('*', 'NAME:TAG')}"
+            hint = f"image={_image_of(allowed[0])}"
             title = f"image {spec.image} is not allowed here"
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
@@ -83,6 +83,17 @@ class Policy:
                 title, because = f"a job needs the label {label} here", f"policy {self.name} asks for it"
                 hint = f"labels.{label}=NAME"
                 yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
+
+
+def _image_of(pattern: str) -> str:
+    """One that the pattern allows, in the small letters of a registry's grammar."""
+    *parts, last = pattern.split("/")
+    name, colon, tag = last.partition(":")
+    if "*" in name and not colon:
+        head, _, tail = name.rpartition("*")
+        name, colon, tag = f"{head}name", ":", f"tag{tail}"
+    named = "/".join([*parts, name]).replace("*", "name")
+    return f"{named}{colon}{tag.replace('*', 'tag')}"
 
 
 def asked_keys() -> frozenset[str]:

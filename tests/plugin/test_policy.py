@@ -71,6 +71,28 @@ def test_it_is_asked_by_every_check(words: tuple[str, ...], found: list[str], la
     assert status == any(each.startswith("error") for each in found)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "image"),
+    [
+        ("registry.lab.example/*", "registry.lab.example/name:tag"),
+        ("docker://pytorch/pytorch:*", "pytorch/pytorch:tag"),
+        ("registry.lab.example:5000/*/train-*", "registry.lab.example:5000/name/train-name:tag"),
+        ("registry.lab.example/*/train", "registry.lab.example/name/train"),
+    ],
+)
+def test_the_image_of_the_hint_is_one_that_kubernetes_takes(
+    pattern: str, image: str, lab: Installed, tmp_path: Path
+) -> None:
+    site = shutil.copytree(lab.site, tmp_path / "site")
+    policy = f"from jobc.compiler.policy import Policy\n\nPOLICY = Policy('lab', images=('{pattern}',))\n"
+    (site / "lab_policy" / "policy.py").write_text(policy)
+    volume = "mounts=[{kind: claim, source: runs, target: /shared, read_only: false}]"
+    words = ("backend=kubernetes", "container=pod", volume, "storage.root=/shared/runs")
+    status, printed = lab.jobc("check", *words, "image=someone/else:1", folder=tmp_path, site=site)
+    assert (status, re.findall(r"hint: (.*)", printed)) == (1, [f"image={image}"])
+    assert lab.jobc("check", *words, f"image={image}", folder=tmp_path, site=site) == (0, "no errors\n")
+
+
 def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_path: Path) -> None:
     status, printed = lab.jobc("check", *SLURM, "labels.phase=test", folder=tmp_path)
     assert status == 0 and "leaves out labels={phase: test}" in printed and "or leave out labels.phase\n" in printed
