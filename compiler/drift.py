@@ -18,6 +18,8 @@ from .diagnostics import CompileError, Diagnostic
 from .directory import MANIFEST, digest_of, read_manifest
 from .driver import Request, compile_job
 
+OF_SWEEP = "it starts the points of a sweep: each of their directories has its own inputs"
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -70,7 +72,7 @@ def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request
     """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
-        raise NotHere("it starts the points of a sweep: each of their directories has its own inputs")
+        raise NotHere(OF_SWEEP)
     command = None if written["command"] is None else tuple(written["command"])
     return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"])
 

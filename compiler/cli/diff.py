@@ -20,7 +20,7 @@ from typing import Any
 from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare, made
 from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
-from ..drift import NotHere, recorded
+from ..drift import OF_SWEEP, recorded
 from ..driver import Compiled, compile_job, compile_sweep
 from ..overrides import command_word
 from . import OK, tell_progress
@@ -89,11 +89,7 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 def _now(arguments: Arguments, word: str) -> Side:
     """What the words of a written directory give now."""
-    try:
-        return _side("the same words now", compile_job(recorded(_folder(word), arguments.config_dirs)))
-    except NotHere as error:
-        hint = "jobc diff DIR DIR, with the directories of two points"
-        raise CompileError([Diagnostic("JC1110", f"{word} has no words of its own", str(error), hint)]) from None
+    return _side("the same words now", compile_job(recorded(_folder(word), arguments.config_dirs)))
 
 
 def _side(name: str, compiled: Compiled) -> Side:
@@ -112,8 +108,11 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """CompileError JC5009 when somebody edited what it says of itself."""
+    """CompileError JC5009 when somebody edited what it says of itself, JC1110 when it starts the points of a sweep."""
     folder = _folder(word)
+    if "words" not in read_manifest(folder):
+        hint = "jobc diff DIR DIR, with the directories of two points"
+        raise CompileError([Diagnostic("JC1110", f"{word} has no words of its own", OF_SWEEP, hint)])
     edits = changed(folder)
     if of_records := [edit for edit in edits if edit.path in RECORDS]:
         title = f"{word} does not say any more what it means"
@@ -132,7 +131,7 @@ def _written(word: str) -> Side:
 
 
 def _read_back(files: Mapping[str, str]) -> tuple[str, ...]:
-    """What the files say and their plan does not. Nothing of a folder that starts the points of a sweep."""
+    """What the files say and their plan does not. Nothing without a plan."""
     if PLAN not in files:
         return ()
     from ..equivalence.check import check

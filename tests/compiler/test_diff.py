@@ -200,6 +200,17 @@ def test_a_directory_of_a_sweep_is_no_override(diff: Diff) -> None:
     assert diff("lr=1/f+seed=1/local", "lr=1/f+seed=1/local")[0] == 0
 
 
+def test_a_folder_that_starts_a_sweep_is_no_side(diff: Diff) -> None:
+    assert main(["-m", "name=s", "backend=slurm", "seed=1,2"]) == 0
+    diff("nodes=1,2")  # drains what the compile printed
+    all_of_them, point = "artifacts/s+sweep/slurm", "artifacts/s+seed=1/slurm"
+    for sides in ((all_of_them,), (all_of_them, point), (point, all_of_them), (all_of_them, all_of_them)):
+        status, printed, said = diff(*sides)
+        assert (status, printed) == (2, "") and f"error[JC1110]: {all_of_them} has no words of its own" in said
+        assert "because: it starts the points of a sweep: each of" in said
+    assert diff(all_of_them, "name=s", "backend=slurm")[2].startswith("error[JC1110]")
+
+
 @pytest.mark.parametrize("record", ["plan.txt", "identity.txt", "free.txt", "sourcemap.json"])
 def test_an_edited_record_of_what_it_means_is_no_meaning(diff: Diff, record: str) -> None:
     for edit in (lambda file: file.write_text(""), Path.unlink):
