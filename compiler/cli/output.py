@@ -4,6 +4,7 @@ In   diagnostics, and the folders that the roots of their places stand for
 Out  one document, sorted by place, the same for the same input; those that are allowed are in it, marked
 
 Source SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
+       GitHub, "SARIF support for code scanning": a uri is relative to the root of the repository; so is file=
 """
 
 from __future__ import annotations
@@ -35,6 +36,16 @@ def file_of(origin: Origin | None, folders: Folders) -> str:
     path = folders[origin.root] / origin.path
     relative = os.path.relpath(path)
     return os.path.abspath(path) if relative.startswith("..") else relative
+
+
+def _in_repository(file: str) -> str:
+    """The file as seen from the root of the repository, in a workflow of GitHub that checked it out; else as it is."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
+        relative = os.path.relpath(file, root)
+        if relative.split(os.sep)[0] != os.pardir:
+            return relative
+    return file
 
 
 def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
@@ -87,7 +98,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     place = d.origin
     location: dict[str, Any] = {}
     if place and place.root != COMMAND_LINE:
-        file = file_of(place, folders)
+        file = _in_repository(file_of(place, folders))
         uri = quote(file) if file else f"{place.root}:{quote(place.path)}"
         there: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
         if place.line:
@@ -106,7 +117,7 @@ def as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
 def _annotation(d: Diagnostic, folders: Folders) -> str:
     level = "notice" if d.severity is Severity.NOTE else d.severity.value
     named: dict[str, object] = {}
-    if file := file_of(d.origin, folders):
+    if file := _in_repository(file_of(d.origin, folders)):
         named["file"] = file
     if file and d.origin and d.origin.line:
         named |= {"line": d.origin.line, "col": d.origin.column}

@@ -30,6 +30,7 @@ def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (tmp_path / "jobc" / "cluster").mkdir(parents=True)
     (tmp_path / "jobc" / "cluster" / "team.yaml").write_text(TEAM)
 
@@ -121,6 +122,24 @@ def test_github_gets_a_line_for_each_with_its_place(capsys: pytest.CaptureFixtur
     first = out.splitlines()[0]
     assert first.startswith("::error file=jobc/cluster/team.yaml,line=3,col=11,title=JC2003::batch.global=7 cannot be")
     assert "%0Ahint: batch.global=32%0Apoints: nodes=2" in first and len(out.splitlines()) == 4
+
+
+@pytest.mark.parametrize(("workspace", "file"), [("repo", "sub/jobc"), ("link", "sub/jobc"), ("repo/s", "jobc")])
+def test_in_a_workflow_files_are_named_from_the_root_of_the_repository(
+    workspace: str, file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "repo" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("repo")
+    (tmp_path / "jobc").rename(tmp_path / "repo" / "sub" / "jobc")
+    monkeypatch.chdir(tmp_path / "repo" / "sub")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / workspace))
+    _, out = printed(capsys, "check", *WRONG, "--format", "github")
+    assert out.startswith(f"::error file={file}/cluster/team.yaml,line=3")
+    (run,) = sarif(capsys, "check", *WRONG)["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": f"{file}/cluster/team.yaml"}
+    _, out = printed(capsys, "check", *WRONG, "--format", "json")
+    assert json.loads(out)["diagnostics"][0]["place"]["file"] == "jobc/cluster/team.yaml", "as seen from here"
 
 
 def test_what_github_would_read_as_its_own_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
