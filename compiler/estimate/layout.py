@@ -8,13 +8,14 @@ import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from ..values import show_duration
 from .figures import Figures, on_disk, readable_bytes
-from .memory import MAY_BE_UNKNOWN
+from .memory import MAY_BE_UNKNOWN, Memory
 
 Cell = Callable[[Figures], str]
+SUMS = ("total", "error")  # of Memory, beside its fields
 
 
 def _count(value: float | None) -> str:
@@ -150,21 +151,30 @@ def as_json(sizes: Sequence[Figures]) -> str:
 
 
 def as_csv(sizes: Sequence[Figures]) -> str:
-    """A line a size, the fields of Figures as dotted columns."""
-    rows = [_flat(_tree(one), "") for one in sizes]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    """A line a size, the fields of Figures as dotted columns: the same ones, whatever is known."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(_flat(_tree(one), "") for one in sizes)
     return text.getvalue().rstrip("\n")
 
 
 def _tree(one: Figures) -> dict[str, Any]:
     tree = dataclasses.asdict(one)
     if one.memory:
-        tree["memory"] |= {"total": one.memory.total, "error": one.memory.error}
+        tree["memory"] |= {name: getattr(one.memory, name) for name in SUMS}
     return tree
+
+
+def _columns(figures: type, prefix: str = "") -> Iterator[str]:
+    """figures: a dataclass, whose fields may hold others"""
+    types = get_type_hints(figures)
+    for field in dataclasses.fields(figures):
+        may_be = [each for each in (types[field.name], *get_args(types[field.name])) if isinstance(each, type)]
+        held = next(filter(dataclasses.is_dataclass, may_be), None)
+        yield from _columns(held, f"{prefix}{field.name}.") if held else [f"{prefix}{field.name}"]
+    if figures is Memory:
+        yield from (f"{prefix}{name}" for name in SUMS)
 
 
 def _flat(tree: dict[str, Any], prefix: str) -> dict[str, Any]:

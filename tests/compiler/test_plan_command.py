@@ -132,6 +132,20 @@ def test_csv_has_a_line_for_each_size(plan: Plan) -> None:
     assert all(int(row["memory.total"]) > 0 for row in rows)
 
 
+def test_csv_has_the_same_columns_whatever_is_known(plan: Plan) -> None:
+    known = (*QWEN, "estimate.step_s=1", "estimate.write_rate=1GB", "estimate.restart=5m")
+    headings = [
+        plan("--format", "csv", *words)[1].splitlines()[0].split(",")
+        for words in ((*known, "estimate.mtbf=1000h,null"), known, ("estimate.mtbf=null",), ("--", "train.py"))
+    ]
+    assert all(each == headings[0] for each in headings)
+    assert {"goodput", "memory", "schedule"}.isdisjoint(headings[0])
+    assert {"goodput.fraction", "memory.weights", "memory.total", "memory.error"} < set(headings[0])
+    status, printed, _ = plan(*known, "estimate.mtbf=1000h,null", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert (status, [bool(row["goodput.mtbf_s"]) for row in rows]) == (0, [True, False] * 3)
+
+
 STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
