@@ -130,12 +130,17 @@ def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
     return _with_unused(_every_point(request, _compile, tell, aside=("backend", "name")))
 
 
+def compile_unlabelled(request: Request, tell: Tell = _nobody) -> list[Compiled]:
+    """As compile_sweep(), of one place all: each point is the job that its words give alone, to be compared."""
+    return _with_unused(_every_point(request, _compile, tell, aside=None))
+
+
 def plan_sweep(request: Request, tell: Tell = _nobody) -> list[Planned]:
     """The plan of every point, where commas make several, whether or not its backend could start it."""
     return _every_point(request, _plan, tell)
 
 
-def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] = ()) -> list[T]:
+def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()) -> list[T]:
     """Raises with what is found in all points when one has an error. Every diagnostic says which point it hits.
 
     aside: see sweep_points

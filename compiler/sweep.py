@@ -35,15 +35,18 @@ class SweepPoint:
 
 
 def sweep_points(
-    words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str]
+    words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
-    """aside: keys that the label does not name; the others as of read_sweep(). Raises as it, and for JC1112."""
+    """aside: keys that the label does not name, None for no label; the others as of read_sweep().
+
+    Raises as it, and for JC1112.
+    """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
     if refused := list(_set_again(points, varied)):
         raise CompileError(refused)
     for point in points:
-        label = "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
+        label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
         overrides = (*point, *([set_key("point", label)] if label else []))
         alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))

@@ -21,7 +21,7 @@ from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare, 
 from ..diagnostics import CompileError, Diagnostic
 from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
 from ..drift import OF_SWEEP, recorded
-from ..driver import Compiled, compile_job, compile_sweep
+from ..driver import Compiled, compile_job, compile_unlabelled
 from ..overrides import command_word
 from . import OK, tell_progress
 from .arguments import Arguments, is_override
@@ -61,9 +61,8 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
         elif len(folders) == 1:
             sides.append(_now(arguments, folders[0]))
     else:
-        points = compile_sweep(request(arguments), tell_progress())
-        named = len({one.spec.point for one in points}) == len(points)  # else in backend or name alone
-        sides = [_side((one.spec.point or "") if named else one.place, one) for one in points]
+        points = compile_unlabelled(request(arguments), tell_progress())
+        sides = [_side(one.where or one.place, one) for one in points]
     if len(sides) != 2:
         because = f"these words make {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"

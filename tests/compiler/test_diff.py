@@ -347,6 +347,14 @@ def test_two_own_commands_are_compared_as_overrides(diff: Diff) -> None:
     assert "command  " in diff(*shlex.split(hint[1]))[1]
 
 
+def test_how_a_point_is_called_is_no_difference(diff: Diff) -> None:
+    same = "a  optim.lr=1e-3\nb  optim.lr=0.001\nthe same job, in the same files\n"
+    assert diff("optim.lr=1e-3,0.001") == (0, same, "")
+    of_sweep, of_two = found(diff, "nodes=2,4"), found(diff, "nodes=2", "vs", "nodes=4")
+    assert (of_sweep["a"], of_sweep["b"]) == ("nodes=2", "nodes=4") and of_sweep == of_two
+    assert {"run.folder", "point"}.isdisjoint(changes(of_sweep, "meaning") | changes(of_sweep, "spec"))
+
+
 def test_two_backends_and_two_sets_of_words(diff: Diff) -> None:
     tree = found(diff, "backend=slurm,pdsh", "nodes=2", "hosts=[a,b]", "queue.name=null")
     assert changes(tree, "meaning")["backend.name"] == ("slurm", "pdsh")
