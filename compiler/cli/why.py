@@ -46,9 +46,20 @@ def why_command(arguments: Arguments) -> int:
         for line in _each_line(place):
             print(why(line))
     if rest:
-        job = _job(rest, arguments)
-        print("\n".join(line for name in filter(_is_name, rest) for line in about(job, name, rank)))
+        _tell(_job(rest, arguments), list(filter(_is_name, rest)), rank)
     return OK
+
+
+def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
+    """Every answer that there is, then CompileError with what has none."""
+    refused: list[Diagnostic] = []
+    for name in names:
+        try:
+            print("\n".join(about(job, name, rank)))
+        except CompileError as error:
+            refused += error.diagnostics
+    if refused:
+        raise CompileError(refused)
 
 
 def _each_line(place: str) -> Iterator[str]:

@@ -180,6 +180,13 @@ def test_a_question_without_an_answer_is_a_diagnostic(ask: Ask, words: tuple[str
     assert f"[{code}]" in said and hint in said
 
 
+def test_a_name_without_an_answer_takes_none_from_the_others(ask: Ask) -> None:
+    assert main(["why", FOLDER, "NOSUCH", "loop.steps", "lop.steps"]) == 1
+    printed, said = ask.capsys.readouterr()
+    assert printed == ask(FOLDER, "loop.steps")
+    assert said.count("error[JC5030]") == 2 and "nothing is called NOSUCH" in said and "lop.steps" in said
+
+
 WORDS = ("name=y", "nodes=2", "procs=3", "rendezvous.port=29511", "threads=5", "storage.root=mine")
 HOSTS = ("backend=ssh", "hosts=a,b")
 LAUNCHED = {
