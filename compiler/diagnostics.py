@@ -4,8 +4,9 @@ A user's mistake is a `Diagnostic`, collected and reported together; `CompileErr
 Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
 backend, JC5xxx writing and artifacts, JC9xxx our bug. Plugins use their own letters.
 
-An error means that the artifact would be wrong, so nothing suppresses it, unless it is a judgment. A warning is about
-a job that probably fails or wastes its GPUs, a note about what was left out; both may be allowed (levels.py).
+An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it is
+a judgment. A warning is about a job that probably fails or wastes its GPUs, a note about what was left out; both may be
+allowed (levels.py).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Diagnostic:
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the word of the command line is not repeated
     judgment: an error by the look of a value, which somebody may know better and allow
+    policy:  the policy of a site that says it, "" of a rule of jobc or a backend
     points:  of a sweep, those that it hits, as typed; () without a sweep
     allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
     """
@@ -49,6 +51,7 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     private: bool = False
     judgment: bool = False
+    policy: str = ""
     points: tuple[str, ...] = ()
     allowed: str = ""
 

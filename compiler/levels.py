@@ -79,6 +79,8 @@ class Levels:
         yield replace(found, severity=Severity.ERROR) if self.strict else found
         if allowance:
             title, because = f"{found.code} cannot be allowed", "with it the artifact would be wrong"
+            if found.policy:
+                because = f"policy {found.policy} forbids it, and no job decides what a site allows"
             hint = found.hint or "mend the value, and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 

@@ -8,7 +8,7 @@ A policy that cannot be asked is an error (JC3093): one that is silent would all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
 
@@ -118,4 +118,4 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
                 "JC3093", title, because, "mend its package, or remove it where no policy is meant to hold"
             )
         else:
-            yield from found
+            yield from (replace(each, policy=plugin.name) for each in found)

@@ -111,6 +111,15 @@ def test_its_own_code_has_a_page_and_its_warning_may_be_allowed(lab: Installed, 
     assert lab.jobc("check", *GOOD, "nodes=8", "+experiment=big", "--strict", folder=tmp_path) == (0, "no errors\n")
 
 
+def test_its_error_cannot_be_allowed_because_the_site_forbids_it(lab: Installed, tmp_path: Path) -> None:
+    (tmp_path / "jobc" / "experiment").mkdir(parents=True)
+    allowed = "# jobc: allow JC3091 because it is only this once"
+    (tmp_path / "jobc" / "experiment" / "long.yaml").write_text(f"# @package _global_\ntime: 2d  {allowed}\n")
+    status, printed = lab.jobc("check", *SKY, "labels.team=vision", "+experiment=long", folder=tmp_path)
+    assert (status, re.findall(r"^(\w+\[\w+\])", printed, re.MULTILINE)) == (1, ["error[JC3091]", "error[JC3082]"])
+    assert "because: policy lab forbids it, and no job decides what a site allows" in printed
+
+
 def test_without_the_package_nothing_is_asked(lab: Installed, tmp_path: Path) -> None:
     assert lab.jobc("check", *SKY, folder=tmp_path, site=tmp_path) == (0, "no errors\n")
 
