@@ -128,7 +128,8 @@ class _Conversion:
                 hint = (
                     f"give {at} a value" if at[0].isdigit() or "." in at else f"leave out ~{at}, or give {at} a value"
                 )
-                origin = self.origin_of(at) or self.origin_of(key)
+                beside = self.origin_of(key)
+                origin = self.origin_of(at) or (beside and beside.whole)
                 self.diagnostics.append(Diagnostic("JC1203", f"missing key {at}", because, hint, origin, at))
         return into(**values) if len(values) == len(known) else None
 

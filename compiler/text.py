@@ -30,6 +30,11 @@ class Origin:
         place = f":{self.line}:{self.column}" if self.line else ""
         return f"{self.root}:{self.path}{place}"
 
+    @property
+    def whole(self) -> Origin:
+        """The file alone, for what is not in it; of the command line the override."""
+        return replace(self, line=0, column=0)
+
     def of_key(self, key: str) -> Origin:
         """The same, for a key that is wrong, and not its value; unchanged where the override does not name it."""
         named = self.path.partition("=")[0].lstrip("+~")

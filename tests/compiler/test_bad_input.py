@@ -336,6 +336,14 @@ def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: st
     assert_complete(printed)
 
 
+def test_a_missing_key_is_not_shown_at_the_value_of_another(jobc: Jobc) -> None:
+    write("jobc/network/mine.yaml", "profile: auto\ninterface: docker0\nsettings: []\n")
+    status, printed = jobc("network=mine")
+    assert (status, codes(printed)) == (1, ["JC1203"])
+    assert "--> project:network/mine.yaml   (network.debug)\n  = because" in printed
+    assert "--> command line: mounts=[{source: /a}]" in jobc("mounts=[{source: /a}]")[1]
+
+
 @pytest.mark.parametrize("line", ["# @package _global_ ${a.b.c}", "# @package", "# @package\t_global_", "#@x"])
 def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
     write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
