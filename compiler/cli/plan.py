@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,14 +49,14 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
     A step_s is that of the first point that has it.
     """
+    labels = _apart([one.spec.point or one.spec.name for one in points])
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
     sizes: list[Figures] = []
     found: list[Finding] = []
-    for one in points:
+    for label, one in zip(labels, points, strict=True):
         asked = one.spec.estimate.step_s, one.spec.estimate.run
         if asked not in paces:
             paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
-        label = one.spec.point or one.spec.name
         size = figures(label, one.spec, one.plan, paces[asked], _attempts(one), _notice_s(one), one.unsaid)
         sizes.append(size)
         for each in warnings(size, one.spec, one.plan):
@@ -66,6 +67,15 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
         *told_once(found),
         *Levels(tuple(comments)).unused((each.diagnostic for each in found), of_sizes=True),
     ]
+
+
+def _apart(labels: Sequence[str]) -> list[str]:
+    """Each label once, `~2` behind one that was there already: they are cut to 60 characters."""
+    apart: dict[str, None] = {}
+    for label in labels:
+        others = (f"{label}~{number}" for number in itertools.count(2))
+        apart[next(each for each in itertools.chain([label], others) if each not in apart)] = None
+    return list(apart)
 
 
 def _attempts(one: Planned | Compiled) -> int:

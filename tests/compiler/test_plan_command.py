@@ -146,6 +146,14 @@ def test_csv_has_the_same_columns_whatever_is_known(plan: Plan) -> None:
     assert (status, [bool(row["goodput.mtbf_s"]) for row in rows]) == (0, [True, False] * 3)
 
 
+def test_sizes_of_one_label_are_told_apart(plan: Plan) -> None:
+    long = "a" * 60
+    sizes = figures(plan, f"env.A={long}1,{long}2,{long}3", "procs=2")
+    label = f"env.A={long}"[:60]
+    assert [size["label"] for size in sizes] == [label, f"{label}~2", f"{label}~3"]
+    assert [size["label"] for size in figures(plan, "nodes=2,2", "backend=slurm")] == ["job", "job~2"]
+
+
 STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
