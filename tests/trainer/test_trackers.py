@@ -42,6 +42,21 @@ def test_mlflow_has_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert sorted(told) == [(1, 1.0), (2, 2.0), (3, 3.0), (3, 13.0), (4, 4.0), (4, 14.0), (5, 15.0)]
 
 
+@pytest.mark.parametrize("uri", [None, "file:{}/server"])
+def test_mlflow_warns_where_each_attempt_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], uri: str | None
+) -> None:
+    monkeypatch.setenv("JOBC_STORE", "s3://bucket/runs")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(tmp_path))
+    trackers.find("mlflow")(TrackedRun("20260101-000000", "hello", tmp_path, 0, CONFIG)).close(done=True)
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: tracker mlflow")]
+    line = "warning: tracker mlflow: each attempt will be a run of its own; MLFLOW_TRACKING_URI names a server for all"
+    assert told == ([] if uri else [line])
+
+
 def test_weights_and_biases_has_one_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

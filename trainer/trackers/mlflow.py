@@ -1,6 +1,7 @@
 """MLflow, through its client: experiment = the job, run = the run. Needs `mlflow` or `mlflow-skinny` (seen with 3.17).
 
-MLFLOW_TRACKING_URI says where; without it, mlruns/ in the run folder.
+MLFLOW_TRACKING_URI says where; without it, mlruns/ in the run folder. Where the run is in a bucket, each attempt makes
+that folder afresh.
 """
 
 import os
@@ -8,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from . import TrackedRun
+from . import TrackedRun, warn
 
 TAG = "jobc.run_id"
 
@@ -35,7 +36,10 @@ def open_run(run: TrackedRun) -> MlflowRun:
     """See trackers.find."""
     import mlflow
 
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or (run.folder / "mlruns").as_uri()
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if not uri and os.environ.get("JOBC_STORE"):
+        warn("tracker mlflow: each attempt will be a run of its own; MLFLOW_TRACKING_URI names a server for all")
+    uri = uri or (run.folder / "mlruns").as_uri()
     if uri.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 asks for it
     client = mlflow.MlflowClient(tracking_uri=uri)
