@@ -66,6 +66,15 @@ def former_run(folder: Path, lines: list[dict[str, Any]], **batch: int) -> str:
     return f"estimate.run={folder}/run"
 
 
+def test_a_run_beside_the_time_of_a_step_is_said_to_have_no_part_in_it(plan: Plan) -> None:
+    words = ("estimate.run=nowhere", "estimate.step_s=3,4")
+    status, printed, said = plan(*words)
+    assert status == 0 and said.count("note[JC2132]: the run nowhere is not looked at") == 1
+    assert hint_of(said.replace("note[", "warning["), "JC2132").startswith("estimate.run=null")
+    assert plan("estimate.step_s=3,4") == (0, printed, "")
+    assert plan(*words, "--strict")[0] == 1
+
+
 def test_a_former_run_gives_the_time_of_a_step(plan: Plan, tmp_path: Path) -> None:
     times = [9.0, 8.0, 7.0, 0.5, 0.25, 0.25]  # the first ones are slower
     lines = [{"step": n, "loss": 1.0, "step_s": s, "attempt": 0} for n, s in enumerate(times, 1)]

@@ -1,0 +1,19 @@
+"""JC2132: the seconds of a step are given, so the run that would say them is not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic, Severity
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ..figures import Figures
+from ..limits import Finding
+
+
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+    run, step_s = spec.estimate.run, spec.estimate.step_s
+    if run is not None and step_s is not None:
+        title, because = f"the run {run} is not looked at", f"a step takes estimate.step_s={step_s:g} seconds"
+        hint = "estimate.run=null, or estimate.step_s=null for what a step of the run took"
+        yield Finding(Diagnostic("JC2132", title, because, hint, key="estimate.run", severity=Severity.NOTE), 1)
