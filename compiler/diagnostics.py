@@ -11,6 +11,7 @@ allowed (levels.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -39,6 +40,7 @@ class Diagnostic:
     judgment: an error by the look of a value, which somebody may know better and allow
     policy:  the policy of a site that says it, "" of a rule of jobc or a backend
     points:  of a sweep, those that it hits, as typed; () without a sweep
+    otherwise: those of the points whose sentences have other numbers than these
     allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
     """
 
@@ -53,6 +55,7 @@ class Diagnostic:
     judgment: bool = False
     policy: str = ""
     points: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
     allowed: str = ""
 
     def sort_key(self) -> tuple[str, int, int, str, str, str]:
@@ -73,12 +76,43 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Each once, sorted by place, with all the points of a sweep that it hits."""
-    points: dict[Diagnostic, dict[str, None]] = {}
+    """Each once, sorted by place, with all the points of a sweep that it hits: in the words of the first of them."""
+    same: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
-        points.setdefault(replace(d, points=()), {}).update(dict.fromkeys(d.points))
-    found = [replace(d, points=tuple(hit)) for d, hit in points.items()]
-    return sorted(found, key=Diagnostic.sort_key)
+        bare = replace(d, points=(), otherwise=())
+        same[bare] = _joined(same.get(bare, bare), d, d.otherwise)
+    groups: dict[Diagnostic, list[Diagnostic]] = {}
+    for d in same.values():
+        group = groups.setdefault(_without_numbers(d), [])
+        at = next((n for n, other in enumerate(group) if d.points and not {*other.points} & {*d.points}), None)
+        if at is None:  # a point that has two of them has two problems
+            group.append(d)
+        else:
+            group[at] = _joined(group[at], d, d.points)
+    return sorted((d for group in groups.values() for d in group), key=Diagnostic.sort_key)
+
+
+def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
+    """d, hitting the points of `more` as well. otherwise: those of them with other numbers"""
+    points = tuple(dict.fromkeys((*d.points, *more.points)))
+    return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:(?:, | or )\d+(?:[.,]\d+)*)*")
+
+
+def _without_numbers(d: Diagnostic) -> Diagnostic:
+    """What the same problem is alike in at every point: a number, or a choice of them, and its plural are left out."""
+    title, because, hint = (
+        re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text)) for text in (d.title, d.because, d.hint)
+    )
+    return replace(d, title=title, because=because, hint=hint, points=(), otherwise=())
+
+
+def points_of(d: Diagnostic) -> str:
+    """`nodes=2, and with other numbers at nodes=3, nodes=4`; "" without a sweep."""
+    alike = ", ".join(point for point in d.points if point not in d.otherwise)
+    return f"{alike}, and with other numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -138,7 +172,7 @@ def format_text(
         if d.hint:
             lines.append(f"  = hint: {_one_line(d.hint)}")
         if d.points:
-            lines.append(f"  = points: {_one_line(', '.join(d.points))}")
+            lines.append(f"  = points: {_one_line(points_of(d))}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

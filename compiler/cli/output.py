@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ... import __version__
-from ..diagnostics import Diagnostic, Severity, merged
+from ..diagnostics import Diagnostic, Severity, merged, points_of
 from ..registry import code_pages
 from ..text import COMMAND_LINE, Origin
 
@@ -49,7 +49,7 @@ def _in_repository(file: str) -> str:
 
 
 def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """{"version": 1, "diagnostics": [{code, severity, title, because, hint, key, place, points, allowed}, …]}"""
+    """{"version": 1, "diagnostics": [{code, severity, title, because, hint, key, place, points, otherwise, …}]}"""
     return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merged(found)]})
 
 
@@ -59,7 +59,7 @@ def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     if d.origin:
         here = {"root": d.origin.root, "path": d.origin.path, "file": file_of(d.origin, folders)}
         plain["place"] = {**here, "line": d.origin.line, "column": d.origin.column}
-    return {**plain, "points": list(d.points), "allowed": d.allowed}
+    return {**plain, "points": list(d.points), "otherwise": list(d.otherwise), "allowed": d.allowed}
 
 
 def as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
@@ -89,7 +89,7 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
     if d.allowed:
         result["suppressions"] = [{"kind": "inSource", "justification": d.allowed}]
     if d.points:
-        result["properties"] = {"points": list(d.points)}
+        result["properties"] = {"points": list(d.points), "otherwise": list(d.otherwise)}
     return result
 
 
@@ -134,7 +134,7 @@ def _escaped(text: str, more: str = "") -> str:
 def _message(d: Diagnostic) -> str:
     lines = [d.title]
     lines += [f"{name}: {said}" for name, said in (("because", d.because), ("hint", d.hint)) if said]
-    return "\n".join([*lines, *([f"points: {', '.join(d.points)}"] if d.points else [])])
+    return "\n".join([*lines, *([f"points: {points_of(d)}"] if d.points else [])])
 
 
 def _dumped(document: object) -> str:
