@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 from ...compiler.equivalence.ends import attempt_reaches, hands_on, keeps_out
-from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Onward, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.steps import OUTSIDE
 
 WAIVED = {
@@ -21,6 +22,7 @@ WAIVED = {
 }
 
 KEYS = ("yes", "accept-new")
+NODE_SH = Onward("task.sh", is_exec=False, stdout="/dev/null", stderr="run/logs/node_{node}.log")
 GONE_S = 15  # then a host that does not answer is gone
 
 
@@ -29,13 +31,14 @@ def read_back(stage: Stage) -> Reading:
     for call in calls:
         if call.name in ("die", "fail"):
             raise Unreadable(f"submit.sh gives up: {' '.join(call.words[2:])}")
-    facts = {}
+    facts: dict[str, Any] = {}
     for call in calls:
         if call.name == "this_job":
             facts = {"run.folder": call.words[1], "run.root": call.words[2]}
     if "hosts.txt" not in stage.files:  # one node, this machine
         here = Start(("bash", f"{ARTIFACT}/submit.sh", "--detach"), {})
-        return Reading((here,), "127.0.0.1", facts, WAIVED, tuple(keeps_out(stage, here, "submit.sh")))
+        wrong = tuple(keeps_out(stage, here, "submit.sh"))
+        return Reading((here,), "127.0.0.1", facts, WAIVED, wrong, onward=Onward("submit.sh"))
     starts = [start for call in calls for start in _starts(call)]
     listed = stage.files["hosts.txt"].split()
     started = [str(start.host) for start in starts]
@@ -46,7 +49,8 @@ def read_back(stage: Stage) -> Reading:
     first = starts[0]
     wrong = (*unattended, *hands_on(stage, first, "task.sh", OUTSIDE), *attempt_reaches(stage, first, "task.sh"))
     wrong += tuple(_ends(stage, first))
-    return Reading(tuple(starts), listed[0].rpartition("@")[2], {**facts, "hosts": listed}, WAIVED, wrong)
+    facts["hosts"] = listed
+    return Reading(tuple(starts), listed[0].rpartition("@")[2], facts, WAIVED, wrong, onward=NODE_SH)
 
 
 def _ends(stage: Stage, start: Start) -> Iterator[str]:

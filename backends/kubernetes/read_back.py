@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...compiler.equivalence.ends import ends_alike, hands_on
-from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.reading import ARTIFACT, Onward, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import Section, quantity, read_documents
 from .._shared.kubernetes_fields import check, fitted
 from . import fixed
@@ -71,7 +71,7 @@ def read_back(stage: Stage) -> Reading:
         wrong += (f"{container.place}: requests and limits differ in memory or GPUs",)
     waived = {**WAIVED, **(OF_TRAINJOB if main["kind"] == "TrainJob" else {})}
     facts["topology.nodes"] = nodes
-    return Reading(starts, _head(documents, main, pod), facts, waived, wrong, unasked(trees))
+    return Reading(starts, _head(documents, main, pod), facts, waived, wrong, unasked(trees), Onward("task.sh"))
 
 
 def _need_known(document: Section) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...compiler.equivalence.ends import CODES, hands_on
 from ...compiler.equivalence.lines import mistakes_in_line
-from ...compiler.equivalence.reading import ARTIFACT, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.reading import ARTIFACT, Onward, Reading, Stage, Start, Unreadable
 from ...compiler.equivalence.yaml_file import Section, read_documents
 from .schema import problems
 
@@ -30,6 +30,7 @@ WAIVED = {
     "resources.hosts": "below config.slurm, which only Slurm reads",
     "code.root": "submit.sh sends the code, and a node finds it where it was sent",
 }
+NODE_SH = Onward("task.sh", is_exec=False, stderr="stdout")  # of which SkyPilot keeps one log
 
 
 def read_back(stage: Stage) -> Reading:
@@ -48,7 +49,7 @@ def read_back(stage: Stage) -> Reading:
     wrong = (*(f"task.sky.yaml: run: {what}" for what in lines), *_ends(stage, starts))
     if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
         wrong += tuple(hands_on(stage, starts[0], "task.sh"))
-    return Reading(starts, "10.0.0.1", facts, waived, wrong)
+    return Reading(starts, "10.0.0.1", facts, waived, wrong, onward=NODE_SH)
 
 
 def _facts(task: Section, resources: Section) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from ...compiler.amounts import slurm_bytes, slurm_seconds
 from ...compiler.equivalence.ends import attempt_reaches, ends_alike, hands_on
-from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.reading import ARTIFACT, RUN, Call, Onward, Reading, Stage, Start, Unreadable
+from ...compiler.equivalence.standing import passes_on
 from ...compiler.equivalence.steps import OUTSIDE
 from ...compiler.equivalence.variables import OF_SHELL
 from ...compiler.values import expand_hostlist
@@ -80,10 +81,11 @@ def read_back(stage: Stage) -> Reading:
         *hands_on(stage, starts[0], "task.sh", OUTSIDE),  # --here: the shell that is in the allocation
         *attempt_reaches(stage, starts[0], "task.sh"),
     )
-    wrong = (*_waits(options, text), *of_task)
+    of_job = passes_on(calls, Onward("job.sbatch", is_exec=False), "srun")
+    wrong = (*_waits(options, text), *of_job, *of_task)
     wrong = (*wrong, *(f"job.sbatch says --{name}, which no job does" for name in options if name in NEVER))
     extra = {name: "" for name in options if name not in EMITTED}
-    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, wrong, extra)
+    return Reading(starts, "node0", {**facts, **_container(step)}, WAIVED, wrong, extra, Onward("task.sh"))
 
 
 def _need_submission(stage: Stage) -> None:

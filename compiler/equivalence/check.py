@@ -25,6 +25,7 @@ from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
 from .scripts import mistakes
 from .stage import ScriptStage, refused_by_bash, stage
+from .standing import stands_otherwise
 from .steps import left_outside, missing
 from .variables import OF_SHELL
 
@@ -104,6 +105,7 @@ def _compared(
     expectation = expected.Expectation(plan, files, backend.honours, reading, nodes)
     seen = (*reading.wrong, *mistakes(_emitted(files), plan), *mistakes_in_data(_emitted(files), plan))
     differences = [*expectation.differences(), *_setup(nodes, wanted), *missing(plan, nodes), *seen]
+    differences += _standing(nodes, reading)
     if thorough and not differences:
         ways = {index: (reading.starts[index], node) for index, node in zip(chosen, nodes, strict=True)}
         differences += other_ways(_emitted(files), plan, ways)
@@ -153,6 +155,11 @@ def _setup(nodes: list[Node], wanted: tuple[tuple[str, ...], ...]) -> Iterator[s
             plan = "; ".join(" ".join(words) for words in wanted) or "nothing"
             yield f"setup: the environment is made by {said}, in the plan by {plan}"
             return
+
+
+def _standing(nodes: list[Node], reading: Reading) -> Iterator[str]:
+    told = (stands_otherwise(node.standings, node.ranks[0].node, reading.onward) for node in nodes)
+    yield from dict.fromkeys(what for of_node in told for what in of_node)
 
 
 def beside(a: Checked, b: Checked) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .reading import ARTIFACT, RUN, Call, Meeting, Rank, Unreadable
+from .standing import standing_of
 
 RT = f"{ARTIFACT}/lib/jobc_trainer/rt/"
 MPI_RANK = ("-I", "-S", f"{RT}mpi.py", "--rank")  # how mpirun starts a rank
@@ -26,6 +27,7 @@ class Node:
     """facts: plan key -> value, as node.sh alone has it; setup: the commands that make its environment.
 
     asked: what node.sh has called, with its words; given: the variables that it was started with
+    standings: of what the engine starts, of node.sh, and of what starts the ranks
     """
 
     facts: Mapping[str, Any]
@@ -33,6 +35,7 @@ class Node:
     setup: tuple[tuple[str, ...], ...]
     asked: frozenset[str]
     given: Mapping[str, str]
+    standings: tuple[str, str, str]
 
 
 def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
@@ -51,8 +54,9 @@ def read_node(calls: Sequence[Call], files: Mapping[str, str]) -> Node:
     folder = next((c.words[-1] for c in reversed(before) if c.name == "cd"), call.folder)
     ranks = tuple(_ranks(call, facts, folder, files, of_mpirun))
     setup = tuple(c.words for c in calls if c.name in ("module", "conda", "source"))
-    given = next((c.env for c in calls if c.name == "node_starts"), {})
-    return Node(facts, ranks, setup, frozenset(" ".join(c.words) for c in calls), given)
+    node = next((c for c in calls if c.name == "node_starts"), Call((), "", {}))
+    standings = standing_of(calls, "begins"), node.standing, call.standing
+    return Node(facts, ranks, setup, frozenset(" ".join(c.words) for c in calls), node.env, standings)
 
 
 def _facts(calls: Sequence[Call], started: Call) -> dict[str, Any]:

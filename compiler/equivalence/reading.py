@@ -11,11 +11,12 @@ RUN, ARTIFACT, PROJECT = "<run>", "<artifact>", "<project>"  # instead of folder
 
 @dataclass(frozen=True)
 class Call:
-    """One command that a script has called. env: what was exported."""
+    """One command that a script has called. env: what was exported; standing: as standing.py reads it, mostly ""."""
 
     words: tuple[str, ...]
     folder: str
     env: Mapping[str, str]
+    standing: str = ""
 
     @property
     def name(self) -> str:
@@ -46,6 +47,19 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Onward:
+    """How a script starts what comes behind it. `{node}` in a stream is the node's number, with two digits.
+
+    file: the script; is_exec: in its own process; stdout, stderr: where they lead, as jobc_see in stage.sh has it
+    """
+
+    file: str
+    is_exec: bool = True
+    stdout: str = "stdout"
+    stderr: str = "stderr"
+
+
+@dataclass(frozen=True)
 class Reading:
     """What an engine's own files say.
 
@@ -56,6 +70,7 @@ class Reading:
     wrong:  what is not right among these files, though the job would start: `FILE: what is wrong`
     extra:  what they have and only `backend.extra` puts there, by its name below that key -> another key that may ask
             for it, "" for none
+    onward: how node.sh is started, None = what it gets besides words, folder and variables is not compared
     """
 
     starts: tuple[Start, ...]
@@ -64,6 +79,7 @@ class Reading:
     waived: Mapping[str, str] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+    onward: Onward | None = None
 
 
 class Stage(Protocol):

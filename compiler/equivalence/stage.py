@@ -35,13 +35,15 @@ builtin source "$JOBC_STAGE/stage.sh" # -p: by no BASH_ENV of the job, and altho
 """
 _RECORDER = """jobc_note "$0" "$@"
 """
-_SRUN = """jobc_note "$0" "$@"
+_SRUN = """jobc_see
+jobc_note "$0" "$@"
 exit "${JOBC_STAGE_ENDS:-0}"
 """
 _SCONTROL = """jobc_note "$0" "$@"
 echo "${JOBC_STAGE_SAYS:-}"
 """
-_PYTHON = """jobc_note "$0" "$@"
+_PYTHON = """jobc_see
+jobc_note "$0" "$@"
 # depot.py runs what stands behind `--`, when it has brought the run from the bucket.
 if [[ ${3:-} == */depot.py && ${4:-} == run ]]; then exec "${@:7}"; fi
 # mpirun of node 0 runs its last words for each rank, and so does its daemon on another node.
@@ -71,9 +73,10 @@ _CLIENTS = {
     "squeue": _SCONTROL,
     "kubectl": _KUBECTL,
 }
-_BASH = """# A script of the artifact is started from the stage, wherever the engine would have put it.
+_BASH = """if [[ ! -e $JOBC_STAGE/calls/0 ]]; then jobc_begin; fi
+# A script of the artifact is started from the stage, wherever the engine would have put it.
 if [[ ${1:-} == */*.sh && ! -f $1 ]]; then set -- "$JOBC_STAGE/artifact/${1##*/}" "${@:2}"; fi
-if [[ ${1:-} == */node.sh ]]; then jobc_note node_starts "$@"; fi
+if [[ ${1:-} == */node.sh ]]; then jobc_see && jobc_note node_starts "$@"; fi
 if [[ ${1:-} == */node.sh && ! -d ${JOBC_RUN_DIR:-/} ]]; then
   jobc_note run_folder # with JOBC_RUN_DIR as it was meant
   export JOBC_RUN_DIR=$JOBC_STAGE/run
@@ -174,37 +177,43 @@ class ScriptStage:
         command = [self._real(word) for word in words]
         if command[0] == "bash":
             command[0] = str(self.folder / "bin/bash")
+        streams = [self.folder / name for name in ("stdout", "stderr")]  # files, by which jobc_see knows them
+        for file in streams:
+            file.write_bytes(b"")
         alive, held = os.pipe()  # by whatever it starts, also in the background
         try:
-            done = subprocess.run(
-                command,
-                cwd=self.folder / "project",
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT_S,
-                check=False,
-                pass_fds=(held,),
-            )
+            with streams[0].open("ab") as out, streams[1].open("ab") as err:
+                done = subprocess.run(
+                    command,
+                    cwd=self.folder / "project",
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                    pass_fds=(held,),
+                )
         except subprocess.TimeoutExpired:
             raise Unreadable(f"{command[-1]} does not end within {TIMEOUT_S} s") from None
         finally:
             os.close(held)
             select.select([alive], [], [], TIMEOUT_S)
             os.close(alive)
-        if done.returncode == 2 and b"syntax error" in done.stderr:
-            raise Unreadable(done.stderr.decode("utf-8", "replace").splitlines()[0])
+        said, told = (file.read_bytes().decode("utf-8", "replace") for file in streams)
+        if done.returncode == 2 and "syntax error" in told:
+            raise Unreadable(told.splitlines()[0])
         found = tuple(self._call(file) for file in sorted(calls.iterdir(), key=lambda file: file.name))
-        said, told = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return Ended(done.returncode, said, found, told)
 
     def _call(self, file: Path) -> Call:
         folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
         words = tuple(self._plain(word) for word in rest[: int(count)])
-        pairs = (pair.partition("=")[::2] for pair in rest[int(count) :])
+        standing, *given = rest[int(count) :]
+        pairs = (pair.partition("=")[::2] for pair in given)
         stage = ("BASH_ENV", str(self.folder / "stage.sh")), ("JOBC_STAGE", str(self.folder))
         env = {name: self._plain(value) for name, value in pairs if name != "_" and (name, value) not in stage}
-        return Call(words, self._plain(folder), env)
+        return Call(words, self._plain(folder), env, standing)
 
     @property
     def real_run(self) -> str:

@@ -10,11 +10,39 @@ if [[ -n ${JOBC_TRACE:-} ]]; then # which lines are executed, for prove/mutation
   set -x
 fi
 
-# jobc_note WORD…: folder, words and environment of a call, NUL-terminated.
+# jobc_note WORD…: folder, words, standing and environment of a call, NUL-terminated.
 jobc_note() {
   local now=${EPOCHREALTIME:-$SECONDS} # bash 5 has microseconds
-  { printf '%s\0' "$PWD" "$#" "$@" && "$JOBC_STAGE/bin/env" -0; } >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
+  { printf '%s\0' "$PWD" "$#" "$@" && jobc_stands && "$JOBC_STAGE/bin/env" -0; } \
+    >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
 }
+
+# jobc_see: where the streams of this process lead. From here on its notes have its standing, as standing.py reads it.
+jobc_see() {
+  local at file
+  jobc_streams=()
+  for at in 0 1 2; do
+    jobc_streams[at]='another file'
+    if [[ -p /dev/fd/$at ]]; then jobc_streams[at]='a pipe'; fi
+    if [[ ! -e /dev/fd/$at ]]; then jobc_streams[at]='nothing'; fi
+    for file in /dev/null "$JOBC_STAGE"/std{out,err} "$JOBC_STAGE"/run/logs/*; do
+      if [[ /dev/fd/$at -ef $file ]]; then jobc_streams[at]=${file#"$JOBC_STAGE/"}; fi
+    done
+  done
+}
+jobc_stands() { # only builtins
+  local -
+  set +o posix # in which ulimit has other units
+  if ((${#jobc_streams[@]})); then
+    printf '%s\n' "$BASHPID" "${jobc_streams[@]}" && builtin umask && builtin ulimit -Sa && builtin trap -p
+  fi
+  printf '\0'
+}
+jobc_begin() { # what the stage itself has given, before anything of the artifact: the first call of all
+  jobc_see
+  { printf '%s\0' "$PWD" 1 begins && jobc_stands; } >"$JOBC_STAGE/calls/0"
+}
+jobc_streams=()
 
 command_not_found_handle() {
   jobc_note "$@"
