@@ -52,6 +52,7 @@ class Render:
             pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
             for piece in pieces:
                 constant = not trace.pending
+                lines.within(trace.blocks())
                 keys = trace.keys()
                 lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
         except (Exception, SystemExit) as error:  # a template may raise anything; its place is added

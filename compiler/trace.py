@@ -12,11 +12,12 @@ from .artifact import LineRange
 @dataclass
 class Trace:
     """The reads of one rendering. pending: since the last piece; guards: one set per open `if` or `for`; line: in the
-    template, of the piece that comes next.
+    template, of the piece that comes next; ended: sets of the blocks that ended since the last piece.
     """
 
     pending: list[str] = field(default_factory=list)
     guards: list[list[str]] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
     line: int = 1
 
     def at(self, line: int) -> str:
@@ -31,7 +32,7 @@ class Trace:
         return ""
 
     def pop(self) -> str:
-        self.guards.pop()
+        self.ended += self.guards.pop()
         return ""
 
     def guard(self, test: Any) -> Any:
@@ -55,6 +56,11 @@ class Trace:
         taken, self.pending = self.pending, []
         return taken
 
+    def blocks(self) -> list[str]:
+        """Keys of the blocks that ended before the piece just made: an empty one had no piece to carry them."""
+        ended, self.ended = self.ended, []
+        return ended
+
     def keys(self) -> tuple[str, ...]:
         """Keys of the piece just made."""
         found = dict.fromkeys(self.take())
@@ -70,9 +76,17 @@ class Lines:
         self.text: list[str] = []
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
+    def within(self, keys: Iterable[str]) -> None:
+        """Something that may be empty stood here: the line depends on it, if it has begun."""
+        found, source = self.rows[-1]
+        if source:
+            found.update(dict.fromkeys(keys))
+
     def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
         """line: in `file`, 0 for none; constant: template text, so the source line moves along with it."""
         self.text.append(text)
+        if not text:
+            self.within(keys)
         for i, part in enumerate(text.split("\n")):
             if i:
                 self.rows.append(({}, ""))

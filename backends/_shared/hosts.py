@@ -83,7 +83,7 @@ def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views
     yield render.template(client, "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     if plan.run.storage == "node":
-        yield render.template("hosts/copies.sh.j2", "copies.sh")
+        yield render.chosen(render.template("hosts/copies.sh.j2", "copies.sh"), lambda v: v.plan.run.storage)
     for script in ("task.sh", *VERBS):
         folder = "" if script in LIKE_ANY else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})

@@ -104,7 +104,7 @@ class KubernetesBackend:
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
-            yield render.template(f"{BUCKET}.j2", BUCKET)
+            yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), lambda v: v.plan.run.storage)
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         return at[:1] == ("extra",) and fields.is_list(at[1:])

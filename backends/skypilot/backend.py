@@ -85,7 +85,7 @@ class SkypilotBackend:
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
-            yield render.template("bucket.sh.j2", "bucket.sh")
+            yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), lambda v: v.plan.run.storage)
 
     def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
         return options.managed
