@@ -26,6 +26,28 @@ class TemplateFailed(Exception):
 
 Omit = object()  # returned by a document's leaf function: leave the entry out
 
+HEAD = ""  # below the place of a mapping: its own line, without those of its entries
+
+Leaf = Callable[[Any], Any]  # of a document: a function of the views
+
+
+@dataclass(frozen=True)
+class Given:
+    """A leaf that is left out where it is None. A mapping of nothing else may be `{}`: its line depends on all."""
+
+    leaf: Leaf
+
+    def __call__(self, views: Any) -> Any:
+        found = self.leaf(views)
+        return Omit if found is None else found
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is made of the plan as a whole: the view `whole`, see Render.digested()."""
+
+    digest: str
+
 
 @dataclass(frozen=True)
 class Render:
@@ -37,6 +59,10 @@ class Render:
     folders: tuple[str, ...]
     labels: tuple[str, ...]
     views: Mapping[str, Any]
+
+    def digested(self, digest: str) -> Render:
+        """The same with `whole.digest` for templates and leaves. For `jobc why` it is a key of its own, `digest`."""
+        return replace(self, views={**self.views, "whole": Whole(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
         """Render one template. Raises TemplateFailed: our bug or the plugin's (JC9002).
@@ -68,11 +94,11 @@ class Render:
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
 
     def yaml(
-        self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str] | None = None
+        self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
     ) -> Artifact:
         """Dump documents. A leaf that depends on the plan is a function of the views: `lambda v: v.plan.name`.
 
-        comments: data path (document index first) -> comment put on the line above
+        comments: data path (document index first) -> comment put on the line above; it may be such a function as well
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -87,8 +113,9 @@ class Render:
                 at = (i, *owners.get(number, ()))
                 if comments and at in comments and owners.get(number) != owners.get(number - 1):
                     indent = text[: len(text) - len(text.lstrip(" "))]
-                    for row in comments[at].split("\n"):
-                        lines.add(f"{indent}# {comment(row)}\n", (), path, 1, constant=False)
+                    said, of_comment = self._said(comments[at])
+                    for row in said.split("\n"):
+                        lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
                 lines.add(text, _keys_of(at, keys), _data_path(at[1:]), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
@@ -106,11 +133,20 @@ class Render:
         text = "".join(f"{row}\n" for row in rows)
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
+    def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
+        """A comment, and the keys that it depends on."""
+        keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+        said: str = self._evaluate(text, (), keys)
+        return said, keys.get((), ())
+
     def _evaluate(
         self, node: Any, at: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
     ) -> Any:
         if isinstance(node, Mapping):
             made = {k: self._evaluate(v, (*at, k), keys) for k, v in node.items()}
+            if node and all(isinstance(v, Given) for v in node.values()):
+                own = (*at, HEAD)
+                keys[own] = tuple(dict.fromkeys(key for k in node for key in keys.get((*at, k), ())))
             return {k: v for k, v in made.items() if v is not Omit}
         if isinstance(node, (list, tuple)):
             return [self._evaluate(v, (*at, i), keys) for i, v in enumerate(node)]
@@ -138,8 +174,8 @@ class _Views:
 
 
 def _root(view: str) -> str:
-    """Plan keys are written bare, also those of `left_out`; those of other views carry the view's name."""
-    return "" if view in ("plan", "left_out") else view
+    """Plan keys are written bare, also those of `left_out` and `whole`; those of other views carry the view's name."""
+    return "" if view in ("plan", "left_out", "whole") else view
 
 
 def _data_path(at: tuple[str | int, ...]) -> str:
@@ -147,4 +183,4 @@ def _data_path(at: tuple[str | int, ...]) -> str:
 
 
 def _keys_of(at: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
-    return [key for n in range(len(at) + 1) for key in keys.get(at[:n], ())]
+    return [key for place in (*(at[:n] for n in range(len(at) + 1)), (*at, HEAD)) for key in keys.get(place, ())]

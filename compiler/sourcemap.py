@@ -6,6 +6,7 @@ In the directory it is `.jobc/sourcemap.json`; `jobc why` and `jobc verify` read
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from .artifact import Artifact
 from .text import Origin
 
 SCHEMA = 4
+DIGEST = "digest"  # the plan key of what Render.digested() brings; it has no spec keys, or every key had its lines
+DIGEST_RULE = "made of the plan as a whole: another value of nearly any key changes it"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,18 @@ class SourceMap:
         for key in plan_keys:
             for spec_key in self._spec_keys(key):
                 found.update(dict.fromkeys(self._leaves(spec_key)))
+        return tuple(found)
+
+    def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
+        """The keys, and those that they take their values from: `backend.most_nodes` was written `${site.nodes}`."""
+        left = list(spec_keys)
+        found: dict[str, None] = {}
+        while left:
+            key = left.pop(0)
+            if key not in found:
+                found[key] = None
+                written = self.spec[key].via if key in self.spec else ""
+                left += [other for other in re.findall(r"\$\{([\w.]+)\}", written) if other in self.spec]
         return tuple(found)
 
     def _leaves(self, key: str) -> list[str]:
@@ -98,6 +113,8 @@ def build(
             rows[span.first - 1 : last] = [(span.keys, span.template)] * (last - span.first + 1)
         files[artifact.path] = tuple(rows)
         sums[artifact.path] = tuple(line_sum(line) for line in artifact.text.split("\n")[:count])
+    if any(DIGEST in span.keys for artifact in artifacts for span in artifact.lines):
+        table, rules = {**table, DIGEST: ()}, {**rules, DIGEST: DIGEST_RULE}
     chosen = {a.path: a.chosen for a in artifacts if a.chosen}
     return SourceMap(files, sums, table, spec, chosen, rules, options)
 

@@ -9,7 +9,7 @@ Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...compiler.accelerate import engine_paths
 from ...compiler.artifact import Artifact
@@ -18,14 +18,14 @@ from ...compiler.diagnostics import Diagnostic, has_errors
 from ...compiler.equivalence.reading import Reading, Stage
 from ...compiler.neutral import library
 from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
+from ...compiler.render import Leaf, Render
 from ...compiler.rules import findings
 from ...compiler.words import RuntimeVar, Scope, Spelling
 from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
-from .lone_pod import lone_pod
-from .names import object_name, pod_host
+from .lone_pod import lone_pod, usage
+from .names import digest, object_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
@@ -85,21 +85,18 @@ class KubernetesBackend:
             yield from findings(f"{rules}.finished", finished.pod_spec(plan, options), options)
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
-        name = object_name(plan, options)
-        documents = objects.documents(plan, options, name)
+        render = render.digested(digest(plan, options))
+        documents = objects.documents(plan, options)
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
-        yield render.yaml([objects.kustomization(name, options.flavor, config_keys(plan))], "kustomization.yaml")
-        alone = (
-            f"pod.yaml: one pod beside job {plan.name}, without GPUs, for shell.sh and what reads the runs through it."
-        )
-        yield render.yaml([lone_pod(plan, options, name)], "pod.yaml", {(0, "apiVersion"): alone})
+        yield render.yaml([objects.kustomization(options.flavor, config_keys(plan))], "kustomization.yaml")
+        yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
         own = {
-            "object_name": name,
+            "object_name": object_name,
             "run_root": pod.run_root,
-            "kind": objects.KIND[options.flavor],
-            "companions": objects.COMPANIONS[options.flavor],
-            "preflight": pod.has_preflight(plan, options),
-            "hosts": host_list(name, options.flavor, plan.topology.nodes),
+            "kind_of": objects.KIND.__getitem__,
+            "companions_of": objects.COMPANIONS.__getitem__,
+            "has_preflight": pod.has_preflight,
+            "host_list": host_list,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
@@ -126,12 +123,24 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 
-def config_keys(plan: LaunchPlan) -> dict[str, str]:
+def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
     own = [BUCKET] if plan.run.storage == "object" else []
-    paths = [*IN_THE_POD, *own, *engine_paths(plan), *(file.path for file in library())]
+    chosen = {path: _read(path, lambda v: v.plan.run.storage) for path in own}
+    chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
+    paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen, **{file.path: file.path for file in library()}}
     assert not any("--" in path for path in paths)
-    return {path.replace("/", "--"): path for path in paths}
+    return {path.replace("/", "--"): leaf for path, leaf in paths.items()}
+
+
+def _read(path: str, by: Leaf) -> Leaf:
+    """The path as a leaf: it is there for what `by` reads."""
+
+    def read(v: Any) -> str:
+        by(v)
+        return path
+
+    return read
 
 
 BACKEND = KubernetesBackend()

@@ -7,22 +7,23 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...compiler.plan import LaunchPlan
-from ...compiler.render import Omit
-from .names import object_name
+from ...compiler.render import Omit, Whole
+from .names import digest
 from .options import KubernetesOptions
 from .pod import pod_template
 
 
 def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
-    spec: Mapping[str, Any] = _plain(pod_template(plan, options, object_name(plan, options)), plan, options)["spec"]
+    views = SimpleNamespace(plan=plan, options=options, whole=Whole(digest(plan, options)))
+    spec: Mapping[str, Any] = _plain(pod_template(plan, options), views)["spec"]
     return spec
 
 
-def _plain(tree: Any, plan: LaunchPlan, options: KubernetesOptions) -> Any:
+def _plain(tree: Any, views: SimpleNamespace) -> Any:
     """The document without its functions."""
     if callable(tree):
-        return _plain(tree(SimpleNamespace(plan=plan, options=options)), plan, options)
+        return _plain(tree(views), views)
     if isinstance(tree, Mapping):
-        made = {key: _plain(inner, plan, options) for key, inner in tree.items()}
+        made = {key: _plain(inner, views) for key, inner in tree.items()}
         return {key: inner for key, inner in made.items() if inner is not Omit}
-    return [_plain(item, plan, options) for item in tree] if isinstance(tree, (list, tuple)) else tree
+    return [_plain(item, views) for item in tree] if isinstance(tree, (list, tuple)) else tree

@@ -11,6 +11,7 @@ from typing import Any
 from ...compiler.plan import LaunchPlan
 from ...compiler.render import Omit
 from . import extra, gpu_types
+from .names import own_name
 from .options import KubernetesOptions
 from .pod import CONTAINER, hostname, pod_spec, required
 
@@ -18,8 +19,12 @@ LEFT_OUT = ("subdomain", "topologySpreadConstraints", "initContainers")
 GRACE_S = 5
 
 
-def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    made = {**pod_spec(plan, options, name), "affinity": _affinity(plan) or Omit}
+def usage(v: Any) -> str:
+    return f"pod.yaml: one pod beside job {v.plan.name}, without GPUs, for shell.sh and what reads the runs through it."
+
+
+def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
+    made = {**pod_spec(plan, options), "affinity": _affinity}
     spec = extra.merged({extra.POD: {"spec": made}}, options)[extra.POD]["spec"]
     own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
     alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
@@ -31,26 +36,28 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"{name}-shell"},
+        "metadata": {"name": lambda v: f"{own_name(v)}-shell"},
         "spec": {**spec, "terminationGracePeriodSeconds": GRACE_S, "containers": [alone]},
     }
 
 
-def _affinity(plan: LaunchPlan) -> dict[str, Any]:
+def _affinity(v: Any) -> Any:
     """Whose folder is mounted, and who is to be avoided."""
-    here = any(mount.kind == "host" for mount in plan.mounts) and bool(plan.resources.hosts)
-
-    def rules(v: Any) -> dict[str, Any]:
-        must = [hostname("In", v.plan.resources.hosts)] if here else []
-        return required([*must, *([hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else [])])
-
-    return {"nodeAffinity": rules} if here or plan.queue.exclude else {}
+    here = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
+    must = [hostname("In", v.plan.resources.hosts)] if here else []
+    must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    return {"nodeAffinity": required(must)} if must else Omit
 
 
 def _of_nodes(affinity: Any) -> Any:
     """Without what places pods by other pods: those of the job may be gone."""
-    kept = {} if affinity is Omit else {key: rules for key, rules in affinity.items() if key == "nodeAffinity"}
-    return kept or Omit
+
+    def kept(v: Any) -> Any:
+        found = affinity(v) if callable(affinity) else affinity
+        kept = {} if found is Omit else {key: rules for key, rules in found.items() if key == "nodeAffinity"}
+        return kept or Omit
+
+    return kept
 
 
 def _without_gpus(selector: Any) -> Any:

@@ -14,16 +14,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.plan import LaunchPlan
+from ...compiler.render import Whole
 
 LONGEST = 63
 PAYLOAD_SUFFIX = "-preflight"  # the longest of those that preflight.sh, smoke.sh and shell.sh append
 
 
-def object_name(plan: LaunchPlan, options: Any) -> str:
+def object_name(plan: LaunchPlan, whole: Whole) -> str:
     """NAME-DIGEST: another plan or other options give another name."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")
     slug = slug if slug[:1].isalpha() else f"j-{slug}".rstrip("-")
-    return f"{slug}-{digest(plan, options)}"
+    return f"{slug}-{whole.digest}"
+
+
+def own_name(v: Any) -> str:
+    """The same as a leaf of a document."""
+    return object_name(v.plan, v.whole)
 
 
 def pod_host(name: str, flavor: str, index: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ...compiler.plan import LaunchPlan
+from ...compiler.render import Leaf
 from .options import KubernetesOptions
 from .pod import CONTAINER
 
@@ -36,7 +37,7 @@ DEADLINE = "of each attempt, for a JobSet has none of its own; one that reaches 
 ON_NODES = "the runs: this folder has to be one file system on all nodes, or they do not find each other"
 
 
-def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str]:
+def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
@@ -45,14 +46,14 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     if options.flavor == "jobset":
         texts["activeDeadlineSeconds"] = DEADLINE
     on_nodes = _runs_on_nodes(plan)
-    found: dict[At, str] = {}
+    found: dict[At, str | Leaf] = {}
     for i, document in enumerate(documents):
         for at, holder in _keys(document, (i,)):
             if at[-1] in texts and (at[-1] != "env" or holder.get("name") == CONTAINER):
                 found[at] = texts[str(at[-1])]
             if at[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
                 found[at] = ON_NODES
-    return {(0, next(iter(documents[0]))): USAGE.format(name=plan.name), **found}
+    return {(0, next(iter(documents[0]))): lambda v: USAGE.format(name=v.plan.name), **found}
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler.plan import LaunchPlan
-from ...compiler.render import Omit
+from ...compiler.render import Given, Omit
 from ...trainer.rt import exit_codes
 from . import extra
+from .names import own_name
 from .options import KubernetesOptions
-from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, _given, has_preflight, labels, pod_template
+from .pod import CONTAINER, JOB_LABEL, PREFLIGHT, has_preflight, labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
 KUEUE = extra.KUEUE
@@ -27,46 +28,46 @@ COMPANIONS = {
 }
 
 
-deadline = _given(lambda v: v.options.deadline)
+deadline = Given(lambda v: v.options.deadline)
 
 
-def documents(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
+def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """What job.yaml holds, for kubectl in this order."""
     if options.flavor == "jobset":
-        made = [job_set(plan, options, name)]
+        made = [job_set(plan, options)]
     elif options.flavor == "trainjob":
-        made = [training_runtime(plan, options, name), train_job(plan, name)]
+        made = [training_runtime(plan, options), train_job(plan)]
     else:
-        made = [service(plan, name), job(plan, options, name)]
+        made = [service(plan), job(plan, options)]
     return list(extra.merged({document["kind"]: document for document in made}, options).values())
 
 
-def metadata(plan: LaunchPlan, name: str, queued: bool = True) -> dict[str, Any]:
+def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
     """queued: the object that Kueue would queue"""
     queue = {KUEUE: lambda v: v.plan.queue.name} if queued and plan.queue.name else {}
-    return {"name": name, "labels": {**labels(plan, name), **queue}, "annotations": {OWNER: ""}}
+    return {"name": own_name, "labels": {**labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
-def service(plan: LaunchPlan, name: str) -> dict[str, Any]:
+def service(plan: LaunchPlan) -> dict[str, Any]:
     """Gives each pod a name, from its start on: pods become ready only when the ranks have met."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "labels": labels(plan, name)},
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: name}},
+        "metadata": {"name": own_name, "labels": labels(plan)},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: own_name}},
     }
 
 
-def job(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = {
-        **job_spec(plan, options, name),
+        **job_spec(plan, options),
         "activeDeadlineSeconds": deadline,
-        "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
+        "ttlSecondsAfterFinished": Given(lambda v: v.plan.lifecycle.keep_s),
     }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan, name), "spec": spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan), "spec": spec}
 
 
-def job_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """All pods at once, one per index. A failed pod is replaced, never restarted in place: its log stays.
 
     backoffLimit counts pods, and when one node fails all others end as well (trainer/rt/peers.py, join_run.sh), so a
@@ -80,32 +81,37 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[st
         "backoffLimit": (lambda v: v.plan.lifecycle.max_requeues * v.plan.topology.nodes) if alone else 0,
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": failure_rules(plan, options)},
-        "template": pod_template(plan, options, name),
+        "template": pod_template(plan, options),
     }
 
 
-def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
+def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
     """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
-    containers = (CONTAINER, *((PREFLIGHT,) if has_preflight(plan, options) else ()))
-    final = [{"containerName": name, "operator": "NotIn", "values": AGAIN} for name in containers]
-    rules = [{"action": "FailJob", "onExitCodes": codes} for codes in final]
-    return [{"action": "Ignore", "onPodConditions": [disrupted]}, *rules]
+    rules: list[Any] = [{"action": "Ignore", "onPodConditions": [disrupted]}, _final(CONTAINER)]
+    if has_preflight(plan, options):
+        rules.append(lambda v: _final(PREFLIGHT) if has_preflight(v.plan, v.options) else Omit)
+    return rules
 
 
-def job_set(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def _final(container: str) -> dict[str, Any]:
+    codes = {"containerName": container, "operator": "NotIn", "values": AGAIN}
+    return {"action": "FailJob", "onExitCodes": codes}
+
+
+def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": metadata(plan, name),
+        "metadata": metadata(plan),
         "spec": {
-            **job_set_spec(plan, options, name),
-            "ttlSecondsAfterFinished": _given(lambda v: v.plan.lifecycle.keep_s),
+            **job_set_spec(plan, options),
+            "ttlSecondsAfterFinished": Given(lambda v: v.plan.lifecycle.keep_s),
         },
     }
 
 
-def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """All pods start again together when one fails, max_requeues times; never after a code that cannot be mended.
 
     A JobSet has no deadline, only its Job, which is a new one at each start: so a start that reaches it is the last.
@@ -119,7 +125,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
             if options.flavor == "trainjob"
             else Omit,
             "spec": {
-                **job_spec(plan, options, name),
+                **job_spec(plan, options),
                 **({"activeDeadlineSeconds": deadline} if timed else {}),
             },
         },
@@ -136,34 +142,34 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
     }
 
 
-def training_runtime(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """A runtime of this job's own: the cluster's one for torch has no /dev/shm, and starts torchrun itself."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
-        "metadata": {"name": name, "labels": labels(plan, name)},
+        "metadata": {"name": own_name, "labels": labels(plan)},
         "spec": {
             "mlPolicy": {"numNodes": lambda v: v.plan.topology.nodes},
-            "template": {"spec": job_set_spec(plan, options, name)},
+            "template": {"spec": job_set_spec(plan, options)},
         },
     }
 
 
-def train_job(plan: LaunchPlan, name: str) -> dict[str, Any]:
+def train_job(plan: LaunchPlan) -> dict[str, Any]:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": metadata(plan, name),
+        "metadata": metadata(plan),
         "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": own_name},
             "trainer": {"numNodes": lambda v: v.plan.topology.nodes},
             "activeDeadlineSeconds": deadline,
         },
     }
 
 
-def kustomization(name: str, flavor: str, files: dict[str, str]) -> dict[str, Any]:
-    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path
+def kustomization(flavor: str, files: dict[str, Any]) -> dict[str, Any]:
+    """`kubectl kustomize` puts the files into a ConfigMap. files: key -> path, or a leaf that is a path
 
     It sorts by kind, TrainJob before TrainingRuntime, which the webhook of Kubeflow Trainer refuses (sortOptions:
     kustomize 5, in kubectl 1.27).
@@ -173,10 +179,14 @@ def kustomization(name: str, flavor: str, files: dict[str, str]) -> dict[str, An
         "kind": "Kustomization",
         "resources": ["job.yaml"],
         **({"sortOptions": {"order": "fifo"}} if flavor == "trainjob" else {}),
-        "configMapGenerator": [{"name": name, "files": [f"{key}={path}" for key, path in files.items()]}],
+        "configMapGenerator": [{"name": own_name, "files": [_entry(key, path) for key, path in files.items()]}],
         "generatorOptions": {
             "disableNameSuffixHash": True,  # the name has the digest of the plan, and each run its own object
             "immutable": True,
-            "labels": {JOB_LABEL: name},
+            "labels": {JOB_LABEL: own_name},
         },
     }
+
+
+def _entry(key: str, path: Any) -> Any:
+    return (lambda v: f"{key}={path(v)}") if callable(path) else f"{key}={path}"

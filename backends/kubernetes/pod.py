@@ -10,14 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler.plan import LaunchPlan, Mount
-from ...compiler.render import Omit
+from ...compiler.render import Given, Leaf, Omit
 from . import extra, gpu_types, tcpx
 from .devices import RDMA_PROFILES, network_resource
-from .names import pod_host
+from .names import own_name, pod_host
 from .options import KubernetesOptions
 from .places import OWN
-
-Leaf = Callable[[Any], Any]
 
 CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
@@ -33,10 +31,10 @@ UID_FIELD = {
 }
 
 
-def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
-    """metadata and spec of a pod template. name: of the Job, its Service and its ConfigMap"""
+def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
+    """metadata and spec of a pod template."""
     own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
-    made = {"metadata": {"labels": labels(plan, name), **own}, "spec": pod_spec(plan, options, name)}
+    made = {"metadata": {"labels": labels(plan), **own}, "spec": pod_spec(plan, options)}
     template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
     return {**template, "spec": _secured_alike(template["spec"])}
 
@@ -44,52 +42,56 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dic
 def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
     """The preflight container with what the ranks' may do: Pod Security "restricted" looks at every container."""
     context = next(each for each in spec["containers"] if each["name"] == CONTAINER).get("securityContext", Omit)
-    first = spec.get("initContainers")
-    if not isinstance(first, list):
-        return spec
-    alike = [{**each, "securityContext": context} if each["name"] == PREFLIGHT else each for each in first]
-    return {**spec, "initContainers": alike}
+    first = spec["initContainers"]
+
+    def alike(v: Any) -> Any:
+        found = first(v) if callable(first) else first
+        if not isinstance(found, list):
+            return found
+        return [{**each, "securityContext": context} if each["name"] == PREFLIGHT else each for each in found]
+
+    return {**spec, "initContainers": alike if callable(first) else alike(None)}
 
 
-def labels(plan: LaunchPlan, name: str) -> dict[str, Any]:
-    return {JOB_LABEL: name, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
+def labels(plan: LaunchPlan) -> dict[str, Any]:
+    return {JOB_LABEL: own_name, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
 
 
-def pod_spec(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
-        "subdomain": name if options.flavor == "job" else Omit,
+        "subdomain": own_name if options.flavor == "job" else Omit,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_period,
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
-        "serviceAccountName": _given(lambda v: v.options.service_account),
-        "imagePullSecrets": _given(lambda v: [{"name": secret} for secret in v.options.image_pull_secrets] or None),
-        "runtimeClassName": _given(lambda v: v.options.runtime_class),
-        "priorityClassName": _given(lambda v: v.plan.queue.priority),
-        "hostNetwork": _given(lambda v: v.options.host_network or None),
-        "dnsPolicy": _given(lambda v: "ClusterFirstWithHostNet" if v.options.host_network else None),
-        "nodeSelector": _given(node_selector),
-        "tolerations": _given(lambda v: [toleration(text) for text in v.options.tolerations] or None),
-        "affinity": affinity(plan, options, name) or Omit,
-        "topologySpreadConstraints": _given(lambda v: spread(v.options.topology_spread, name)),
-        "securityContext": _given(security_context),
-        "initContainers": init_containers(plan, options, name) or Omit,
-        "containers": [container(plan, options, name)],
-        "volumes": volumes(plan, name),
+        "serviceAccountName": Given(lambda v: v.options.service_account),
+        "imagePullSecrets": Given(lambda v: [{"name": secret} for secret in v.options.image_pull_secrets] or None),
+        "runtimeClassName": Given(lambda v: v.options.runtime_class),
+        "priorityClassName": Given(lambda v: v.plan.queue.priority),
+        "hostNetwork": Given(lambda v: v.options.host_network or None),
+        "dnsPolicy": Given(lambda v: "ClusterFirstWithHostNet" if v.options.host_network else None),
+        "nodeSelector": Given(node_selector),
+        "tolerations": Given(lambda v: [toleration(text) for text in v.options.tolerations] or None),
+        "affinity": Given(lambda v: affinity(v.plan, v.options) or None),
+        "topologySpreadConstraints": Given(lambda v: spread(v.options.topology_spread)),
+        "securityContext": Given(security_context),
+        "initContainers": first_containers if init_containers(plan, options) else Omit,
+        "containers": [container(plan, options)],
+        "volumes": volumes(plan),
     }
 
 
-def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "name": CONTAINER,
         "image": lambda v: v.plan.container.image,
-        "imagePullPolicy": _given(lambda v: v.options.image_pull_policy),
-        "workingDir": _given(lambda v: v.plan.container.workdir),
+        "imagePullPolicy": Given(lambda v: v.options.image_pull_policy),
+        "workingDir": Given(lambda v: v.plan.container.workdir),
         # An argument list: bash is PID 1 and becomes the supervisor, which gets the SIGTERM of the kubelet.
         "command": ["bash", f"{FILES}/task.sh"],
-        "env": environment(plan, options, name),
-        "resources": {"requests": _given(requests), "limits": _given(limits)},
-        "securityContext": _given(
+        "env": environment(plan, options),
+        "resources": {"requests": Given(requests), "limits": Given(limits)},
+        "securityContext": Given(
             lambda v: {"capabilities": {"add": ["IPC_LOCK"]}} if v.plan.network.profile in RDMA_PROFILES else None
         ),
         # What status.sh shows of a pod whose log is gone: the end of it.
@@ -104,9 +106,14 @@ def container(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[s
     }
 
 
-def init_containers(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
-    found = [preflight(plan, options, name)] if has_preflight(plan, options) else []
+def init_containers(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
+    found = [preflight(plan, options)] if has_preflight(plan, options) else []
     return [*found, *([tcpx.daemon()] if plan.network.profile == "tcpx" else ())]
+
+
+def first_containers(v: Any) -> list[dict[str, Any]]:
+    """The same as a leaf, so that each line knows why they are there; `network` itself is read outside of it."""
+    return init_containers(v.plan, v.options)
 
 
 def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
@@ -114,11 +121,11 @@ def has_preflight(plan: LaunchPlan, options: KubernetesOptions) -> bool:
     return options.preflight and plan.topology.nodes > 1
 
 
-def preflight(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """It waits for nobody but node 0's name, so that a pod which is started again may pass it alone. It has no devices:
     whether those are there, and fit, is told by preflight.sh and by the ranks.
     """
-    own = container(plan, options, name)
+    own = container(plan, options)
     secrets = {*plan.secrets}
     return {
         "name": PREFLIGHT,
@@ -126,7 +133,7 @@ def preflight(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[s
         "command": [*own["command"], "init"],
         "env": [entry for entry in own["env"] if entry["name"] not in secrets],
         # A pod gets what its containers want together, or one init container alone if that is more: so, nothing more.
-        "resources": {"requests": _given(lambda v: _plain(requests(v))), "limits": _given(lambda v: _plain(limits(v)))},
+        "resources": {"requests": Given(lambda v: _plain(requests(v))), "limits": Given(lambda v: _plain(limits(v)))},
         "terminationMessagePolicy": own["terminationMessagePolicy"],
         "volumeMounts": own["volumeMounts"],
     }
@@ -137,23 +144,28 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
     return {name: size for name, size in (resources or {}).items() if name in ("cpu", "memory")} or None
 
 
-def environment(plan: LaunchPlan, options: KubernetesOptions, name: str) -> list[dict[str, Any]]:
+def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """What task.sh reads. submit.sh writes the first three; the job's own variables are in node.sh."""
-    head = pod_host(name, options.flavor, 0)
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},
         {"name": "JOBC_FORK_OF", "value": ""},
-        {"name": "JOBC_JOB_ID", "value": name},
+        {"name": "JOBC_JOB_ID", "value": own_name},
         {"name": "JOBC_JOB_UID", "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
         {"name": "JOBC_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}}},
-        {"name": "JOBC_HEAD_ADDR", "value": f"{head}.{name}"},
+        {"name": "JOBC_HEAD_ADDR", "value": head_address},
         {"name": "JOBC_HEAD_PORT", "value": lambda v: str(v.plan.rendezvous.port)},
         {"name": "JOBC_TIME_LIMIT_S", "value": lambda v: str(v.plan.lifecycle.time_limit_s)},
         {"name": "JOBC_RUN_ROOT", "value": lambda v: literal(run_root(v.plan))},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
+
+
+def head_address(v: Any) -> str:
+    """Pod 0, below the Service or JobSet."""
+    name = own_name(v)
+    return f"{pod_host(name, v.options.flavor, 0)}.{name}"
 
 
 def run_root(plan: Any) -> str:
@@ -214,15 +226,15 @@ def toleration(text: str) -> dict[str, str]:
     return {"key": key, **match, **({"effect": effect} if effect else {})}
 
 
-def affinity(plan: LaunchPlan, options: KubernetesOptions, name: str) -> dict[str, Any]:
+def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Hosts and GPUs by their labels, and this job's pods together or apart."""
     found: dict[str, Any] = {}
     if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
-        found["nodeAffinity"] = _given(_node_affinity)
+        found["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
-        found["podAffinity"] = _all_pods(lambda v: v.options.affinity, name)
+        found["podAffinity"] = _all_pods(lambda v: v.options.affinity)
     if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
-        found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname", name)
+        found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
     return found
 
 
@@ -247,15 +259,15 @@ def required(must: list[dict[str, Any]]) -> dict[str, Any]:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
 
 
-def _all_pods(topology_key: Leaf, name: str) -> dict[str, Any]:
-    term = {"labelSelector": {"matchLabels": {JOB_LABEL: name}}, "topologyKey": topology_key}
+def _all_pods(topology_key: Leaf) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {JOB_LABEL: own_name}}, "topologyKey": topology_key}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def spread(topology_key: str | None, name: str) -> list[dict[str, Any]] | None:
+def spread(topology_key: str | None) -> list[dict[str, Any]] | None:
     if topology_key is None:
         return None
-    selector = {"matchLabels": {JOB_LABEL: name}}
+    selector = {"matchLabels": {JOB_LABEL: own_name}}
     rule = {"maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return [rule]
 
@@ -266,9 +278,9 @@ def security_context(v: Any) -> dict[str, Any] | None:
     return {**found, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
 
 
-def volumes(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
+def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
-        {"name": "files", "configMap": {"name": name}},
+        {"name": "files", "configMap": {"name": own_name}},
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
@@ -291,17 +303,17 @@ def _volume(mount: Mount, i: int) -> dict[str, Any]:
         return found
 
     if mount.kind == "claim":
-        return {"persistentVolumeClaim": {"claimName": source, "readOnly": _given(_read_only(i))}}
+        return {"persistentVolumeClaim": {"claimName": source, "readOnly": Given(_read_only(i))}}
     if mount.kind == "nfs":
         return {
             "nfs": {
                 "server": lambda v: source(v).partition(":")[0],
                 "path": lambda v: source(v).partition(":")[2],
-                "readOnly": _given(_read_only(i)),
+                "readOnly": Given(_read_only(i)),
             }
         }
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": _given(lambda v: source(v) or None)}}
+        return {"emptyDir": {"sizeLimit": Given(lambda v: source(v) or None)}}
     return {"hostPath": {"path": source, "type": "Directory"}}
 
 
@@ -309,7 +321,7 @@ def _volume_mount(plan: LaunchPlan, i: int) -> dict[str, Any]:
     return {
         "name": f"mount-{i}",
         "mountPath": lambda v: v.plan.mounts[i].target,
-        "readOnly": _given(_read_only(i)),
+        "readOnly": Given(_read_only(i)),
     }
 
 
@@ -323,16 +335,6 @@ def _secret(name: str, ref: str) -> dict[str, Any]:
         return {"name": secret, "key": key}
 
     return {"name": name, "valueFrom": {"secretKeyRef": reference}}
-
-
-def _given(leaf: Leaf) -> Leaf:
-    """The entry is left out where the leaf is None."""
-
-    def value(v: Any) -> Any:
-        found = leaf(v)
-        return Omit if found is None else found
-
-    return value
 
 
 def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:

@@ -21,7 +21,7 @@ from ...compiler.words import RuntimeVar, Scope, Spelling
 from . import pod_config, protected, task
 from .config import cloud
 from .finished import Finished
-from .notes import notes
+from .notes import NOTES
 from .options import SkypilotOptions
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ class SkypilotBackend:
             yield from findings(f"{rules}.last", finished)
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
-        yield render.yaml([task.document(plan, options)], "task.sky.yaml", notes(plan, options))
+        render = render.digested(task.digest(plan))
+        yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
+        files = list(self.sends(plan, options).values())
         own = {
-            "cluster": options.cluster or task.cluster_name(plan.run.folder),
-            "secret_variables": task.secret_variables(plan),
-            "plan_digest": task.digest(plan),
+            "cluster_name": task.cluster_name,
+            "secret_variables": task.secret_variables,
             "run_root": task.run_root,
-            "cloud": cloud(plan, options),
-            "local_files": list(self.sends(plan, options).values()),
-            "is_idle_cluster_kept": options.autostop is None,
+            "cloud": cloud,
+            "local_files": lambda *_said_in: files,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)

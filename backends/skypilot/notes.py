@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ...compiler.plan import LaunchPlan
+from collections.abc import Mapping
+from typing import Any
+
+from ...compiler.render import Leaf
 from . import task
-from .options import SkypilotOptions
 
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` is started once on each node.
@@ -13,18 +15,25 @@ Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and f
 SkyPilot alone: ./preflight.sh --queue-only asks it."""
 
 
-def notes(plan: LaunchPlan, options: SkypilotOptions) -> dict[tuple[str | int, ...], str]:
-    """Place in the task -> comment above it."""
-    secrets = "".join(f" --secret {name}" for name in task.secret_variables(plan))
-    most = plan.lifecycle.max_requeues
-    ends = "deleted" if options.down else "stopped, and their disks go on costing money"
-    return {
-        (0, "name"): USAGE.format(name=plan.name, verb=task.verb(options), secrets=secrets),
-        (0, "resources", "autostop"): f"after so long without a job the machines are {ends}",
-        (
-            0,
-            "resources",
-            "job_recovery",
-        ): f"69: a peer was lost, 75: saved and ended early; task.sh ends it after {most}",
-        (0, "envs"): "submit.sh fills those that are empty; by hand they stay so",
-    }
+def usage(v: Any) -> str:
+    secrets = "".join(f" --secret {name}" for name in task.secret_variables(v.plan))
+    return USAGE.format(name=v.plan.name, verb=task.verb(v.options), secrets=secrets)
+
+
+def idle(v: Any) -> str:
+    ends = "deleted" if v.options.down else "stopped, and their disks go on costing money"
+    return f"after so long without a job the machines are {ends}" if task.autostop(v) else ""
+
+
+def again(v: Any) -> str:
+    most = v.plan.lifecycle.max_requeues
+    return f"69: a peer was lost, 75: saved and ended early; task.sh ends it after {most}" if v.options.managed else ""
+
+
+# Place in the task -> comment above it.
+NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
+    (0, "name"): usage,
+    (0, "resources", "autostop"): idle,
+    (0, "resources", "job_recovery"): again,
+    (0, "envs"): "submit.sh fills those that are empty; by hand they stay so",
+}

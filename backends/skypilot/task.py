@@ -9,14 +9,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from ...compiler.extra import merge_extra
 from ...compiler.plan import LaunchPlan, thaw
 from ...compiler.quoting import sh
-from ...compiler.render import Omit
+from ...compiler.render import Given, Omit, Whole
 from .config import config, needs_pods
 from .options import Alternative, SkypilotOptions, cloud_of
 
@@ -30,14 +30,14 @@ def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     tree = {
         "name": lambda v: cluster_name(v.plan.name),
         "num_nodes": lambda v: v.plan.topology.nodes,
-        "workdir": _given(workdir),
+        "workdir": Given(workdir),
         "resources": resources(options),
-        "volumes": _given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
-        "file_mounts": _given(file_mounts),
-        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": lambda v: digest(v.plan), **dict.fromkeys(FROM_SUBMIT, "")},
-        "secrets": _given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
-        "config": _given(config),
-        "setup": _given(setup),
+        "volumes": Given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
+        "file_mounts": Given(file_mounts),
+        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": lambda v: v.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
+        "secrets": Given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
+        "config": Given(config),
+        "setup": Given(setup),
         "run": run,
     }
     return merge_extra(tree, options.extra)
@@ -55,7 +55,7 @@ def digest(plan: LaunchPlan) -> str:
 
 def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
     """The document without its functions: what SkyPilot will read."""
-    views = SimpleNamespace(plan=plan, options=options)
+    views = SimpleNamespace(plan=plan, options=options, whole=Whole(digest(plan)))
     if callable(tree):
         return plain(tree(views), plan, options)
     if isinstance(tree, Mapping):
@@ -66,28 +66,28 @@ def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
 
 def resources(options: SkypilotOptions) -> dict[str, Any]:
     return {
-        "infra": _given(infra),
-        "instance_type": _given(lambda v: v.options.instance_type),
-        "accelerators": _given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
-        "cpus": _given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
-        "memory": _given(
+        "infra": Given(infra),
+        "instance_type": Given(lambda v: v.options.instance_type),
+        "accelerators": Given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
+        "cpus": Given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
+        "memory": Given(
             lambda v: f"{math.ceil(v.plan.resources.mem_bytes / GIB)}+" if v.plan.resources.mem_bytes else None
         ),
-        "use_spot": _given(lambda v: v.options.use_spot or None),
-        "network_tier": _given(lambda v: v.options.network_tier or _best(v.plan)),
-        "disk_size": _given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
-        "disk_tier": _given(lambda v: v.options.disk_tier),
-        "ports": _given(lambda v: list(v.options.ports) or None),
-        "image_id": _given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
-        "labels": _given(lambda v: dict(v.plan.labels) or None),
-        "priority": _given(lambda v: _number(v.plan.queue.priority)),
-        "priority_class": _given(
+        "use_spot": Given(lambda v: v.options.use_spot or None),
+        "network_tier": Given(lambda v: v.options.network_tier or _best(v.plan)),
+        "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
+        "disk_tier": Given(lambda v: v.options.disk_tier),
+        "ports": Given(lambda v: list(v.options.ports) or None),
+        "image_id": Given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
+        "labels": Given(lambda v: dict(v.plan.labels) or None),
+        "priority": Given(lambda v: _number(v.plan.queue.priority)),
+        "priority_class": Given(
             lambda v: None if _number(v.plan.queue.priority) is not None else v.plan.queue.priority
         ),
-        "autostop": _given(autostop),
-        "job_recovery": _given(job_recovery),
-        "any_of": _given(lambda v: [alternative(v.plan, each) for each in v.options.any_of] or None),
-        "ordered": _given(lambda v: [alternative(v.plan, each) for each in v.options.ordered] or None),
+        "autostop": Given(autostop),
+        "job_recovery": Given(job_recovery),
+        "any_of": Given(lambda v: [alternative(v.plan, each) for each in v.options.any_of] or None),
+        "ordered": Given(lambda v: [alternative(v.plan, each) for each in v.options.ordered] or None),
     }
 
 
@@ -228,16 +228,6 @@ def run(v: Any) -> str:
         f'printf "error: %s\\n  hint: %s\\n" "no task.sh in what was sent to $(uname -n)" {sh(hint)} >&2\n'
         "exit 65\n"
     )
-
-
-def _given(leaf: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The leaf, left out where it is None."""
-
-    def read(v: Any) -> Any:
-        value = leaf(v)
-        return Omit if value is None else value
-
-    return read
 
 
 def _best(plan: LaunchPlan) -> str | None:

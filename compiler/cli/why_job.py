@@ -29,7 +29,7 @@ class Job:
             for number, (keys, template) in enumerate(rows, 1):
                 keys = keys_of(keys, template)
                 if keys not in behind:
-                    behind[keys] = self.source_map.spec_keys(keys)
+                    behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
                     found.setdefault(key, []).append(self.show_written(path, number))
         return found

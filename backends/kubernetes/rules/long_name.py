@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics import Diagnostic
 from ....compiler.plan import LaunchPlan
-from ..names import LONGEST, longest_pod, object_name
+from ....compiler.render import Whole
+from ..names import LONGEST, digest, longest_pod, object_name
 from ..options import KubernetesOptions
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    longest = longest_pod(object_name(plan, options), options.flavor, plan.topology.nodes)
+    name = object_name(plan, Whole(digest(plan, options)))
+    longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
         because = f"it becomes {longest}, and {LONGEST} characters is the most that Kubernetes takes"
