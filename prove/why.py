@@ -2,10 +2,12 @@
 
 Recall must be 100 %: a changed line that `why` does not attribute would be a lie by silence. Precision at least 95 %:
 an attributed line that stays the same is noise (`global = 32` whether accumulation is 1 by default or by hand).
+A digest of the plan, such as the end of an object's name on Kubernetes, is taken for one word: every key changes it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -15,15 +17,25 @@ from typing import Any, get_args, get_origin
 from jobc.compiler.convert import choices, type_at, value_type
 from jobc.compiler.diagnostics import CompileError
 from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.sourcemap import DIGEST
 from jobc.compiler.spec import JobSpec
 
 from .campaign import Campaign, Line, expect
 
 PRECISION = 0.95
+LEAST = {"kubernetes": 0.9, "skypilot": 0.8}  # there all lines of a text or a list have the keys of the whole
+
+COMMON = ("name=base", "procs=2", "time=1h", "env.A=1")
+SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
 
 BASES = {
-    "trainer": ("name=base", "procs=2", "cpus=4", "time=1h", "env.A=1", "env.B=two words", "storage.data=/data"),
+    "trainer": (*COMMON, "cpus=4", "env.B=two words", "storage.data=/data"),
     "own_command": ("name=base", "procs=2", "command=[prog,--lr,'1']", "secrets.T=env:T", "env=venv", "keep_runs=3"),
+    "slurm": (*COMMON, "backend=slurm", "cpus=4"),
+    "ssh": (*COMMON, "backend=ssh", "cpus=4", "hosts=[n1,n2]"),
+    "pdsh": (*COMMON, "backend=pdsh", "cpus=4", "hosts=[n1,n2]"),
+    "kubernetes": (*COMMON, "backend=kubernetes", "image=i", "storage.root=/shared/runs", SHARED),
+    "skypilot": (*COMMON, "backend=skypilot", "cpus=4"),
 }
 
 
@@ -40,6 +52,13 @@ class Measured:
     @property
     def precision(self) -> float:
         return self.exact / (self.exact + len(self.noise))
+
+
+def other_values(key: str, now: Any) -> list[str]:
+    """Override values that differ from `now`, as text: all words of a key that has such, else one, if there is any."""
+    words = [word for word in choices(type_at(JobSpec, key)) if word != str(now).lower()]
+    other = other_value(key, now)
+    return words or ([] if other is None else [other])
 
 
 def other_value(key: str, now: Any) -> str | None:
@@ -83,11 +102,22 @@ def other_value(key: str, now: Any) -> str | None:
 
 
 def lines_of(compiled: Compiled) -> dict[str, list[str]]:
-    return {a.path: a.text.split("\n")[:-1] for a in compiled.artifacts if a.path in compiled.source_map.files}
+    """Path -> lines. A digest stands as a word, in the lines that `why` says have one."""
+    rows = compiled.source_map.files
+    texts = {a.path: a.text.split("\n")[:-1] for a in compiled.artifacts if a.path in rows}
+    return {
+        path: [_undigested(line) if DIGEST in keys else line for line, (keys, _) in zip(lines, rows[path], strict=True)]
+        for path, lines in texts.items()
+    }
+
+
+def _undigested(line: str) -> str:
+    return re.sub(r'"?\b[0-9a-f]{8}\b"?', DIGEST, line)
 
 
 def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
-    return key in compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
+    found = compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
+    return key in compiled.source_map.sources(found)
 
 
 def chosen(compiled: Compiled, path: str, key: str) -> bool:
@@ -96,8 +126,8 @@ def chosen(compiled: Compiled, path: str, key: str) -> bool:
 
 
 def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
-    """The job with `key` changed: to another value, and to null where it may be; only those that compile."""
-    words = [word for word in (other_value(key, value), None if value is None else "null") if word is not None]
+    """The job with `key` changed: to other values, and to null where it may be; only those that compile."""
+    words = [*other_values(key, value), *([] if value is None else ["null"])]
     made = []
     for word in words:
         try:
@@ -126,15 +156,17 @@ def compare(
     """Add to `measured` what one file says about one leaf. A changed line counts on both sides of the change."""
     changed: set[int] = set()
     whole = chosen(before, path, key)
+    is_text = [bool(line.strip()) for line in old]  # of two empty lines nobody can say which one was added
     for after in afters:
-        now = lines_of(after)[path]
+        now = lines_of(after).get(path, [])
         for kind, first, last, new_first, new_last in SequenceMatcher(None, old, now, False).get_opcodes():
             if kind != "equal":
-                changed.update(range(first, last))
-                lost = [n for n in range(new_first, new_last) if not attributed(after, path, n, key)]
+                changed.update(n for n in range(first, last) if is_text[n])
+                added = [n for n in range(new_first, new_last) if now[n].strip()]
+                lost = [n for n in added if not attributed(after, path, n, key)]
                 if not whole:
                     measured.missed += [f"{key}: {path}:+{n + 1} {now[n]}" for n in lost]
-    owned = {line for line in range(len(old)) if attributed(before, path, line, key)}
+    owned = {line for line in range(len(old)) if is_text[line] and attributed(before, path, line, key)}
     if whole:
         owned |= changed
     measured.missed += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(changed - owned)]
@@ -150,7 +182,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         "noise": len(found.noise),
     }  # fmt: skip
     expect(not found.missed, f"not attributed: {'; '.join(found.missed[:5])}", **counts)
-    expect(found.precision >= PRECISION, f"precision {found.precision:.3f}", **counts)
+    expect(found.precision >= LEAST.get(kind, PRECISION), f"precision {found.precision:.3f}", **counts)
     return counts
 
 
@@ -167,10 +199,13 @@ def figure(lines: Sequence[Line]) -> str:
 CAMPAIGN = Campaign(
     name="why",
     claim=f"`jobc why` names every line that a key has an effect on (recall 100 %), and few others"
-    f" (precision at least {100 * PRECISION:.0f} %).",
+    f" (precision at least {100 * PRECISION:.0f} %; Kubernetes {100 * LEAST['kubernetes']:.0f} %,"
+    f" SkyPilot {100 * LEAST['skypilot']:.0f} %).",
     trial=(
-        "takes one job, with the trainer or with a command of its own, and changes every leaf of its spec in turn to"
-        " another value and to null. The lines of all files that change are compared with those attributed to the leaf."
+        "takes one job, of one backend, or with a command of its own, and changes every leaf of its spec in turn to"
+        " other values and to null. The lines of all files that change are compared with those attributed to the leaf."
+        " Left out are empty lines, and a digest of the plan (the name of a Kubernetes object has one): nearly every"
+        " key changes it, and `jobc why` calls it `digest`."
     ),
     count=len(BASES),
     run=run,
