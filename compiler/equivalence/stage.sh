@@ -31,10 +31,13 @@ jobc_see() {
   done
 }
 jobc_stands() { # only builtins
-  local -
-  set +o posix # in which ulimit has other units
   if ((${#jobc_streams[@]})); then
-    printf '%s\n' "$BASHPID" "${jobc_streams[@]}" && builtin umask && builtin ulimit -Sa && builtin trap -p
+    printf '%s\n' "$BASHPID" "${jobc_streams[@]}" && builtin umask
+    if [[ ! -o posix ]]; then
+      builtin ulimit -Sa && builtin trap -p
+    else # which has other units and names of signals; to leave it here would unset POSIXLY_CORRECT, which is the job's
+      (set +o posix && builtin ulimit -Sa && builtin trap -p)
+    fi
   fi
   printf '\0'
 }
