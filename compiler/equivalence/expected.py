@@ -14,7 +14,7 @@ from typing import Any
 from ...trainer.env import TABLE
 from ...trainer.rt.gpu_names import is_of_type
 from ..values import expand_hostlist
-from .launchers import Node
+from .launchers import MOST_LOCAL, Node
 from .reading import ARTIFACT, PROJECT, RUN, Meeting, Reading
 from .stage import ScriptStage
 from .variables import unasked
@@ -248,7 +248,7 @@ class Expectation:
         per_start = 1 if plan["launcher"] == "srun" else procs
         if starts * per_start != world:
             yield f"topology.world_size: {starts} starts of {per_start} ranks, the plan has {world}"
-        elif chosen == starts and sorted(rank.rank for rank in ranks) != list(range(world)):
+        elif chosen == starts and procs <= MOST_LOCAL and sorted(rank.rank for rank in ranks) != list(range(world)):
             yield f"topology.world_size: the ranks are {sorted(r.rank for r in ranks)}, the plan has {world}"
         for rank in ranks:
             said = {"topology.world_size": (rank.world_size, world), "command": (rank.argv, argv)}

@@ -14,6 +14,7 @@ from typing import Any
 from .reading import ARTIFACT, RUN, Call, Meeting, Rank, Unreadable
 from .standing import standing_of
 
+MOST_LOCAL = 1024  # ranks of a node that are all read back
 RT = f"{ARTIFACT}/lib/jobc_trainer/rt/"
 MPI_RANK = ("-I", "-S", f"{RT}mpi.py", "--rank")  # how mpirun starts a rank
 SETTINGS = (
@@ -213,7 +214,7 @@ def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Laun
         node = int(_need(options, "node-rank", name))
         address, port = (_need(options, option, name) for option in ("master-addr", "master-port"))
         meeting = Meeting(address, port, _timeout(conf, name))
-    return _Launch(nodes, procs, node, tuple(argv), meeting, tuple(range(procs)))
+    return _Launch(nodes, procs, node, tuple(argv), meeting, _of_node(procs))
 
 
 def _c10d(options: Mapping[str, str], conf: Mapping[str, str], env: Mapping[str, str]) -> tuple[int, Meeting]:
@@ -252,9 +253,13 @@ def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
     node = int(_need(options, "machine-rank", "accelerate launch"))
     if nodes < 1 or world % nodes:
         raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
-    return _Launch(
-        nodes, world // nodes, node, tuple(argv), Meeting(address, port, timeout), tuple(range(world // nodes))
-    )
+    procs = world // nodes
+    return _Launch(nodes, procs, node, tuple(argv), Meeting(address, port, timeout), _of_node(procs))
+
+
+def _of_node(procs: int) -> tuple[int, ...]:
+    """Its local ranks; of a number that no machine starts the first two and the last stand for the rest."""
+    return tuple(range(procs)) if procs <= MOST_LOCAL else (0, 1, procs - 1)
 
 
 def _environment(env: Mapping[str, str]) -> tuple[int, int, int, tuple[str, str]]:
@@ -269,7 +274,7 @@ def _environment(env: Mapping[str, str]) -> tuple[int, int, int, tuple[str, str]
 def _spawn(words: list[str], env: Mapping[str, str]) -> _Launch:
     nodes, procs, node, meeting = _environment(env)
     at = words.index("--")
-    local: tuple[int, ...] = tuple(range(procs))
+    local: tuple[int, ...] = _of_node(procs)
     timeout = ""
     if words[0] == "--tasks":
         local, timeout = (0,), words[1]
@@ -294,7 +299,7 @@ def _mpi(words: list[str], call: Call, of_mpirun: Sequence[Call]) -> _Launch:
     rank = of_mpirun[-1]
     if rank.folder != call.folder:
         raise Unreadable(f"mpirun starts the ranks in {rank.folder}, and node.sh is in {call.folder}")
-    return _Launch(nodes, procs, node, rank.words[6:], Meeting(*meeting, words[1]), tuple(range(procs)))
+    return _Launch(nodes, procs, node, rank.words[6:], Meeting(*meeting, words[1]), _of_node(procs))
 
 
 MPIRUN = (  # what node.sh says of each, beside the counts

@@ -312,6 +312,12 @@ def test_odd_arguments_are_read_back_as_they_are(way: str) -> None:
     assert {rank.argv[1:] for rank in found.ranks} == {("train.py", *ODD)}
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "spawn", "accelerate"])
+def test_a_number_of_ranks_that_no_machine_starts_is_read_back(launcher: str) -> None:
+    made = compile_job(Request(("name=huge", "backend=local", f"launcher={launcher}", "procs=863723192263"), COMMAND))
+    assert check({artifact.path: artifact.text for artifact in made.artifacts}).differences == ()
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
 def test_variables_that_change_bash_itself_are_read_back(launcher: str) -> None:
     env = (
