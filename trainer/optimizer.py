@@ -17,6 +17,7 @@ from .instantiate import instantiate
 from .loss_scale import PART, LossScale
 from .target import Target
 
+CLIP_EPS = 1e-6  # which torch 2.13 adds to the norm that it divides by (torch.nn.utils.clip_grads_with_norm_)
 NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
 
 
@@ -85,10 +86,10 @@ class Stepper:
             torch._foreach_mul_(gradients, 1 / self.scale.factor)
         norm_tensor = self._whole(nn.utils.get_total_norm(gradients))
         norm_tensor = norm_tensor + (loss * 0).to(norm_tensor)
-        if clip_norm is not None:
-            nn.utils.clip_grads_with_norm_(self._parameters, clip_norm, norm_tensor)
         norm = float(norm_tensor)
         is_finite = math.isfinite(norm)
+        if clip_norm is not None and norm + CLIP_EPS > clip_norm:  # else it would multiply them all by 1
+            nn.utils.clip_grads_with_norm_(self._parameters, clip_norm, norm_tensor)
         # no scale is to blame for a loss that is not finite before it is scaled
         skipped = (is_finite or math.isfinite(float(loss))) and self.scale.skips(is_finite)
         if is_finite:  # before it reaches the weights; equal on all ranks
