@@ -53,9 +53,8 @@ def check(env: environment.Env, signals: StopSignals) -> int:
         order = Order(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
         seen_N = torch.zeros(NUM_SAMPLES, dtype=torch.int64)
         for step in range(order.steps_per_epoch):
-            indices_G, weights_G = order.global_batch(step)
-            mine_R = shard(indices_G, group.rank, group.world_size)
-            seen_N[mine_R[shard(weights_G, group.rank, group.world_size) > 0]] += 1
+            mine_R, num_real = shard(*order.global_batch(step), group.rank, group.world_size)
+            seen_N[mine_R[:num_real]] += 1
         times_N = torch.stack(group.gather(seen_N)).sum(0)
         missing, twice = int((times_N == 0).sum()), int((times_N > 1).sum())
         assert missing == 0 and twice == 0, f"sharding: {missing} samples seen by no rank, {twice} more than once"

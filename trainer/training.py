@@ -17,7 +17,7 @@ from .buffers import Buffers
 from .config import TrainConfig, kind_of
 from .data import alike
 from .data.copier import Copier
-from .data.loader import Loader, read_apart, training_slots
+from .data.loader import Loader, all_of, read_apart, training_slots
 from .data.mapped import Mapped
 from .data.order import Order
 from .data.proof import Proof
@@ -278,13 +278,11 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     """
     group.phases.begin_part("data")
     indices_B = torch.arange(config.batch.micro) % len(source.train)
-    slots = indices_B, torch.ones(len(indices_B)), 0
     read = partial(read_apart, config=config.loader, device=group.device)
-    (fed,) = of_the_user(lambda: read(source.train, [slots]), made, "data: there is no first batch")
+    (fed,) = of_the_user(lambda: read(source.train, [all_of(indices_B)]), made, "data: there is no first batch")
     if num_held_out := len(source.validation):  # read here, so that what makes no batch is found before the training
         held_out = torch.arange(min(config.batch.micro, num_held_out))
-        first = held_out, torch.ones(len(held_out)), 0
-        of_the_user(lambda: read(source.validation, [first]), made, "data: there is no first held-out batch")
+        of_the_user(lambda: read(source.validation, [all_of(held_out)]), made, "data: there is no first held-out batch")
     expected = of_the_user(lambda: made.count(fed.batch), made, "recipe: count() of the first batch failed")
     buffers = Buffers(parallel.module)
     buffers.keep()

@@ -11,7 +11,7 @@ import torch
 
 from ..distributed import Group
 from .content import digest, listed
-from .loader import Fed, Slots
+from .loader import Fed, Slots, all_of
 
 Read = Callable[[Sequence[Slots]], Sequence[Fed]]
 
@@ -19,7 +19,7 @@ Read = Callable[[Sequence[Slots]], Sequence[Fed]]
 def digest_of_samples(num_samples: int, read: Read) -> str:
     """Of the first sample, the last, and one between them, in hex; "" when a second reading gives others."""
     places = sorted({0, num_samples // 2, num_samples - 1})
-    slots = [(torch.tensor([place]), torch.ones(1), 0) for place in places]  # one by one: they may differ in shape
+    slots = [all_of(torch.tensor([place])) for place in places]  # one by one: they may differ in shape
     digests = [digest(fed.batch).hex() for fed in read([*slots, *slots])]
     once, again = digests[: len(places)], digests[len(places) :]
     return "".join(once) if once == again else ""

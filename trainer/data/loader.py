@@ -26,7 +26,7 @@ from .mapped import Mapped
 from .order import Order
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, Tensor, int]  # indices_B, weights_B, epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of its first ones count, epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
@@ -49,26 +49,31 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
 
     A rank that has nothing but padding gets samples all the same, and counts none.
     """
-    indices_B, weights_B, epoch = slots
-    real_R = indices_B[weights_B > 0]
-    num_padding = len(indices_B) - len(real_R)
+    indices_B, num_real, epoch = slots
+    real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
     if isinstance(split, Mapped):
-        return real_R, num_padding, split.batch(real_R if len(real_R) else indices_B, epoch)
+        return real_R, num_padding, split.batch(real_R if num_real else indices_B, epoch)
     inputs, targets = split.batch(indices_B)
     if num_padding:
         targets = targets.clone()
-        targets[weights_B == 0] = IGNORE
+        targets[num_real:] = IGNORE
     return real_R, num_padding, (inputs, targets)
+
+
+def all_of(indices_B: Tensor) -> Slots:
+    """Slots that all count, of no epoch in particular."""
+    return indices_B, len(indices_B), 0
 
 
 def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
     """All micro batches of one rank from `first_step` on, without end."""
     step = first_step
     while True:
-        indices_R, weights_R = (order.shard(t, rank, world_size) for t in plan.global_batch(step))
+        indices_R, num_real = order.shard(*plan.global_batch(step), rank, world_size)
         epoch = plan.epoch_of(step)
-        for indices_B, weights_B in zip(torch.split(indices_R, micro), torch.split(weights_R, micro), strict=True):
-            yield indices_B, weights_B, epoch
+        for indices_B in torch.split(indices_R, micro):
+            yield indices_B, min(num_real, len(indices_B)), epoch
+            num_real = max(num_real - len(indices_B), 0)
         step += 1
 
 
@@ -145,7 +150,7 @@ class ValidationBatches:
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
-        self._slots = [(indices_B, torch.ones(len(indices_B)), 0) for indices_B in indices]
+        self._slots = [all_of(indices_B) for indices_B in indices]
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
     def __iter__(self) -> Iterator[Fed]:
@@ -176,8 +181,8 @@ class _Plain:
     def __init__(self, slots: Iterable[Slots]) -> None:
         self._slots = slots
 
-    def __iter__(self) -> Iterator[tuple[list[int], list[float], int]]:
-        return ((indices_B.tolist(), weights_B.tolist(), epoch) for indices_B, weights_B, epoch in self._slots)
+    def __iter__(self) -> Iterator[tuple[list[int], int, int]]:
+        return ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in self._slots)
 
 
 class _Fetching(Dataset[Any]):
@@ -187,8 +192,8 @@ class _Fetching(Dataset[Any]):
         self._split = split
 
     def __getitem__(self, slots: Any) -> Any:
-        indices, weights, epoch = slots
-        return fetch(self._split, (torch.tensor(indices, dtype=torch.int64), torch.tensor(weights), epoch))
+        indices, num_real, epoch = slots
+        return fetch(self._split, (torch.tensor(indices, dtype=torch.int64), num_real, epoch))
 
 
 def _dead(batches: Any) -> tuple[int, str] | None:

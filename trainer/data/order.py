@@ -35,27 +35,23 @@ class Order:
         return step // self.steps_per_epoch
 
     def num_real(self, first_step: int, num_steps: int) -> int:
-        """Samples of `num_steps` global steps of one epoch, from `first_step` on; slots of weight 0 are none."""
+        """Samples of `num_steps` global steps of one epoch, from `first_step` on; slots that fill up are none."""
         place = first_step % self.steps_per_epoch
         first, behind = place * self.batch, (place + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
-    def global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """indices_G int64, weights_G float32 of global step `step`; a slot of weight 0 has a valid index."""
+    def global_batch(self, step: int) -> tuple[Tensor, int]:
+        """indices_G int64 of global step `step`, and how many count: the first ones. The others are valid as well."""
         epoch, place = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[place * self.batch : (place + 1) * self.batch]
-        if len(chosen) == self.batch:
-            return chosen.clone(), torch.ones(self.batch)
         indices_G = torch.zeros(self.batch, dtype=torch.int64)
-        weights_G = torch.zeros(self.batch)
         indices_G[: len(chosen)] = chosen
-        weights_G[: len(chosen)] = 1.0
-        return indices_G, weights_G
+        return indices_G, len(chosen)
 
 
-def shard(values_G: Tensor, rank: int, world_size: int) -> Tensor:
-    """values_R: the strided slice of a global batch that is this rank's."""
-    return values_G[rank::world_size]
+def shard(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
+    """indices_R: the strided slice of a global batch that is this rank's; and how many of its first ones count."""
+    return indices_G[rank::world_size], len(range(rank, num_real, world_size))
 
 
 @functools.lru_cache(maxsize=2)
