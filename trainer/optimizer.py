@@ -17,7 +17,7 @@ from .instantiate import instantiate
 from .loss_scale import PART, LossScale
 from .target import Target
 
-CLIP_EPS = 1e-6  # which torch 2.13 adds to the norm that it divides by (torch.nn.utils.clip_grads_with_norm_)
+CLIP_EPS = 1e-6  # added to the norm that is divided by, as in torch 2.13
 NAMES = "parameter_names"  # beside `state` and `param_groups` in a checkpoint
 
 
@@ -72,27 +72,25 @@ class Stepper:
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
-    def rescale(self, factor: float) -> None:
-        """Multiply all gradients."""
-        torch._foreach_mul_(self._gradients(), factor)
+    def norm(self) -> Tensor:
+        """Of all gradients as the passes left them, on their device."""
+        return self._whole(nn.utils.get_total_norm(self._gradients()))
 
-    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
-        """The norm is read before anything is updated: the only time in a step that the device is waited for.
+    def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
+        """norm: what norm() gave; factor: of all gradients, beside that of the loss scale; loss: of all ranks.
 
-        loss: of all ranks, on their devices. Infinite, it makes the norm NaN: inf * 0; else it changes no bit of it.
+        All that gradients are multiplied by is one number, and often 1. Clipped as by torch.nn.utils.clip_grad_norm_.
         """
-        gradients = self._gradients()
-        if self.scale.used:
-            torch._foreach_mul_(gradients, 1 / self.scale.factor)
-        norm_tensor = self._whole(nn.utils.get_total_norm(gradients))
-        norm_tensor = norm_tensor + (loss * 0).to(norm_tensor)
-        norm = float(norm_tensor)
+        factor /= self.scale.factor
+        norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
-        if clip_norm is not None and norm + CLIP_EPS > clip_norm:  # else it would multiply them all by 1
-            nn.utils.clip_grads_with_norm_(self._parameters, clip_norm, norm_tensor)
         # no scale is to blame for a loss that is not finite before it is scaled
-        skipped = (is_finite or math.isfinite(float(loss))) and self.scale.skips(is_finite)
+        skipped = (is_finite or math.isfinite(loss)) and self.scale.skips(is_finite)
         if is_finite:  # before it reaches the weights; equal on all ranks
+            if clip_norm is not None:
+                factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
+            if factor != 1.0:
+                torch._foreach_mul_(self._gradients(), factor)
             self.rates.set(self.optimizer.param_groups, lr)
             self.step()
         self.optimizer.zero_grad(set_to_none=True)

@@ -63,7 +63,7 @@ class Progress:
             "lr": result.lr,
             "grad_norm": result.update.grad_norm,
             "step_s": round(step_s, 6),
-            **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "exchange", "backward")},
+            **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "backward")},
             "samples_per_s": round(rate, 1),
             "mfu": self._mfu(rate),
         }

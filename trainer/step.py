@@ -44,44 +44,41 @@ class StepResult:
     wishes: Wishes
 
 
-class Totals(NamedTuple):
-    """What all ranks add up while the first micro batch is computed. late: how many leave the items to their loss."""
+class Sums(NamedTuple):
+    """What the ranks add up beside the last backward pass of a step; how many wish for what Wishes has."""
 
+    loss: float
     items: float
-    samples: float
     stop: float
     save: float
     give_up: float
-    late: float
 
 
 def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     """Do global step `step`, from 0. Raises Diverged when the loss is not a number and none may be skipped.
 
-    The ranks' wishes travel with the count of items, in one message that overlaps the first forward pass; so
-    all ranks stop after the same step, and asking costs nothing. Losses are added where they are computed, and over
-    the ranks beside the last backward pass, so that a GPU is asked for a number only before the update, which a loss
-    that is not finite stops on all ranks. Where only the loss can count items, of some batch of any rank, gradients are
-    of samples at first, and scaled once the items of all ranks are known. A step that is left out leaves no trace in
-    buffers either.
+    Losses, items and the ranks' wishes are one message, beside the last backward pass: so all ranks stop after the same
+    step, asking costs nothing, and a GPU is asked for numbers only before the update, which a loss that is not finite
+    stops on all ranks. Gradients are divided by the number of items that is expected, for all ranks' is not known yet;
+    where it is another one, the update scales them, or (DeepSpeed) one more message beside the first pass tells it. A
+    step that is left out leaves no trace in buffers either.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)
-    micro_batches = loader.take()
-    num_samples = sum(len(fed.indices_R) for fed in micro_batches)
+    micro_batches, num_samples = loader.take(), training.order.num_real(step, 1)
     counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
-    late = any(count is None for count in counts)
-    num_counted = sum(count for count in counts if count is not None)
-    num_local = num_samples if late else num_counted
-    mine = Totals(num_local, num_samples, wishes.stop, wishes.save, wishes.give_up, late)
-    sums = group.start_sum(mine)
+    num_counted = float(sum(count for count in counts if count is not None))
+    expected = divisor(num_samples * training.items_per_sample)
+    counted = None if parallel.rescales else group.start_sum([num_counted])
 
-    local = torch.zeros(2, dtype=torch.float64, device=group.device)
-    local_loss, local_items = local.unbind()  # views; items: needed where the loss of any rank counts them
+    local = torch.zeros(len(Sums._fields), dtype=torch.float64, device=group.device)
+    local_loss, local_items, *wished = local.unbind()  # views
+    local_items += num_counted
+    for place, wish in zip(wished, (wishes.stop, wishes.save, wishes.give_up), strict=True):
+        place.fill_(wish)
     buffers, of_padding = Buffers(parallel.module), Buffers(parallel.module)
     if config.loop.on_nan == "skip" or config.loop.precision == "fp16":
         buffers.keep()
-    scale, totals = 0.0, mine
     for number, batch in enumerate(loader.on_device(micro_batches), start=1):
         last, is_real = number == len(micro_batches), len(micro_batches[number - 1].indices_R) > 0
         phases.enter("forward")
@@ -90,60 +87,56 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
         with parallel.passes(last):
             with timer:
                 loss, num_items = parallel.module(batch)
-            if number == 1:
+            if number == 1 and counted is not None:
                 phases.enter("exchange")
-                totals = Totals(*sums())
-                scale = group.world_size / divisor(totals.items)  # the exchange divides by the world size
+                expected = divisor(counted()[0])
             if is_real:
                 local_loss += loss.detach()
                 if counts[number - 1] is None:
                     local_items += num_items
             if last:
-                if totals.late:
-                    local_items += num_counted
-                sum_of_losses = group.start_sum_of(local)
+                sums = group.start_sum_of(local)
             phases.enter("backward")
-            parallel.backward(loss * (scale if is_real else 0.0), last)  # padding takes part, and counts for nothing
+            scale = group.world_size / expected if is_real else 0.0  # the exchange divides by the world size
+            parallel.backward(loss * scale, last)  # padding takes part, and counts for nothing
         of_padding.put_back()
     phases.enter("data")
     loader.ahead()
     training.proof.note(micro_batches)
 
     phases.enter("update")
-    losses = sum_of_losses()
-    items_of_all = float(losses[1]) if totals.late else totals.items
-    if items_of_all <= 0 and config.loop.on_nan == "stop":
+    summed, norm_tensor = sums(), parallel.norm()
+    norm = None if norm_tensor is None else float(norm_tensor)  # the only time in a step that the device is waited for
+    of_all = Sums(*summed.tolist())
+    if of_all.items <= 0 and config.loop.on_nan == "stop":
         hint = "loop.on_nan=skip leaves such steps out; or a larger batch"
         raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank", hint=hint)
-    if totals.late:
-        parallel.rescale(totals.items / divisor(items_of_all))
+    mean_loss = of_all.loss / of_all.items if of_all.items > 0 else math.nan
     lr = lr_at(step, training.total_steps, optim)
-    update = parallel.update(lr, optim.clip_norm, losses[0] if items_of_all > 0 else losses[0] * math.nan)
+    update = parallel.update(lr, optim.clip_norm, norm, expected / divisor(of_all.items), mean_loss)
     if not math.isfinite(update.grad_norm):
         buffers.put_back()
-    mean_loss = float(losses[0]) / items_of_all if items_of_all > 0 else math.nan
     trouble = ""
     if not math.isfinite(mean_loss) or not (math.isfinite(update.grad_norm) or update.skipped):
         if config.loop.on_nan == "stop":
             raise diverged(training, step, float(local_loss))
-        if items_of_all <= 0:
+        if of_all.items <= 0:
             trouble = "no item counts, on any rank"
         elif not math.isfinite(update.grad_norm):
             trouble = ", ".join(not_finite(training, float(local_loss)))
     return StepResult(
         loss=mean_loss,
-        num_samples=int(totals.samples),
+        num_samples=num_samples,
         lr=lr,
         update=update,
         forward_s=timer.seconds(),
         trouble=trouble,
-        wishes=Wishes(stop=totals.stop > 0, save=totals.save > 0, give_up=totals.give_up > 0),
+        wishes=Wishes(stop=of_all.stop > 0, save=of_all.save > 0, give_up=of_all.give_up > 0),
     )
 
 
 def divisor(num_items: float) -> float:
-    """What to divide by: the items of all ranks, which weights may make fewer than one. Without any, the losses of the
-    first passes are 0 as well, and the step is an error or left out."""
+    """What to divide by: items, which weights may make fewer than one. Without any the step is an error or left out."""
     return 1.0 if num_items <= 0 else num_items
 
 

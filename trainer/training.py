@@ -45,6 +45,7 @@ class Training:
     total_steps  optimizer steps from the very beginning
     loader       the batches of this rank, from the first step of this attempt on
     proof        what the ranks have been fed
+    items_per_sample  of rank 0's first batch: the same on all ranks and in each attempt, so that steps can expect it
     parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
     """
 
@@ -60,6 +61,7 @@ class Training:
     start: checkpoint.Start
     loader: Loader
     proof: Proof
+    items_per_sample: float
     parts: dict[str, Any]
 
     @property
@@ -96,12 +98,13 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         print(line, flush=True)
     phases.enter("exchange")
     parallel = share(model, made, config, env, group)
-    warm_up(parallel, made, config, source, group)
+    num_items = warm_up(parallel, made, config, source, group)
     samples = known_samples(made, config, source, group)
     phases.begin_part("restore")
     start = find_start(config, env, env.run_dir, parallel, group)
     refuse_changed_data(source, start)
     phases.enter("exchange")
+    of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
     told = alike.warning(group, samples, start.parts.get(SOURCE, {}).get("samples"))
     if told and group.is_first:
         print(told, flush=True)
@@ -119,6 +122,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device),
         proof=Proof(order, group, start.step, start.parts.get("data")),
+        items_per_sample=of_first / config.batch.micro if of_first > 0 else 1.0,
         parts={**start.parts, SOURCE: {**known(source), "samples": samples}},
     )
 
@@ -268,8 +272,8 @@ def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel,
     return start or checkpoint.Start(0, "new")
 
 
-def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Source, group: Group) -> None:
-    """One forward and backward pass without effect, under the long timeout.
+def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
+    """One forward and backward pass without effect, under the long timeout. How many items the first batch has.
 
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
@@ -298,6 +302,7 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     group.phases.enter("backward")
     parallel.warm_up(loss)
     buffers.put_back()
+    return float(num_items if expected is None else expected)
 
 
 def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:

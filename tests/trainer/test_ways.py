@@ -77,7 +77,7 @@ def test_and_so_they_are_with_deepspeed(way: str, zeros: dict[str, Any]) -> None
 def test_accumulated_gradients_are_exchanged_once_a_step(found: dict[str, Any]) -> None:
     for way in ("ddp", "fsdp", "hsdp"):
         once = found[way]["exchanges"]
-        assert sum(once.values()) > 2, "gradients, beside the two small messages of a step"
+        assert sum(once.values()) > 1, "gradients, beside the small message of a step"
         twice = [name for name in found if name.startswith(f"{way},") and "accumulated" in name]
         assert twice and all(found[name]["exchanges"] == once for name in twice), (way, found)
 

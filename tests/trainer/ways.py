@@ -160,7 +160,8 @@ def overflow(training: Training) -> dict[str, Any]:
         with parallel.passes(True):
             loss, _ = parallel.module(training.loader.take()[0].batch)
             parallel.backward(loss * factor, True)
-        update = parallel.update(1e-3, 1.0, torch.zeros(()))
+        norm = parallel.norm()
+        update = parallel.update(1e-3, 1.0, None if norm is None else float(norm), factor=1.0, loss=0.0)
         same = all(torch.equal(value, before[name]) for name, value in parallel.weights().items())
         told = torch.tensor([float(update.skipped), update.loss_scale, float(same)], dtype=torch.float64)
         said.append([row.tolist() for row in group.gather(told)])

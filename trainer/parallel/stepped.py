@@ -10,6 +10,7 @@ class Stepped:
     """Part of way.Parallel: all that a Stepper does."""
 
     stepper: Stepper
+    rescales = True
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
@@ -18,8 +19,9 @@ class Stepped:
     def backward(self, loss: Tensor, last: bool) -> None:
         self.stepper.backward(loss)
 
-    def rescale(self, factor: float) -> None:
-        self.stepper.rescale(factor)
+    def norm(self) -> Tensor:
+        return self.stepper.norm()
 
-    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
-        return self.stepper.update(lr, clip_norm, loss)
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+        assert norm is not None  # it was read
+        return self.stepper.update(lr, clip_norm, norm, factor, loss)

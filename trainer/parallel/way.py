@@ -28,6 +28,7 @@ class Parallel(Protocol):
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
     names          of the optimizer's parameters, as its state numbers them
+    rescales       update() can multiply gradients; else the items of a step are counted before its first pass
     gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
     """
 
@@ -36,6 +37,7 @@ class Parallel(Protocol):
     num_parameters: int
     equal_passes: bool
     names: list[str]
+    rescales: bool
     gathers: bool
 
     def warm_up(self, loss: Tensor) -> None:
@@ -47,12 +49,12 @@ class Parallel(Protocol):
     def backward(self, loss: Tensor, last: bool) -> None:
         """The exchange of gradients gives their mean over the ranks."""
 
-    def rescale(self, factor: float) -> None:
-        """Multiply the gradients of this step, after their exchange."""
+    def norm(self) -> Tensor | None:
+        """Of the gradients as the passes and the exchange left them, on the device; None: update() alone can tell."""
 
-    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
         """One optimizer step, unless the gradients or the loss of all ranks are not finite. DeepSpeed makes it then
-        as well."""
+        as well. norm: what norm() gave, read; factor: what gradients are multiplied by, before they are clipped"""
 
     def weights(self) -> Mapping[str, Any]:
         """The whole state_dict of the model, complete on rank 0."""

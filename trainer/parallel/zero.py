@@ -60,6 +60,8 @@ def _read(path: Path) -> dict[str, Any]:
 class Zero:
     """One DeepSpeed engine; see way.Parallel for what each method is."""
 
+    rescales = False
+
     def __init__(
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
     ) -> None:
@@ -121,15 +123,16 @@ class Zero:
         if not last:
             self.engine.step()  # counts the passes of a step, and updates nothing
 
-    def rescale(self, factor: float) -> None:
-        raise BrokenInput(
-            "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
-            hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
-        )
+    def norm(self) -> None:
+        return None
 
-    def update(self, lr: float, clip_norm: float | None, loss: Tensor) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+        if not math.isclose(factor, 1.0, rel_tol=1e-9):
+            raise BrokenInput(
+                "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+                hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+            )
         self.rates.set(self.optimizer.param_groups, lr)
-        norm = None
         if self.stage == 0:  # where DeepSpeed says no norm
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
         self.engine.step()
