@@ -41,7 +41,7 @@ class MetricsFile:
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line. What is infinite or not a number becomes null, for JSON has no word for it."""
-        line = json.dumps({name: _in_json(value) for name, value in values.items()}) + "\n"
+        line = _json(values) + "\n"
         with self._lock:
             self._lines.append(line)
         self.flush_if_due()
@@ -119,6 +119,13 @@ class MetricsFile:
         if what not in self._warned:
             print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
         self._warned.add(what)
+
+
+def _json(values: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(values, allow_nan=False)
+    except ValueError:
+        return json.dumps({name: _in_json(value) for name, value in values.items()})
 
 
 def _in_json(value: object) -> object:

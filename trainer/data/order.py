@@ -44,6 +44,8 @@ class Order:
         """indices_G int64 of global step `step`, and how many count: the first ones. The others are valid as well."""
         epoch, place = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[place * self.batch : (place + 1) * self.batch]
+        if len(chosen) == self.batch:
+            return chosen, self.batch
         indices_G = torch.zeros(self.batch, dtype=torch.int64)
         indices_G[: len(chosen)] = chosen
         return indices_G, len(chosen)
