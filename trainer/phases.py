@@ -7,7 +7,7 @@ import time
 from typing import Literal
 
 # data, model, restore: of the build, whose passes are a forward and a backward as well. forward to update: of a step.
-# exchange: what ranks tell each other while they build and save; with DeepSpeed in a step as well.
+# exchange: what ranks tell each other while they build and save; with some ways in a step as well.
 # write, read: of one rank, for whose disk all wait, however long; the others, in save or exchange, hear from it every
 # second.
 # failed: of a rank that has told its error, and still writes what it has.

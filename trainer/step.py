@@ -5,6 +5,7 @@ computed them. A mean of means would weigh items by how many others their rank h
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import torch
 
 from .buffers import Buffers
 from .config import schedule_of
+from .data.loader import Fed
 from .errors import BrokenInput, Diverged
 from .gpu_timer import GpuTimer
 from .optimizer import Update, lr_at
@@ -60,20 +62,19 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     Losses, items and the ranks' wishes are one message, beside the last backward pass: so all ranks stop after the same
     step, asking costs nothing, and a GPU is asked for numbers only before the update, which a loss that is not finite
     stops on all ranks. Gradients are divided by the number of items that is expected, for all ranks' is not known yet;
-    where it is another one, the update scales them, or (DeepSpeed) one more message beside the first pass tells it. A
-    step that is left out leaves no trace in buffers either.
+    where it is another one, the update scales them, or one more message, beside the first pass, has told it. A step that
+    is left out leaves no trace in buffers either.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)
     micro_batches, num_samples = loader.take(), training.order.num_real(step, 1)
     counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
-    num_counted = float(sum(count for count in counts if count is not None))
     expected = divisor(num_samples * training.items_per_sample)
-    counted = None if parallel.rescales else group.start_sum([num_counted])
+    counted = count_ahead(training, micro_batches, counts) if parallel.counts_ahead else None
 
     local = torch.zeros(len(Sums._fields), dtype=torch.float64, device=group.device)
     local_loss, local_items, *wished = local.unbind()  # views
-    local_items += num_counted
+    local_items += float(sum(count for count in counts if count is not None))
     for place, wish in zip(wished, (wishes.stop, wishes.save, wishes.give_up), strict=True):
         place.fill_(wish)
     buffers, of_padding = Buffers(parallel.module), Buffers(parallel.module)
@@ -133,6 +134,16 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
         trouble=trouble,
         wishes=Wishes(stop=of_all.stop > 0, save=of_all.save > 0, give_up=of_all.give_up > 0),
     )
+
+
+def count_ahead(
+    training: Training, micro_batches: Sequence[Fed], counts: Sequence[float | None]
+) -> Callable[[], list[float]]:
+    """Begin to add up the items of all ranks. Where the loss alone can count, they are as many as expected."""
+    known = [count for count in counts if count is not None]
+    num_samples = sum(len(fed.indices_R) for fed in micro_batches)
+    mine = sum(known) if len(known) == len(counts) else num_samples * training.items_per_sample
+    return training.group.start_sum([mine])
 
 
 def divisor(num_items: float) -> float:

@@ -10,7 +10,10 @@ class Stepped:
     """Part of way.Parallel: all that a Stepper does."""
 
     stepper: Stepper
-    rescales = True
+
+    @property
+    def counts_ahead(self) -> bool:
+        return self.stepper.scale.used
 
     def warm_up(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)

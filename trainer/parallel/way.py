@@ -28,7 +28,8 @@ class Parallel(Protocol):
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
     names          of the optimizer's parameters, as its state numbers them
-    rescales       update() can multiply gradients; else the items of a step are counted before its first pass
+    counts_ahead   the items of all ranks are asked for before the first backward pass of a step: gradients cannot be
+                   scaled afterwards, or (fp16) are near to what they can hold
     gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
     """
 
@@ -37,8 +38,10 @@ class Parallel(Protocol):
     num_parameters: int
     equal_passes: bool
     names: list[str]
-    rescales: bool
     gathers: bool
+
+    @property
+    def counts_ahead(self) -> bool: ...
 
     def warm_up(self, loss: Tensor) -> None:
         """A backward pass without effect, before the first step."""

@@ -60,7 +60,7 @@ def _read(path: Path) -> dict[str, Any]:
 class Zero:
     """One DeepSpeed engine; see way.Parallel for what each method is."""
 
-    rescales = False
+    counts_ahead = True  # its gradients cannot be scaled
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
