@@ -62,8 +62,8 @@ def train_step(training: Training, step: int, wishes: Wishes) -> StepResult:
     Losses, items and the ranks' wishes are one message, beside the last backward pass: so all ranks stop after the same
     step, asking costs nothing, and a GPU is asked for numbers only before the update, which a loss that is not finite
     stops on all ranks. Gradients are divided by the number of items that is expected, for all ranks' is not known yet;
-    where it is another one, the update scales them, or one more message, beside the first pass, has told it. A step that
-    is left out leaves no trace in buffers either.
+    where it is another one, the update scales them, or one more message, beside the first pass, has told it. A step
+    that is left out leaves no trace in buffers either.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     optim, phases, timer = schedule_of(config.optim), training.phases, GpuTimer(group.device)

@@ -234,7 +234,8 @@ def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Ca
     code = (
         "import sys\n"
         "from jobc_trainer.data import order\n"
-        "order.shard = lambda values_G, rank, world_size: values_G[::world_size]\n"
+        "shard = order.shard\n"
+        "order.shard = lambda indices_G, num_real, rank, world_size: shard(indices_G, num_real, 0, world_size)\n"
         "from jobc_trainer.__main__ import main\n"
         "sys.exit(main())\n"
     )
@@ -269,9 +270,9 @@ def test_a_short_training_on_the_same_samples_warns(
 
 
 def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(values_G: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-        """The first sample of each batch never, the one behind it twice; weights as they should be."""
-        return torch.cat([values_G[1:2], values_G[1:]]) if values_G.dtype == torch.int64 else values_G
+    def broken(indices_G: torch.Tensor, num_real: int, rank: int, world_size: int) -> tuple[torch.Tensor, int]:
+        """The first sample of each batch never, the one behind it twice."""
+        return torch.cat([indices_G[1:2], indices_G[1:]]), num_real
 
     monkeypatch.setattr(order, "shard", broken)
     with pytest.raises(BrokenInput, match="not trained on exactly once each") as caught:
