@@ -1,0 +1,18 @@
+"""JC4519: a scratch folder that each program of a pod would look for somewhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics import Diagnostic
+from ....compiler.plan import LaunchPlan
+from ..options import KubernetesOptions
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    scratch = plan.run.scratch
+    if plan.run.storage == "object" and not scratch.startswith("/"):
+        title = f"storage.scratch={scratch} is not an absolute path"
+        because = "a pod has no folder to start from: the job's own container and those beside it work in others"
+        hint = f"storage.scratch=/tmp/{scratch.removeprefix('~/').lstrip('./') or 'jobc-runs'}"
+        yield Diagnostic("JC4519", title, because, hint, key="storage.scratch")
