@@ -40,8 +40,11 @@ def read_back(stage: Stage) -> Reading:
     resources = task.section("resources")
     facts = _facts(task, resources)
     recovery = resources.get("job_recovery")
-    if isinstance(recovery, Mapping) and recovery.get("recover_on_exit_codes") not in ([69, 75], None):
-        raise Unreadable(f"job_recovery starts again after {recovery['recover_on_exit_codes']}, not after 69 and 75")
+    codes = recovery.get("recover_on_exit_codes") if isinstance(recovery, Mapping) else None
+    if codes == []:
+        facts["lifecycle.max_requeues"] = 0
+    elif codes not in ([69, 75], None):
+        raise Unreadable(f"job_recovery starts again after {codes}, not after 69 and 75")
     unmanaged = "SkyPilot starts nothing again but a managed job (backend.managed)"
     waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
     starts = tuple(_starts(task, facts["topology.nodes"], facts["topology.gpus"]))

@@ -248,3 +248,14 @@ def test_what_skypilot_sends_and_prepares_is_the_plans(before: str, after: str, 
     assert before in files[SKY], files[SKY]
     found = check({**files, SKY: files[SKY].replace(before, after)}).differences
     assert any(line.startswith(f"{key}: ") for line in found), found
+
+
+def test_a_managed_job_that_nothing_starts_again_is_as_in_its_plan() -> None:
+    words = ("backend=skypilot", "backend.managed=true", "backend.infra=slurm/bed", "storage.root=/shared/runs")
+    once, again = ({a.path: a.text for a in compile_job(Request(given)).artifacts}
+                   for given in ((*words, "lifecycle.max_requeues=0"), words))  # fmt: skip
+    assert check(once).differences == check(again).differences == ()
+    both, none = "recover_on_exit_codes:\n    - 69\n    - 75\n", "recover_on_exit_codes: []\n"
+    assert both in again[SKY] and none in once[SKY]
+    found = check({**again, SKY: again[SKY].replace(both, none)}).differences
+    assert any(line.startswith("lifecycle.max_requeues: ") for line in found), found
