@@ -66,15 +66,17 @@ class Stepper:
         self.optimizer = optimizer
         self.rates = Rates(optimizer)
         self.scale = LossScale(precision == "fp16")
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._parameters = list(model.parameters())  # frozen ones as well: who freezes them may thaw them
+        known, groups = set(self._parameters), optimizer.param_groups
+        self._others = [p for group in groups for p in group["params"] if p not in known]  # no other rank knows them
         self._whole = whole
 
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
-        """Of all gradients as the passes left them, on their device."""
-        return self._whole(nn.utils.get_total_norm(self._gradients()))
+        """Of the model's gradients as the passes left them, on their device."""
+        return self._whole(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
         """norm: what norm() gave; factor: of all gradients, beside that of the loss scale; loss: of all ranks.
@@ -90,7 +92,7 @@ class Stepper:
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
             if factor != 1.0:
-                torch._foreach_mul_(self._gradients(), factor)
+                torch._foreach_mul_(gradients_of([*self._parameters, *self._others]), factor)
             self.rates.set(self.optimizer.param_groups, lr)
             self.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -105,8 +107,9 @@ class Stepper:
         self.optimizer.load_state_dict(of_the_optimizer(state))
         self.scale.load(state)
 
-    def _gradients(self) -> list[Tensor]:
-        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+
+def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:

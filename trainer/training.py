@@ -300,7 +300,7 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
         says = f"count() says {expected:g} items, and loss() {float(num_items):g} for the same batch"
         raise BrokenInput(f"recipe: {says}")
     group.phases.enter("backward")
-    parallel.warm_up(loss)
+    parallel.warm_up(loss, counted=expected is not None)
     buffers.put_back()
     return float(num_items if expected is None else expected)
 

@@ -58,6 +58,23 @@ def test_gradients_below_the_limit_are_as_they_were() -> None:
     assert torch.equal(weights(model), weights(expected))
 
 
+def test_what_is_thawed_later_and_what_is_not_the_models_is_scaled_as_well() -> None:
+    model, own = with_gradients(), nn.Parameter(torch.ones(3))
+    thawed = next(model.parameters()).requires_grad_(False)
+    gradient, thawed.grad = thawed.grad, None
+    stepper = Stepper(model, torch.optim.SGD([*model.parameters(), own], lr=1.0), "fp32")
+    thawed.requires_grad_(True)
+    assert gradient is not None
+    thawed.grad, own.grad = gradient, torch.ones(3)
+    before, step = (
+        weights(model).clone(),
+        torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]),
+    )
+    stepper.update(1.0, None, float(stepper.norm()), factor=0.5, loss=1.0)
+    assert torch.allclose(weights(model), before - 0.5 * step)
+    assert own.tolist() == [0.5] * 3
+
+
 @pytest.mark.parametrize(("norm", "loss"), [(math.inf, 1.0), (math.nan, 1.0), (1.0, math.nan), (1.0, math.inf)])
 def test_what_is_not_finite_moves_no_weight(norm: float, loss: float) -> None:
     model = with_gradients()

@@ -121,3 +121,18 @@ def test_an_optimizer_whose_state_zero_cannot_gather_is_refused_before_the_first
     paths = os.pathsep.join([*sys.path, str(tmp_path)])
     assert started.run(tree, PYTHONPATH=paths) == [65], started.output(0)
     assert "error: recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone" in started.output(0)
+
+
+def test_a_loss_that_alone_can_count_is_refused_before_the_first_step(
+    digits: Tree, new_run: NewRun, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "from jobc.trainer.recipe import Recipe\n\nclass Late(Recipe):\n    def count(self, batch):\n"
+        "        return None\n\n    def loss(self, model, batch):\n"
+        "        found, _ = super().loss(model, batch)\n        return found, float(len(batch[1]))\n"
+    )
+    started = new_run()
+    tree = {**digits({"recipe": "own.Late"}), "parallel": {**ZERO, "zero_stage": 1}}
+    assert started.run(tree, PYTHONPATH=os.pathsep.join([*sys.path, str(tmp_path)])) == [65], started.output(0)
+    assert "error: loss: deepspeed adds up gradients of its own" in started.output(0)
+    assert not (started.folder / "metrics" / "rank_00.jsonl").exists(), "no step was made"

@@ -27,7 +27,7 @@ class Ddp(Stepped):
     gathers = False
 
     def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
-        self.model = model.to(group.device)
+        self.group, self.model = group, model.to(group.device)
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         prepare(model, config.loop)
         self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
@@ -48,7 +48,7 @@ class Ddp(Stepped):
         self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
         self.names = names_of(self.stepper.optimizer, model)
 
-    def warm_up(self, loss: Tensor) -> None:
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
         """Raises BrokenInput for parameters without a gradient: the next step would wait for them, and end with 1."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ..distributed import Group
 from ..optimizer import Stepper, Update
 
 
@@ -11,11 +12,14 @@ class Stepped:
 
     stepper: Stepper
 
+    group: Group
+
     @property
     def counts_ahead(self) -> bool:
-        return self.stepper.scale.used
+        """Not on CPUs, whose messages tell of a lost peer all the same."""
+        return self.stepper.scale.used or self.group.device.type == "cuda"
 
-    def warm_up(self, loss: Tensor) -> None:
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
         torch.autograd.backward(loss)
         self.stepper.optimizer.zero_grad(set_to_none=True)
 

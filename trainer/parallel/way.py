@@ -28,8 +28,9 @@ class Parallel(Protocol):
     num_parameters of the whole model
     equal_passes   all ranks must call `evaluated` equally often
     names          of the optimizer's parameters, as its state numbers them
-    counts_ahead   the items of all ranks are asked for before the first backward pass of a step: gradients cannot be
-                   scaled afterwards, or (fp16) are near to what they can hold
+    counts_ahead   the items of all ranks are waited for before the first backward pass of a step: gradients cannot be
+                   scaled afterwards, or (fp16) are near to what they can hold; or a GPU computes, and a wait for it
+                   ends with no error when a peer is lost, as a wait for a message between CPUs does
     gathers        weights() and optimizer_state() give copies on the CPU, and not what the next step changes
     """
 
@@ -43,8 +44,8 @@ class Parallel(Protocol):
     @property
     def counts_ahead(self) -> bool: ...
 
-    def warm_up(self, loss: Tensor) -> None:
-        """A backward pass without effect, before the first step."""
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
+        """A backward pass without effect, before the first step. counted: the recipe knew the items before the loss"""
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Around one forward and backward pass. last: of the step, so that gradients are exchanged."""

@@ -112,8 +112,10 @@ class Zero:
         self.equal_passes = self.stage == 3  # every pass gathers weights from all ranks
         self.gathers = self.stage > 0
 
-    def warm_up(self, loss: Tensor) -> None:
-        """Nothing: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
+        """No pass: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
+        if not counted:
+            raise no_count()
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         return nullcontext()
@@ -128,10 +130,7 @@ class Zero:
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
-            raise BrokenInput(
-                "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
-                hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
-            )
+            raise no_count()
         self.rates.set(self.optimizer.param_groups, lr)
         if self.stage == 0:  # where DeepSpeed says no norm
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
@@ -228,3 +227,10 @@ class Zero:
         if self.stage in (1, 2):
             self.optimizer._hp_optimizer_states_linked = False
             self.optimizer._lazy_init_hp_params_optimizer_state()
+
+
+def no_count() -> BrokenInput:
+    return BrokenInput(
+        "loss: deepspeed adds up gradients of its own, which cannot be scaled once their items are counted",
+        hint="a recipe with count(), which counts before the forward pass; or parallel=ddp",
+    )
