@@ -97,8 +97,12 @@ def explain(
         hint = culprit.typed.lstrip("+")
         return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
-        because, hint = "it is a list, and a mapping was given", f"{key}=[TEXT], one text for each item"
-        return Diagnostic("JC1105", f"cannot compose: {key} is a list", because, hint, origin, key), culprit
+        title, because = f"cannot compose: {key} is a list", "it is a list, and a mapping was given"
+        hint = f"{key}=[TEXT], one text for each item"
+        if culprit.typed.partition("=")[2].lstrip().startswith("["):
+            title, because = f"cannot compose: {key} is a mapping", "it has names, and a list was given"
+            hint = f"{key}.NAME=VALUE, one for each"
+        return Diagnostic("JC1105", title, because, hint, origin, key), culprit
     hint = "jobc --cfg job prints the tree that the override meets"
     because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
     return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit

@@ -151,10 +151,9 @@ def _duration(text: str) -> int:
 
 
 def _limit(text: str) -> int:
-    seconds = _duration(text)
-    if seconds == 0:
+    if (text and not text.strip("0")) or _duration(text) == 0:
         raise Refused("0 means no limit for some engines and an immediate end for others", "null", "12h")
-    return seconds
+    return _duration(text)
 
 
 def show_duration(seconds: int) -> str:

@@ -142,10 +142,17 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 
+def _remove(edit: str) -> str:
+    """What removes a file that was added, which a compile leaves; "" for any other edit."""
+    path = edit.removesuffix(" (added)")
+    return "" if path == edit else f"rm -- {shlex.quote(path)}"
+
+
 def _tell(one: Verified) -> None:
     because = "it is not as jobc wrote it"
-    hint = f"{one.again}, to undo this; without --force it is kept"
-    report([Diagnostic("JC5007", f"{one.folder}/{edit}", because, hint) for edit in one.edits])
+    again = f"{one.again}, to undo this; without --force it is kept"
+    hints = {edit: _remove(f"{one.folder}/{edit}") or again for edit in one.edits}
+    report([Diagnostic("JC5007", f"{one.folder}/{edit}", because, hint) for edit, hint in hints.items()])
     if one.edits:
         print(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
         print(f"  digest   {one.digest}, of the files as jobc wrote them")

@@ -181,7 +181,8 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     (directory / "stop.sh").unlink()
     done = shell.jobc("verify", "artifacts/x/local")
     assert done.returncode == 1
-    for words in ("submit.sh lines 4, 7", "notes.txt (added)", "stop.sh (missing)"):
+    removed = "hint: rm -- artifacts/x/local/notes.txt"
+    for words in ("submit.sh lines 4, 7", "notes.txt (added)", removed, "stop.sh (missing)"):
         assert words in done.stderr
 
 

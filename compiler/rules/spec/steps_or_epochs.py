@@ -12,5 +12,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if (spec.loop.steps is None) == (spec.loop.epochs is None):
         both = spec.loop.steps is not None
         because = "both are set, and they disagree about the end" if both else "neither is set, so it would never end"
-        hint = f"loop.epochs=null, to run {spec.loop.steps} steps" if both else "loop.steps=400"
+        hint = "loop.steps=400"
+        if both:
+            hint = f"loop.steps=null, to run {spec.loop.epochs} epochs, or loop.epochs=null"
         yield Diagnostic("JC2004", "set exactly one of loop.steps and loop.epochs", because, hint, key="loop.epochs")
