@@ -151,9 +151,10 @@ def _duration(text: str) -> int:
 
 
 def _limit(text: str) -> int:
-    if (text and not text.strip("0")) or _duration(text) == 0:
+    seconds = 0 if re.fullmatch(r"0+", text) else _duration(text)
+    if seconds == 0:
         raise Refused("0 means no limit for some engines and an immediate end for others", "null", "12h")
-    return _duration(text)
+    return seconds
 
 
 def show_duration(seconds: int) -> str:

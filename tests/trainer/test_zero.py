@@ -109,30 +109,40 @@ def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -
     )
 
 
-def test_an_optimizer_whose_state_zero_cannot_gather_is_refused_before_the_first_step(
-    digits: Tree, new_run: NewRun, tmp_path: Path
-) -> None:
-    (tmp_path / "own.py").write_text(
-        "import torch\nfrom jobc.trainer.recipe import Recipe\n\nclass Sgd(Recipe):\n"
-        "    def build_optimizer(self, model):\n        return torch.optim.SGD(model.parameters(), lr=0.1)\n"
-    )
-    started = new_run()
-    tree = {**digits({"recipe": "own.Sgd"}), "parallel": {**ZERO, "zero_stage": 1}}
-    paths = os.pathsep.join([*sys.path, str(tmp_path)])
-    assert started.run(tree, PYTHONPATH=paths) == [65], started.output(0)
-    assert "error: recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone" in started.output(0)
+SGD = """
+import torch
+from jobc.trainer.recipe import Recipe
+
+class Own(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+LATE = """
+from jobc.trainer.recipe import Recipe
+
+class Own(Recipe):
+    def count(self, batch):
+        return None
+
+    def loss(self, model, batch):
+        return super().loss(model, batch)[0], float(len(batch[1]))
+"""
 
 
-def test_a_loss_that_alone_can_count_is_refused_before_the_first_step(
-    digits: Tree, new_run: NewRun, tmp_path: Path
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (SGD, "recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone"),
+        (LATE, "loss: deepspeed adds up gradients of its own"),
+    ],
+    ids=["an optimizer whose state it cannot gather", "a loss that alone can count"],
+)
+def test_a_recipe_that_zero_cannot_train_is_refused_before_the_first_step(
+    own: str, said: str, digits: Tree, new_run: NewRun, tmp_path: Path
 ) -> None:
-    (tmp_path / "own.py").write_text(
-        "from jobc.trainer.recipe import Recipe\n\nclass Late(Recipe):\n    def count(self, batch):\n"
-        "        return None\n\n    def loss(self, model, batch):\n"
-        "        found, _ = super().loss(model, batch)\n        return found, float(len(batch[1]))\n"
-    )
+    (tmp_path / "own.py").write_text(own)
     started = new_run()
-    tree = {**digits({"recipe": "own.Late"}), "parallel": {**ZERO, "zero_stage": 1}}
+    tree = {**digits({"recipe": "own.Own"}), "parallel": {**ZERO, "zero_stage": 1}}
     assert started.run(tree, PYTHONPATH=os.pathsep.join([*sys.path, str(tmp_path)])) == [65], started.output(0)
-    assert "error: loss: deepspeed adds up gradients of its own" in started.output(0)
+    assert f"error: {said}" in started.output(0)
     assert not (started.folder / "metrics" / "rank_00.jsonl").exists(), "no step was made"
