@@ -14,7 +14,7 @@ from .text import COMMAND_LINE, Origin
 
 LONGEST = 110  # columns; what is longer would wrap, and the caret stand under something else
 INDENT = "      "
-_SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#][^,\[\]{}#]*(?<!\s)|.""")
+_SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(?:\s|$))[^,\[\]{}#])*(?<!\s)|.""")
 
 
 def under(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:

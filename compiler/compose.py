@@ -29,6 +29,7 @@ from .overrides import Override
 from .recompose import COMPOSE_ERRORS, recompose
 from .source import JobcSource, NoHydraJob, read_files
 from .text import Origin, Text
+from .yaml_places import key_above
 
 Known = Callable[[], Sequence[str]]
 
@@ -51,7 +52,7 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Where the value at a dotted key was written; the first leaf's place for a mapping; None when unknown."""
+        """Where the value at a dotted key was written, of a mapping the key itself; None when unknown."""
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -62,8 +63,10 @@ class Composed:
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
                 return override.origin
-        below = (o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~")
-        return next((leaf.origin for _, leaf in _leaves(node, key) if isinstance(leaf, Text)), next(below, None))
+        if first := _first_text(node):
+            leaf, depth = first
+            return key_above(read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth)
+        return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
         """Where the option of a group was chosen, None when a defaults list did."""
@@ -275,6 +278,15 @@ def _at(tree: Any, key: str) -> Any:
         if head.isdigit() and int(head) < len(tree):
             return _at(tree[int(head)], rest)
     return None
+
+
+def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
+    """The first leaf that remembers its place, and how many mappings and lists of mappings it lies in."""
+    if isinstance(tree, Text):
+        return tree, depth
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
+    return next((found for each in inner if (found := _first_text(each, depth + counted))), None)
 
 
 def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:

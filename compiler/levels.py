@@ -4,7 +4,8 @@ In   the text of the files that a compile read, and the findings of a stage, wit
 Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
 
 A comment allows a code for the value on its own line or, when it stands alone, on the next line of the file; several
-may share a line. A value is all that stands behind a key, be it a list or several lines. A warning and a note can be
+may share a line. A value is all that stands behind a key, be it a list or several lines; what is found of a mapping as
+such may be allowed at any value directly below it too. A warning and a note can be
 allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
 """
 
@@ -16,9 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+import yaml
+
 from .diagnostics import CompileError, Diagnostic, Severity, has_errors
 from .registry import code_pages
+from .source import Loader
 from .text import Origin
+from .yaml_places import value_lines
 
 OF_SIZES = "JC21"  # which only jobc plan and jobc check look for (estimate/rules/)
 _COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next on the line
@@ -113,12 +118,12 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
         if not _COMMENT.search(text):
             continue
         root, _, path = place.partition(":")
-        lines, values = text.split("\n"), list(_values(text))
+        lines, values = text.split("\n"), list(value_lines(text))
         for number, column, said in _comments(text, lines):
             origin = Origin(root, path, number, column)
             if form := _FORM.fullmatch(said):
                 line = _value_line(lines, number)
-                there = frozenset([line]).union(*(value for value in values if line in value))
+                there = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
                 found.append(Allowance(form[1], form[2], line, there, origin))
             elif _MEANT.search(said):  # else it is a comment like others
                 because = "it is `allow`, a code, the word `because`, and a reason for whoever reads it next"
@@ -130,10 +135,6 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
     """(line, column, text) of each; text of a scalar that looks like one is none."""
-    import yaml  # here, because few files hold such a comment
-
-    from .source import Loader
-
     tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
     blocks = [t.style in ("|", ">") for t in tokens]  # whose text begins on the next line
     starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
@@ -144,34 +145,6 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
             before = bisect_right(starts, at)
             if not before or ends[before - 1] <= at:
                 yield row + 1, found.start() + 1, found[0].rstrip()
-
-
-def _values(text: str) -> Iterator[range]:
-    """The lines of each value without keys of its own, from its key to its end, counted from 1."""
-    import yaml
-
-    from .source import Loader
-
-    def end(node: yaml.Node) -> int:
-        if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-            return end(node.value[-1])  # the mark of the list is where the next key begins
-        return int(node.end_mark.line + (node.end_mark.column > 0))
-
-    def values(node: yaml.Node, first: int) -> Iterator[range]:
-        if node.start_mark.line + 1 < first:
-            yield range(first, first + 1)  # an alias, whose node is where the anchor is
-        elif isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                yield from values(value, key.start_mark.line + 1)
-        elif isinstance(node, yaml.SequenceNode) and any(isinstance(item, yaml.MappingNode) for item in node.value):
-            for item in node.value:
-                if item.start_mark.line >= node.start_mark.line:  # no alias
-                    yield from values(item, item.start_mark.line + 1)
-        else:
-            yield range(first, end(node) + 1)
-
-    if document := yaml.compose(text, Loader=Loader):
-        yield from values(document, 1)
 
 
 def _value_line(lines: list[str], number: int) -> int:

@@ -87,6 +87,29 @@ def test_an_alias_is_a_value_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
     assert "--> project:experiment/team.yaml:4:3   (env.B)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "team",
+    ["{}\nlabels:\n  team: a\n", "labels:  {}\n  team: a\n", "labels:\n  team: a  {}\n", "labels: {{team: a}}  {}\n"],
+    ids=["above its key", "at its key", "at a value of it", "in braces"],
+)
+def test_what_is_found_of_a_mapping_is_allowed_at_its_key(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, team.format("# else"))[1] == ["note[JC4102]"]
+    assert check(capsys, team.format(ALLOWED.format("JC4102")), "--strict") == (0, [])
+
+
+def test_the_key_of_a_mapping_allows_nothing_below(capsys: pytest.CaptureFixture[str]) -> None:
+    team = f"env:  {ALLOWED.format('JC3002')}\n  A: $SCRATCH/d\n"
+    assert check(capsys, team)[1] == ["note[JC3081]", "warning[JC3002]"]
+
+
+def test_a_mapping_is_pointed_at_by_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, "queu:\n  - {name: fast}\nenv:\n  A: {B: c}\nmounts:\n  - {kind: host}\n")
+    assert main(["check", "+experiment=team"]) == 1
+    shown = capsys.readouterr().err
+    assert "team.yaml:2:1   (queu)\n      queu:\n      ^^^^\n" in shown
+    assert "team.yaml:5:3   (env.A)\n      A: {B: c}\n      ^\n" in shown
+
+
 def test_machines_are_told_what_is_allowed_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, WISH)
     assert main(["check", "+experiment=team", "--format", "json"]) == 0
