@@ -136,8 +136,17 @@ def groups_with_default() -> set[str]:
     return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
 
+class OverridesRefused(CompileError):
+    """Some overrides cannot be composed. rest: what the others come to, in which more may be wrong."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
+        super().__init__(diagnostics)
+        self.rest = rest
+
+
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
-    """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError."""
+    """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError, and
+    OverridesRefused where what is left can be read."""
     config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)
     if config is None:
         config, _ = compose_config(loader, config_name, overrides, known)
@@ -148,7 +157,7 @@ def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: Known
 ) -> tuple[DictConfig, list[Override]]:
     """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
-    them (see respell). Raises CompileError.
+    them (see respell). Raises as compose().
     """
     config, refused = None, []
     kept = [o for o in overrides if not o.is_of_hydra]
@@ -175,7 +184,11 @@ def compose_config(
                 raise CompileError(refused) from None
             kept.remove(culprit)
     if refused:
-        raise CompileError(refused)
+        try:
+            rest = _read(config, tuple(o for o in overrides if o in kept))
+        except CompileError as error:
+            raise CompileError([*refused, *error.diagnostics]) from None
+        raise OverridesRefused(refused, rest)
     return config, kept
 
 

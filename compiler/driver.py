@@ -22,7 +22,7 @@ from .accelerate import read_keys
 from .arranged import arranged_words
 from .artifact import Artifact
 from .backend import VERBS, Backend, Point, SweepingBackend
-from .compose import Composed, Folder, compose, groups_with_default, hydra_ready, read_inputs
+from .compose import Composed, Folder, OverridesRefused, compose, groups_with_default, hydra_ready, read_inputs
 from .convert import spec_keys
 from .derive import procs
 from .diagnostics import CompileError, Diagnostic, merged
@@ -197,7 +197,10 @@ def search_path(request: Request) -> list[Folder]:
 
 def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bool = True) -> Planned:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
-    composed = compose(loader, request.config_name, overrides, known_keys)
+    try:
+        composed = compose(loader, request.config_name, overrides, known_keys)
+    except OverridesRefused as error:
+        raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
         title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
         because = "a file that --config-name names stands alone, and this one gives no backend"
@@ -218,6 +221,15 @@ def _plan(request: Request, overrides: Sequence[Override], loader: Any, last: bo
     notes = levels.settle(_placed(found, origin_of), notes, last)
     idle = frozenset[str]() if plan.uses_trainer else unsaid(composed, table, read.values, read_keys(plan))
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
+
+
+def _mistyped(rest: Composed, request: Request) -> list[Diagnostic]:
+    """The values of a wrong type beside overrides that are refused; not what is missing, which those may have given."""
+    try:
+        typed(rest, request.command, dict(request.config_dirs))
+    except CompileError as error:
+        return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
+    return []
 
 
 def _compile(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:

@@ -136,6 +136,8 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
+            else f"leave out {culprit.typed}, and the word that sets it if there is one"
+            if culprit.operator == "~" and section in ("env", "labels", "secrets")
             else _beside(section, known)
         )
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, place, culprit.key)

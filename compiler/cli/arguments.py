@@ -245,7 +245,9 @@ class _Parser(argparse.ArgumentParser):
         name, _, value = word.partition("=")
         close = nearest(name, known)
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
-        if script := _script_with(name):
+        if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
+            hint = f"--format {name[2:]}"
+        elif script := _script_with(name):
             hint = script
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]

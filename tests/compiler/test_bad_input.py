@@ -90,6 +90,10 @@ LINES = [  # words, code, what the message says besides
     (["--lr=3"], "JC1110", "hint: optim.lr=3"),
     (["run", "--resume", "ID"], "JC1110", "hint: jobc submit DIR --resume ID"),
     (["--frobnicate"], "JC1110", "unknown option --frobnicate"),
+    (["check", "--json"], "JC1110", "hint: --format json\n"),
+    (["~env.NAME"], "JC1102", "hint: leave out ~env.NAME, and the word"),
+    (["env.MASTER_PORT=80"], "JC2006", "hint: ~env.MASTER_PORT\n"),
+    (["env.MASTER_PORT=2000"], "JC2006", "hint: ~env.MASTER_PORT rendezvous.port=2000\n"),
     (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
     (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
     (["--out"], "JC1110", "--out OUT"),
@@ -170,6 +174,13 @@ def test_all_type_mistakes_are_reported_together(jobc: Jobc) -> None:
     )
     status, printed = jobc(*words)
     assert (status, sorted(codes(printed))) == (1, ["JC1201"] * 2 + ["JC1202"] * 5 + ["JC1203", "JC1204"])
+
+
+def test_a_word_that_names_nothing_hides_no_type_mistake(jobc: Jobc) -> None:
+    _, printed = jobc("nodez=2", "gpus=x", "+env.A={B: 1}")
+    assert codes(printed) == ["JC1202", "JC1202", "JC1102"]
+    _, printed = jobc("backend=slrm", "gpus=x", "backend.foo=1")
+    assert codes(printed) == ["JC1109", "JC1202"], "of which backend's options nobody can tell"
 
 
 def test_all_interpolation_mistakes_are_reported_together(jobc: Jobc) -> None:

@@ -13,6 +13,8 @@ from ..plan._variables import variables
 
 _OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED")  # a shell may say another for the program
 
+_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # and what they take
+
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # it sets them for its own ranks
@@ -24,7 +26,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _instead(name: str, value: str) -> str:
-    keys = {"OMP_NUM_THREADS": "threads", "MASTER_PORT": "rendezvous.port"}
-    if name in keys and value.isdigit():
-        return f"~env.{name} {keys[name]}={value}"
+    key, least, most = _KEYS.get(name, ("", 0, 0))
+    if key and value.isdigit() and least <= int(value) <= most:
+        return f"~env.{name} {key}={value}"
     return "~env.WORLD_SIZE nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
