@@ -158,3 +158,10 @@ def test_the_trainer_is_not_hinted_as_a_command_of_ones_own() -> None:
 def test_the_shell_for_a_command_in_one_word_starts_what_jobc_starts(command: str, shell: str) -> None:
     (told,) = found("JC3010", command)
     assert told.hint == f"-- {command}; or, for a shell, -- {shell}"
+
+
+@pytest.mark.parametrize("command", ["python train.py | tee log", "python train.py --lr $LR", "bash a.sh && bash b.sh"])
+def test_of_a_command_in_one_word_that_needs_a_shell_only_the_shell_is_hinted(command: str) -> None:
+    (told,) = found("JC3010", command)
+    assert told.hint == f"-- bash -c '{command}'"
+    assert found("JC3002", command) == []

@@ -19,6 +19,6 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         hint = "storage.root=/shared/runs, on storage that all nodes see"
     else:
         because = f"storage.root={root} is on no volume, so each machine would have its own"
-        hint = "mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}] storage.root=/shared/runs"
+        hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
         hint += "" if options.managed else ", or storage.run=node"
     yield Diagnostic("JC4706", "the runs are on no shared storage", because, hint, key="storage.root")

@@ -75,6 +75,12 @@ def shell_text(command: Sequence[str] | None) -> str:
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
+def in_one_word(command: Sequence[str] | None) -> bool:
+    """Whether the first word is a program and its words, quoted into one."""
+    program_and_words = r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s"
+    return any(re.match(program_and_words, word) for word in (command or ())[:1])
+
+
 def with_option(command: Sequence[str], *option: str) -> str:
     """The command, whose shell gets one more option, as words of the command line."""
     words = started(command)

@@ -10,16 +10,16 @@ from ... import derive
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import on_a_line
+from ._shell import in_one_word, on_a_line, unquoted
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    if spec.command and re.match(
-        r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s", spec.command[0]
-    ):
+    if spec.command and in_one_word(spec.command):
         because = "no shell splits it: a program of that whole name would be started"
         text = " ".join(spec.command)
         in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
-        hint = f"-- {text}; or, for a shell, -- {on_a_line(['bash', '-c', in_shell])}"
+        hint = f"-- {on_a_line(['bash', '-c', in_shell])}"
+        if not re.search(r"[^\w\s./:=,@%+'\"\\-]", unquoted(text)):  # else it is a shell that must read it
+            hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one word with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)

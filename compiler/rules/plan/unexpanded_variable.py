@@ -10,7 +10,7 @@ from ... import derive
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import on_a_line, shell_text
+from ._shell import in_one_word, on_a_line, shell_text
 
 # $USER, ${SCRATCH} or $(hostname), or any name where a path begins; not $5, $$, \$USER, $Name, $N$ or ${oc.env:USER}.
 _FOUND = re.compile(
@@ -32,8 +32,8 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
                 hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
             yield _warning(f"env.{name} holds {found}, which nothing expands", because, hint, f"env.{name}")
     command = spec.command or ()
-    if any(shell_text(command[at:]) for at in range(len(command))):
-        return
+    if in_one_word(command) or any(shell_text(command[at:]) for at in range(len(command))):
+        return  # JC3010 hints at a shell then
     for word in command:
         if found := _found(word):
             because = "the words after -- reach the program as they are; no shell on the node reads them"

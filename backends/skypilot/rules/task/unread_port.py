@@ -17,4 +17,4 @@ def check(task: Finished) -> Iterator[Diagnostic]:
         if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
             key = task.key(("resources", "ports"))
             because = "it is PORT or FIRST-LAST, from 1 to 65535"
-            yield Diagnostic("JC4717", f"{port!r} is no port", because, f"{key}=[6006, 8000-8010]", key=key)
+            yield Diagnostic("JC4717", f"{port!r} is no port", because, f"{key}=[6006,8000-8010]", key=key)
