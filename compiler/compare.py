@@ -104,7 +104,17 @@ def compare(left: Side, right: Side) -> Comparison:
 
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
-    return [Change(key, before, after) for key, before, after in pairs_of if before != after]
+    found = [Change(key, before, after) for key, before, after in pairs_of if before != after]
+    return [each for each in found if not (_is_empty_mapping(each) and _has_below(each.key, found))]
+
+
+def _is_empty_mapping(change: Change) -> bool:
+    return {} in (change.before, change.after) and ABSENT in (change.before, change.after)
+
+
+def _has_below(key: str, changes: list[Change]) -> bool:
+    """Whether what a mapping had, and has no more, is told key by key."""
+    return any(each.key.startswith(f"{key}.") for each in changes)
 
 
 def _said(files: Mapping[str, str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ jobc diff DIR DIR               two artifact directories, or two run folders
 jobc diff DIR                   what was written, against what the words it was made of give now
 jobc diff DIR KEY=VALUE …       what was written, against what these words give now
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
-jobc diff KEY=VALUE … vs KEY=VALUE …
+jobc diff KEY=VALUE … vs KEY=VALUE …      either side a directory as well
 A directory that somebody edited is read back as well, as `jobc verify --equivalence` does: what its files say counts.
 """
 
@@ -52,7 +52,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     words = arguments.words
     if VERSUS in words:
         at = words.index(VERSUS)
-        sides = [_compiled(arguments, part) for part in (words[:at], words[at + 1 :])]
+        sides = [_compiled_or_written(arguments, part) for part in (words[:at], words[at + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
         rest = tuple(word for word in words if word not in folders)
         sides = [*map(_written, folders)]
@@ -79,6 +79,11 @@ def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
     if "--" in others:
         others, command = others[: others.index("--")], [command_word(others[others.index("--") + 1 :])]
     return shlex.join(["jobc", "diff", *words, command_word(rest[:at]), VERSUS, *others, *command])
+
+
+def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> Side:
+    is_folder = len(words) == 1 and not is_override(words[0])
+    return _written(words[0]) if is_folder else _compiled(arguments, words)
 
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:

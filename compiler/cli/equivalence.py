@@ -9,7 +9,7 @@ from typing import Any
 
 from ..compare import PLAN
 from ..diagnostics import CompileError, Diagnostic
-from ..directory import read_manifest, text_of
+from ..directory import describe, read_manifest, text_of, verify
 from ..equivalence.check import ENGINE_SAYS, Checked, beside, check
 from . import DIAGNOSTICS, OK, report
 from .inspect import no_artifact, no_option, usage
@@ -32,8 +32,9 @@ def equivalence_command(words: Sequence[str], for_machines: bool) -> int:
 
 
 def _tell(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]]) -> None:
+    hints = {word: _hint(word) for word, one in checked if one.differences}
     found = [
-        Diagnostic("JC5033", f"{word}: {difference}", "the emitted files were read back", _hint(word))
+        Diagnostic("JC5033", f"{word}: {difference}", "the emitted files were read back", hints[word])
         for word, one in checked
         for difference in one.differences
     ]
@@ -67,7 +68,10 @@ def _document(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[st
 
 
 def _hint(word: str) -> str:
-    return f"jobc verify {word} tells whether a file was edited; if none was, this is a bug of the backend"
+    edits = verify(Path(word))
+    if not edits:
+        return "no file was edited, so this is a bug of the backend: report it with the command line"
+    return f"jobc verify {word} tells how to undo what was edited by hand: {', '.join(map(describe, edits))}"
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic, Severity
-from ..directory import MANIFEST, describe, read_manifest, verify
+from ..directory import MANIFEST, Edit, describe, read_manifest, verify
 from ..neutral import PLACE
 from . import DIAGNOSTICS, OK, report
 from .arguments import Arguments
@@ -81,7 +81,7 @@ class Verified:
     folder: str
     files: int
     digest: str
-    edits: tuple[str, ...]
+    edits: tuple[Edit, ...]
     drift: Drift | None
     unknown: str
     again: str
@@ -106,7 +106,7 @@ class Verified:
             "directory": self.folder,
             "files": self.files,
             "digest": self.digest,
-            "edits": self.edits,
+            "edits": [describe(edit) for edit in self.edits],
             "inputs": inputs,
         }
 
@@ -119,7 +119,7 @@ def _verified(word: str, arguments: Arguments) -> Verified:
         found = drift(Path(word), arguments.config_dirs)
     except NotHere as error:
         unknown = str(error)
-    edits = tuple(describe(edit) for edit in verify(Path(word)))
+    edits = tuple(verify(Path(word)))
     again = _again(Path(word), arguments.config_dir)
     return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown, again)
 
@@ -142,17 +142,14 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 
-def _remove(edit: str) -> str:
-    """What removes a file that was added, which a compile leaves; "" for any other edit."""
-    path = edit.removesuffix(" (added)")
-    return "" if path == edit else f"rm -- {shlex.quote(path)}"
-
-
 def _tell(one: Verified) -> None:
     because = "it is not as jobc wrote it"
-    again = f"{one.again}, to undo this; without --force it is kept"
-    hints = {edit: _remove(f"{one.folder}/{edit}") or again for edit in one.edits}
-    report([Diagnostic("JC5007", f"{one.folder}/{edit}", because, hint) for edit, hint in hints.items()])
+    undo = f"{one.again}, to undo this; without --force nothing is written"
+    hints = [
+        f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}" if edit.kind == "added" else undo for edit in one.edits
+    ]
+    titles = [f"{one.folder}/{describe(edit)}" for edit in one.edits]
+    report([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
     if one.edits:
         print(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
         print(f"  digest   {one.digest}, of the files as jobc wrote them")

@@ -347,6 +347,20 @@ def test_two_own_commands_are_compared_as_overrides(diff: Diff) -> None:
     assert "command  " in diff(*shlex.split(hint[1]))[1]
 
 
+def test_either_side_of_vs_may_be_a_directory(diff: Diff) -> None:
+    assert diff(str(OLD), "vs", *SAME[1:])[0] == 0
+    there, back = (
+        found(diff, *words) for words in ((str(OLD), "vs", *SAME[1:], "gpus=8"), (*SAME[1:], "gpus=8", "vs", str(OLD)))
+    )
+    assert changes(there, "spec")["gpus"] == (4, 8) and changes(back, "spec")["gpus"] == (8, 4)
+    assert diff(str(OLD), "vs", str(OLD))[0] == 0
+
+
+def test_of_an_emptied_mapping_only_its_keys_are_told(diff: Diff) -> None:
+    assert changes(found(diff, "env.A=b", "vs", "nodes=1"), "spec") == {"env.A": ("b", "absent")}
+    assert changes(found(diff, "nodes=1", "vs", "env={A: b}"), "spec") == {"env.A": ("absent", "b")}
+
+
 def test_how_a_point_is_called_is_no_difference(diff: Diff) -> None:
     same = "a  optim.lr=1e-3\nb  optim.lr=0.001\nthe same job, in the same files\n"
     assert diff("optim.lr=1e-3,0.001") == (0, same, "")

@@ -64,7 +64,8 @@ def test_the_hint_undoes_an_edit(call: Call, words: tuple[str, ...]) -> None:
     before = script.read_text()
     script.write_text(before + "# mine\n")
     hint = re.search(
-        r"hint: jobc (--force.*), to undo this; without --force it is kept", call("verify", str(script.parent))[2]
+        r"hint: jobc (--force.*), to undo this; without --force nothing is written",
+        call("verify", str(script.parent))[2],
     )
     assert hint and call(*shlex.split(hint[1]))[0] == 0
     assert script.read_text() == before
