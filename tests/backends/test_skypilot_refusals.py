@@ -327,5 +327,5 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
     assert [each for each in found if each[0] != "JC4721"] == [
         ("JC4711", "backend.use_spot", "backend.use_spot=false"),
         ("JC4711", "backend.extra.resources.ports", "leave out backend.extra.resources.ports"),
-        ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006, 8000-8010]"),
+        ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006,8000-8010]"),
     ]
