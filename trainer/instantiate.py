@@ -24,8 +24,7 @@ def instantiate(tree: Any, where: str, *first: Any) -> Any:
         return _arguments(tree, where)
     function = locate(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
-    if not callable(function):
-        raise BrokenInput(f"{where}: {tree[KEY]} is no class and no function, but {function!r:.60}")
+    _refuse_what_cannot_be_called(function, tree, where)
     return guarded(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
 
 
@@ -35,8 +34,14 @@ def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
     if isinstance(function, type):
         made: Callable[..., Any] = instantiate(tree, where)
         return made
+    _refuse_what_cannot_be_called(function, tree, where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     return functools.partial(function, **arguments) if arguments else function
+
+
+def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], where: str) -> None:
+    if not callable(function):
+        raise BrokenInput(f"{where}: {tree[KEY]} is no class and no function, but {function!r:.60}")
 
 
 def locate(dotted: str, where: str) -> Any:
@@ -82,7 +87,7 @@ def failed(title: str, error: Exception) -> BrokenInput:
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith("<frozen") or os.path.dirname(os.path.abspath(filename)) == os.path.dirname(__file__)
+    return filename.startswith("<frozen") or os.path.abspath(filename).startswith(os.path.dirname(__file__) + os.sep)
 
 
 def _arguments(tree: Any, where: str) -> Any:

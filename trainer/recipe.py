@@ -20,7 +20,7 @@ from .config import TrainConfig
 from .data import mapped
 from .data.source import IGNORE, Source, open_source
 from .errors import BrokenInput
-from .instantiate import function_of, locate
+from .instantiate import function_of, guarded, locate
 from .models.build import build_model
 from .optimizer import build_optimizer
 from .target import Target
@@ -58,7 +58,8 @@ class Recipe:
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Items of a batch, by which its loss is divided. None: only loss() can tell, gradients are scaled later."""
+        """Items of a batch, by which its loss is divided, whatever loss() says; of the first batch both must say the
+        same. None: only loss() can tell, gradients are scaled later."""
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((pair(batch)[1] != IGNORE).sum()) if loss else None
 
@@ -95,7 +96,8 @@ def make(config: TrainConfig) -> Recipe:
     if not (isinstance(found, type) and issubclass(found, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is no subclass of Recipe", hint=hint)
-    return found(config)
+    made: Recipe = guarded(lambda: found(config), f"recipe: {config.recipe}(config)")
+    return made
 
 
 def pair(batch: Any) -> Any:

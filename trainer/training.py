@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .buffers import Buffers
 from .config import TrainConfig, kind_of
 from .data import alike
 from .data.copier import Copier
-from .data.loader import Loader, all_of, read_apart, training_slots
+from .data.loader import Fed, Loader, all_of, read_apart, training_slots
 from .data.mapped import Mapped
 from .data.order import Order
 from .data.proof import Proof
@@ -25,6 +26,7 @@ from .data.source import Source
 from .distributed import Group
 from .env import Env
 from .errors import BrokenInput
+from .evaluating import evaluating
 from .garbage import uncollected
 from .instantiate import failed, guarded
 from .leave import known_cause
@@ -129,9 +131,14 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
 
 def open_data(made: Recipe) -> Source:
     """The recipe's data, with the score that its loss can tell: of a loss of one's own that is the loss itself."""
-    source: Source = guarded(made.build_data, "recipe: build_data()")
+    source = guarded(made.build_data, "recipe: build_data()")
+    if not isinstance(source, Source):
+        hint = "return self.source(train, val), which makes one of data sets"
+        raise BrokenInput(f"recipe: build_data() gave no Source, but {type(source).__name__}", hint=hint)
     is_usual = made.items_of is recipe.cross_entropy and type(made).loss is Recipe.loss
     score = made.score
+    if score is not None and not isinstance(score, str):
+        raise BrokenInput(f"recipe: score is {score!r:.60}, and names in a word what measure() gives")
     if score is None and type(made).measure is Recipe.measure:
         score = "loss" if not is_usual else "accuracy" if source.score == "loss" else None
     return source if score is None else dataclasses.replace(source, score=score)
@@ -143,7 +150,9 @@ def new_model(made: Recipe, source: Source) -> nn.Module:
     One in eval mode, as from_pretrained() of transformers 5.23 gives it, is put into train mode. Else modules keep the
     modes that they were made with: a BatchNorm may be frozen by eval().
     """
-    model: nn.Module = guarded(lambda: made.build_model(source), "recipe: build_model()")
+    model = guarded(lambda: made.build_model(source), "recipe: build_model()")
+    if not isinstance(model, nn.Module):
+        raise BrokenInput(f"recipe: build_model() gave no torch.nn.Module, but {type(model).__name__}")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(made.config.model)} has no parameters that are trained")
     refuse_unfillable(model)
@@ -196,9 +205,10 @@ def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:
     """A rank without a sample would wait for the others in every step, for nothing."""
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
-        if num_held_out and not order.num_samples:
-            hint = f"data.val holds out all {num_held_out:,}: more data, or a smaller share"
-        raise BrokenInput(f"data: {order.num_samples:,} samples for {group.world_size:,} ranks", hint=hint)
+        if num_held_out:
+            hint = f"data.val holds out {num_held_out:,}: more data, or a smaller share"
+        samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
+        raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
         raise BrokenInput(
             f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
@@ -275,6 +285,8 @@ def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel,
 def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
     """One forward and backward pass without effect, under the long timeout. How many items the first batch has.
 
+    A measure() of the user's is tried on held-out data as well.
+
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
     run. And it is where data that cannot be read, and a model that does not fit them, are found. Raises BrokenInput for
@@ -284,16 +296,20 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     read = partial(read_apart, config=config.loader, device=group.device)
     (fed,) = of_the_user(lambda: read(source.train, [all_of(indices_B)]), made, "data: there is no first batch")
+    fed_held_out: list[Fed] = []
     if num_held_out := len(source.validation):  # read here, so that what makes no batch is found before the training
-        held_out = torch.arange(min(config.batch.micro, num_held_out))
-        of_the_user(lambda: read(source.validation, [all_of(held_out)]), made, "data: there is no first held-out batch")
+        held_out = all_of(torch.arange(min(config.batch.micro, num_held_out)))
+        title = "data: there is no first held-out batch"
+        fed_held_out = of_the_user(lambda: read(source.validation, [held_out]), made, title)
     expected = of_the_user(lambda: made.count(fed.batch), made, "recipe: count() of the first batch failed")
+    refuse_no_count(expected, "count()")
     buffers = Buffers(parallel.module)
     buffers.keep()
     of_loss = buffers_of_loss(made)
     group.phases.enter("forward")
     loss, num_items = first_pass(parallel, made, Copier(group.device).finish(fed.batch))
     refuse_other_buffers(made, of_loss)
+    refuse_no_count(num_items, "loss()")
     if expected is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() says how many items a batch has")
     if expected is not None and num_items is not None and not math.isclose(expected, float(num_items), rel_tol=1e-6):
@@ -302,6 +318,8 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     group.phases.enter("backward")
     parallel.warm_up(loss, counted=expected is not None)
     buffers.put_back()
+    for held_out_batch in fed_held_out if is_of_the_user(made) else ():
+        first_measure(parallel, made, Copier(group.device).finish(held_out_batch.batch))
     return float(num_items if expected is None else expected)
 
 
@@ -314,6 +332,24 @@ def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, An
     if not found[0].requires_grad:
         raise BrokenInput("loss: nothing that is trained has an influence on it")
     return found
+
+
+def first_measure(parallel: Parallel, made: Recipe, batch: Any) -> None:
+    """What a validation does, on one batch: one that fails in a day would fail in each attempt."""
+    with evaluating(parallel.evaluated):
+        title = "validation: the first held-out batch cannot be measured"
+        found = of_the_user(lambda: parallel.evaluated(batch, measure=True), made, title)
+    if not (isinstance(found, tuple) and len(found) == 3 and all(map(is_number, found))):
+        raise BrokenInput("recipe: measure() gives (loss, score, count), each added over the batch to one number")
+
+
+def refuse_no_count(found: Any, who: str) -> None:
+    if found is not None and not is_number(found):
+        raise BrokenInput(f"recipe: {who} says that a batch has {found!r:.60} items, which is no number")
+
+
+def is_number(found: Any) -> bool:
+    return found.numel() == 1 if isinstance(found, Tensor) else isinstance(found, Real)
 
 
 def of_the_user(work: Callable[[], Any], made: Recipe, title: str) -> Any:

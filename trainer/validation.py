@@ -16,6 +16,7 @@ from .data.copier import Copier
 from .data.loader import ValidationBatches
 from .distributed import Group
 from .errors import BrokenInput
+from .evaluating import evaluating
 from .training import Training
 
 ASK_S = 1.0  # between two questions for a stop
@@ -69,9 +70,7 @@ class Validator:
         error: Exception | None = None
         asks = Asks(training.group, lambda: error is not None or told_to_stop())
         breaks_off = False
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-        with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
+        with evaluating(model):
             batches = iter(self._batches)
             for number in range(self._most):
                 phases.enter("validation")
@@ -94,8 +93,6 @@ class Validator:
                     break
             if error is None and not breaks_off:
                 next(batches, None)  # its end, so that workers are ready for the next validation
-        for module, was_training in modes:  # which a train() of all would not give back: some may be frozen
-            module.training = was_training
         values = [0.0] * 3 if error else sums.tolist()
         phases.enter("validation")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()

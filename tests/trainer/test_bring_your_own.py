@@ -92,6 +92,58 @@ class Raises:
 def collate(samples):
     raise ValueError("ragged")
 
+class NoSource(Recipe):
+    def build_data(self):
+        return [1, 2, 3]
+
+class NoModel(Recipe):
+    def build_model(self, source):
+        pass
+
+class NoOptimizer(Recipe):
+    def build_optimizer(self, model):
+        pass
+
+class WrongOptimizer(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=-1)
+
+class OptimizerOfNothing(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+
+class OptimizerOfOne(Recipe):
+    def build_optimizer(self, model):
+        return torch.optim.SGD(list(model.parameters())[:1], lr=0.1)
+
+class NotMade(Recipe):
+    def __init__(self, config):
+        raise ValueError("no licence")
+
+class CountInWords(Recipe):
+    def count(self, batch):
+        return "many"
+
+class LossCountsInWords(Recipe):
+    def count(self, batch):
+        return None
+
+    def loss(self, model, batch):
+        return super().loss(model, batch)[0], "many"
+
+class NumberAsScore(Recipe):
+    score = 5
+
+class TwoMeasured(Recipe):
+    def measure(self, model, batch):
+        return super().measure(model, batch)[:2]
+
+class MeasureRaises(Recipe):
+    def measure(self, model, batch):
+        raise KeyError("caption")
+
+NUMBER = 7
+
 class OneNumber(Recipe):
     def loss(self, model, batch):
         loss, count = super().loss(model, batch)
@@ -409,6 +461,21 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             {"recipe": "broken.OneNumber"},
             "recipe: loss() gives (sum, count), the sum a tensor with one number, as sum()",
         ),
+        ({"recipe": "broken.NoSource"}, "recipe: build_data() gave no Source, but list"),
+        ({"recipe": "broken.NoModel"}, "recipe: build_model() gave no torch.nn.Module, but NoneType"),
+        ({"recipe": "broken.NoOptimizer"}, "recipe: build_optimizer() gave no torch.optim.Optimizer, but NoneType"),
+        ({"recipe": "broken.WrongOptimizer"}, "recipe: build_optimizer() failed: ValueError: Invalid learning rate"),
+        ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer of build_optimizer() has no parameter of the"),
+        ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
+        ({"recipe": "broken.CountInWords"}, "recipe: count() says that a batch has 'many' items, which is no number"),
+        ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() says that a batch has 'many' items"),
+        ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, and names in a word"),
+        ({"recipe": "broken.TwoMeasured"}, "recipe: measure() gives (loss, score, count), each added over the batch"),
+        (
+            {"recipe": "broken.MeasureRaises"},
+            "validation: the first held-out batch cannot be measured: KeyError: 'caption'",
+        ),
+        ({"loss": {"_target_": "broken.NUMBER"}}, "loss: broken.NUMBER is no class and no function, but 7"),
         ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),
         (
             {"model": {"_target_": "torch.nn.Flatten"}},
@@ -446,6 +513,31 @@ def test_what_is_broken_is_one_line_and_no_traceback(
         train(tmp_path, digits({**OWN, **changes}))
     assert caught.value.code == DATA_BROKEN
     assert "\n" not in caught.value.title
+
+
+def test_parameters_that_no_optimizer_has_are_told(
+    digits: Tree, tmp_path: Path, broken: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, digits({**OWN, "recipe": "broken.OptimizerOfOne", "loop.steps": 2}))
+    assert re.search(
+        r"warning: \d of \d parameters stay as they are: no optimizer has them\n  \w", capsys.readouterr().out
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes of errors are of Python 3.11")
+def test_an_error_of_a_sample_says_of_which_one_it_is(digits: Tree, tmp_path: Path) -> None:
+    Waves = sys.modules["my_pkg.data"].Waves
+    whole = Waves.__getitem__
+
+    def rotten(self: Any, index: int) -> Any:
+        if index == 431:
+            raise ValueError("rotten")
+        return whole(self, index)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match="rotten") as caught:
+        patch.setattr(Waves, "__getitem__", rotten)
+        train(tmp_path, digits({**OWN, "loop.steps": 60}))
+    assert caught.value.__notes__ == ["in sample 431 of the data set, epoch 0"]
 
 
 def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp_path: Path, broken: None) -> None:

@@ -44,7 +44,12 @@ class Mapped:
         with random_state_kept():
             for place in places_B.tolist():
                 seed_sample(mix(self._seed, "sample", epoch, place))
-                samples.append(self.dataset[place])
+                try:
+                    samples.append(self.dataset[place])
+                except Exception as error:
+                    if hasattr(error, "add_note"):  # Python 3.11: a line below the traceback
+                        error.add_note(f"in sample {place} of the data set, epoch {epoch}")
+                    raise
             return self._collate(samples)
 
 

@@ -16,6 +16,7 @@ from ..optimizer import Stepper, names_of
 from ..recipe import Recipe
 from .blocks import prepare
 from .stepped import Stepped
+from .way import optimizer_of
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # by gloo, nor by NCCL, of torch 2.13
 
@@ -45,7 +46,7 @@ class Ddp(Stepped):
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.stepper = Stepper(model, recipe.build_optimizer(model), config.loop.precision)
+        self.stepper = Stepper(model, optimizer_of(recipe, model, group), config.loop.precision)
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:

@@ -35,7 +35,7 @@ from ..optimizer import Stepper
 from ..recipe import Recipe
 from .blocks import blocks_of, prepare
 from .stepped import Stepped
-from .way import agreed_names, give_from_first, is_extra, refuse_another_model, shapes_of
+from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 
 
 class Fsdp(Stepped):
@@ -62,7 +62,7 @@ class Fsdp(Stepped):
         # FSDP casts weights and inputs itself: no autocast
         self.module: nn.Module = WithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = ShardStepper(model, recipe.build_optimizer(model), config.loop.precision, whole)
+        self.stepper = ShardStepper(model, optimizer_of(recipe, model, group), config.loop.precision, whole)
         self.names = agreed_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:

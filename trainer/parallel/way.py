@@ -16,6 +16,7 @@ from ..config import DdpConfig, DeepspeedConfig, TrainConfig
 from ..distributed import Group
 from ..env import Env
 from ..errors import BrokenInput
+from ..instantiate import guarded
 from ..optimizer import Update, names_of
 from ..recipe import Recipe
 
@@ -96,6 +97,25 @@ def give_from_first(model: nn.Module, group: Group) -> None:
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     refuse_unlike([f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group)
     group.give_from_first(named.values())
+
+
+def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
+    """The recipe's, for the model as it is shared. Raises BrokenInput for what cannot train it; rank 0 warns of
+    parameters that would stay as they are."""
+    made = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    if not isinstance(made, Optimizer):
+        raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(made).__name__}")
+    known = {parameter for its in made.param_groups for parameter in its["params"]}
+    trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    left_out = [name for name, each in model.named_parameters() if each.requires_grad and each not in known]
+    shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
+    if len(left_out) == len(trainable):
+        hint = "build_optimizer(self, model) takes model.parameters(), of the model that it is given"
+        raise BrokenInput("recipe: the optimizer of build_optimizer() has no parameter of the model", hint=hint)
+    if left_out and group.is_first:
+        line = f"warning: {len(left_out)} of {len(trainable)} parameters stay as they are: no optimizer has them"
+        print(f"{line}\n  {shown}", flush=True)
+    return made
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:

@@ -29,7 +29,7 @@ from ..loss import WithLoss
 from ..optimizer import Rates, Update, of_the_optimizer
 from ..recipe import Recipe
 from .blocks import prepare
-from .way import agreed_names, give_from_first, is_extra, refuse_another_model, shapes_of
+from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
@@ -85,7 +85,7 @@ class Zero:
                 hint="parallel=fsdp or parallel=ddp",
             )
         self.shapes = shapes_of(weights)
-        optimizer = recipe.build_optimizer(model)
+        optimizer = optimizer_of(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
             raise BrokenInput(
                 f"recipe: build_optimizer() gives {type(optimizer).__name__}, and saves of ZeRO know Adam alone",

@@ -1,0 +1,20 @@
+"""A model that is only measured: in eval mode, without gradients, and afterwards as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Each module gets its own mode back, for some may be frozen in eval mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():  # not inference_mode: ZeRO 3 keeps some of the weights that it gathers here
+            yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
