@@ -106,6 +106,14 @@ def _end_this_rank(kind: type[BaseException], error: BaseException, trace: Trace
     leave(error.with_traceback(trace))
 
 
+def refuse_no_step(step: Any) -> None:
+    """What is no number of steps would name a checkpoint that no resume finds."""
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise BrokenInput(
+            f"save(): {step!r:.60} is no number of steps", hint="save(step + 1, …), a whole number from 0"
+        )
+
+
 class Runtime:
     """This rank among all of its job, which have a process group also when it is alone.
 
@@ -163,11 +171,12 @@ class Runtime:
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed. What
         the last save before leave() or finish() has not written is lost: these end with 1.
         The same step again replaces its checkpoint.
-        Raises BrokenInput for a state that could not be read back, for a lower step than that of the newest checkpoint,
-        and when there are checkpoints of an earlier start and load() was not called: the newest count, so this one
-        would be removed, or never be loaded.
+        Raises BrokenInput for a step that is no whole number from 0, for a state that could not be read back, for a
+        lower step than that of the newest checkpoint, and when there are checkpoints of an earlier start and load() was
+        not called: the newest count, so this one would be removed, or never be loaded.
         """
         self._refuse_when_over("save()")
+        refuse_no_step(step)
         self._refuse_an_older(step)
         self._metrics.flush()  # a run that goes on from here finds the lines of all steps before
         random_states = self.group.gather(RandomState.now(self.device).packed())
@@ -231,8 +240,11 @@ class Runtime:
 
         Lines are written together, at most twice a second for a node, before every checkpoint, and at every end but a
         kill. A disk that does not take them costs these lines only, and a warning is printed.
+        Raises BrokenInput for a name that each line has already: attempt, world_size, time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
+        if taken := sorted(about.keys() & values.keys()):
+            raise BrokenInput(f"log(): each line has its own {taken[0]}", hint=f"log(step, my_{taken[0]}=…)")
         numbers = {name: float(value) for name, value in values.items()}
         self._metrics.write({"step": step, **numbers, **about})
         if self.is_first:
@@ -240,12 +252,18 @@ class Runtime:
 
     def leave(self) -> NoReturn:
         """End early, after save(): 75, or 0 when somebody stopped the run for good; 1 when that save has failed."""
+        self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         end(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
 
     def finish(self) -> None:
-        """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed."""
+        """All ranks are done: leave the group. Raises TrainerError, exit code 1, when the last save has failed.
+
+        A second call does nothing.
+        """
+        if self._is_over:
+            return
         self._write_all()
         self._is_over = True
         self._joined.__exit__(None, None, None)

@@ -107,7 +107,25 @@ def test_to_keep_no_checkpoint_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 65 and done.stderr.startswith("error: init(): keep=0 would remove"), done.stderr
 
 
-@pytest.mark.parametrize("call", ["save(1, {})", "load()", "preempted()"])
+@pytest.mark.parametrize("step", ["-1", "5.0", "True", "'1'", "None"])
+def test_a_save_after_what_is_no_number_of_steps_is_refused(step: str, tmp_path: Path) -> None:
+    done = alone(f"rt.save({step}, {{}})", tmp_path)
+    assert done.returncode == 65 and done.stderr.startswith(f"error: save(): {step} is no number of steps"), done.stderr
+    assert not (tmp_path / "run/checkpoints").exists()
+
+
+@pytest.mark.parametrize("name", ["attempt", "time", "world_size"])
+def test_no_number_takes_the_name_of_what_each_line_has(name: str, tmp_path: Path) -> None:
+    done = alone(f"rt.log(1, loss=1, {name}=3.5)", tmp_path)
+    assert done.returncode == 65 and done.stderr.startswith(f"error: log(): each line has its own {name}"), done.stderr
+
+
+def test_a_second_finish_does_nothing(tmp_path: Path) -> None:
+    done = alone("rt.finish(); rt.finish()", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("call", ["save(1, {})", "load()", "preempted()", "leave()"])
 def test_what_ranks_do_together_is_refused_when_they_have_parted(call: str, tmp_path: Path) -> None:
     done = alone(f"rt.finish(); rt.{call}", tmp_path)
     assert done.returncode == 65
