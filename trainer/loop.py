@@ -6,7 +6,9 @@ because they decide on numbers that were added over all ranks.
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
+from typing import NoReturn
 
 from torch import Tensor
 
@@ -129,9 +131,9 @@ class Loop:
         weights = training.parallel.weights()
         if training.group.is_first:
             training.phases.enter("write")
-            finish(training, self.progress, weights)
+            finish(training, self.progress, weights, self.is_saved)
         if not self.is_saved:
-            raise self.saver.failure(training.total_steps)
+            self._fail_to_save(training.total_steps)
         self.is_complete = True
         return exit_codes.DONE
 
@@ -156,7 +158,7 @@ class Loop:
             print(f"the validation after step {done} is broken off: asked to stop; --resume begins with it", flush=True)
         ends = is_last or asked.stop or breaks_off or failed is not None
         if asked.give_up and not ends:
-            raise self.saver.failure(done)
+            self._fail_to_save(done)
         if ends or asked.save or done % training.config.checkpoint.every_steps == 0:
             # who asked for a save by a file takes its removal for the answer
             self._save(done, validation.loss if validation else None, waits=ends or asked.save)
@@ -166,9 +168,16 @@ class Loop:
             raise failed.error or failed
         if breaks_off or (asked.stop and not is_last):
             if not self.is_saved:
-                raise self.saver.failure(done)
+                self._fail_to_save(done)
             return stopped(training, self.signals, done)
         return None
+
+    def _fail_to_save(self, done: int) -> NoReturn:
+        """All ranks call it. Who fails first is shown first: rank 0, which says why."""
+        if not self.training.group.is_first:
+            with suppress(Exception):  # of a peer that is lost: rank 0 has gone
+                self.training.group.start_sum([0.0])()
+        raise self.saver.failure(done)
 
     def _is_time_to_validate(self, done: int) -> bool:
         is_last = done == self.training.total_steps
@@ -230,14 +239,15 @@ def stopped(training: Training, signals: StopSignals, done: int) -> int:
     num_marks = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_marks else exit_codes.PREEMPTED
     if training.group.is_first:
-        cause = signals.received or "request"
+        cause = signals.received or ("request" if num_marks else "a signal to another rank")
         told = "for good" if code == exit_codes.DONE else "to be resumed"
         print(f"stopped by {cause} after step {done}/{training.total_steps}, {told}", flush=True)
     return code
 
 
-def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor]) -> None:
-    """Write the weights alone where people look for them, and say how to recognise them. weights: all of them"""
+def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor], is_saved: bool) -> None:
+    """Write the weights alone where people look for them, and say how to recognise them. weights: all of them;
+    is_saved: the last checkpoint is as well, so that the training is done"""
     folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
     try:
         digest = export.write(folder, weights, training.config, training.source, step)
@@ -246,5 +256,6 @@ def finish(training: Training, progress: Progress, weights: Mapping[str, Tensor]
         raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
     if training.start.step < training.total_steps:
         print(progress.step_times(), flush=True)
-    parts = [f"done  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
+    said = "done" if is_saved else "trained"
+    parts = [f"{said}  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
     print("  ".join(part for part in parts if part), flush=True)

@@ -77,7 +77,7 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     assert first is not None
     assert damaged == []
     assert store.step_of(first) == max(loss_hex(run.folder))  # not a single step is lost
-    assert "stopped by request after step" in run.output(0)
+    assert "stopped by a signal to another rank after step" in run.output(0)
 
     run.start(tree)
     run.wait_for_step(15)
@@ -369,6 +369,26 @@ def test_all_ranks_end_after_the_same_step_when_too_many_saves_failed(digits: Tr
     (line,) = (line for line in run.output(1).splitlines() if "error" in line)
     assert line.endswith("is not saved; rank 0 says why")
     assert loss_hex(run.folder, 0).keys() == loss_hex(run.folder, 1).keys()
+
+
+NO_CHECKPOINTS = """
+import os, pathlib, runpy, time
+from jobc.trainer import export
+if os.environ["RANK"] == "0":
+    (pathlib.Path(os.environ["JOBC_RUN_DIR"]) / "checkpoints").touch()
+    write = export.write
+    export.write = lambda *words: time.sleep(2) or write(*words)
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+def test_a_training_whose_last_save_failed_is_not_called_done(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2, "loop.steps": 4}), program=["-c", NO_CHECKPOINTS])
+    assert run.ranks[1].wait(60) == CRASHED
+    assert run.ranks[0].wait(1) == CRASHED, "it says why, and so must not be the one that ends last"
+    assert "\ntrained  4 steps" in run.output(0) and "\ndone  " not in run.output(0)
+    assert run.output(1).rstrip().endswith("is not saved; rank 0 says why")
 
 
 def test_ranks_that_do_not_meet_say_who_is_missing(digits: Tree, new_run: NewRun) -> None:
