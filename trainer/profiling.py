@@ -21,6 +21,7 @@ class Profiling:
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
         self.steps = config.steps if config.steps and rank in config.ranks else None
+        self._is_of_nobody = bool(config.steps) and not config.ranks and rank == 0
         self._rank, self._folder = rank, run_dir / "profile"
         self._profile: Any = None
         self._step = 0  # the last one that was begun
@@ -30,6 +31,8 @@ class Profiling:
 
         done: steps before this attempt
         """
+        if self._is_of_nobody:
+            return f"{NO_PROFILE}: profile.ranks is empty"
         if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
             return ""
         if self.steps[0] > total_steps:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 TIMES = 1.3  # the median of the ranks; torchtitan and MegaScale look for 1.1 to 1.5
 SHARE = 0.05  # of a step, at least: less is not worth a line
+LEAST_S = 0.005  # a step: what less costs is the noise of a machine
 STEPS = 20  # in which it must be so on average
 QUIET_S = 300.0  # before the same rank is named again for the same reason
 
@@ -40,7 +41,7 @@ class Stragglers:
             return ""
         num, sums = self._steps, self._sums
         self._steps, self._sums = 0, [OwnWork(0.0, 0.0, 0.0)] * len(self._names)
-        found = slowest(sums)
+        found = slowest(sums, LEAST_S * num)
         if found is None:
             return ""
         rank, phase, own_s, usual_s = found
@@ -52,14 +53,17 @@ class Stragglers:
         return f"straggler: {self._names[rank]}: {phase} takes {times}"
 
 
-def slowest(work: Sequence[OwnWork]) -> tuple[int, str, float, float] | None:
-    """(rank, phase, its seconds, the median's) of the rank that all wait for; None when they are alike."""
+def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, float] | None:
+    """(rank, phase, its seconds, the median's) of the rank that all wait for; None when they are alike.
+
+    least_s: that it must be behind
+    """
     usual = median_low(one.data + one.forward for one in work)
     rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)
     own = work[rank].data + work[rank].forward
-    if own <= TIMES * usual or own - usual <= SHARE * work[rank].step:
+    if own <= TIMES * usual or own - usual <= max(SHARE * work[rank].step, least_s):
         return None
     usual_data, usual_forward = (median_low(one[column] for one in work) for column in (0, 1))
     if work[rank].data - usual_data >= work[rank].forward - usual_forward:
         return rank, "data", work[rank].data, usual_data
-    return rank, "forward+backward", work[rank].forward, usual_forward
+    return rank, "forward", work[rank].forward, usual_forward

@@ -6,6 +6,7 @@ import gzip
 import json
 import resource
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -62,10 +63,18 @@ class Unreachable(Recorder):
         raise ConnectionError("no route to host\nmore")
 
 
+class Leaving(Recorder):
+    """One that takes the process for its own, and changes what it is given."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        values.clear()  # type: ignore[attr-defined]
+        sys.exit(3)
+
+
 EVERYTHING = {
     "metrics.every_steps": 2,
     "metrics.flush_s": 60.0,
-    "metrics.trackers": ["tensorboard", f"{__name__}:Recorder", f"{__name__}:Unreachable"],
+    "metrics.trackers": ["tensorboard", f"{__name__}:Leaving", f"{__name__}:Recorder", f"{__name__}:Unreachable"],
     "profile.steps": [3, 4],
 }
 
@@ -95,6 +104,7 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
     assert any("val/loss" in values for _, values in recorder.logged)
     warning = f"warning: tracker {__name__}:Unreachable is left out from now on: ConnectionError: no route to host\n"
     assert told.err.count(warning) == 1
+    assert told.err.count(f"warning: tracker {__name__}:Leaving is left out from now on: SystemExit: 3\n") == 1
     assert scalars(tmp_path / "tensorboard")[20]["train/loss"] == pytest.approx(lines[20]["loss"])
 
     with gzip.open(tmp_path / "profile" / "rank_00_steps_3-4.json.gz") as trace:
@@ -153,6 +163,11 @@ def test_a_profile_that_begins_behind_the_last_step_is_warned_of(
     train(tmp_path, digits({"loop.steps": 3, "profile.steps": [4, 5]}))
     assert "warning: no profile: profile.steps begins with 4, and the last step is 3" in capsys.readouterr().out
     assert not (tmp_path / "profile").exists()
+
+
+def test_a_profile_of_no_rank_is_warned_of(digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path, digits({"loop.steps": 3, "profile.steps": [1, 2], "profile.ranks": []}))
+    assert "warning: no profile: profile.ranks is empty" in capsys.readouterr().out
 
 
 def test_a_profile_of_steps_that_were_done_before_this_attempt_is_warned_of(

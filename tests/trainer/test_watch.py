@@ -135,8 +135,10 @@ def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     )
     assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
     slow_gpu = OwnWork(0.1, 2.0, 3.0)
-    assert "rank 2 on c: forward+backward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
+    assert "rank 2 on c: forward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
     assert Stragglers(NAMES).after(20, [fast, OwnWork(0.1, 1.1, 3.0)]) == ""
+    tiny = OwnWork(0.02, 0.02, 0.2)  # a millisecond each, and 4 ms behind
+    assert Stragglers(NAMES).after(20, [tiny, OwnWork(0.1, 0.02, 0.2)]) == ""
 
 
 @pytest.mark.parametrize(("looks", "is_frozen"), [(1.4, False), (9, True)])

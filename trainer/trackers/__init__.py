@@ -62,7 +62,7 @@ class Trackers:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """As Tracker.log, later."""
         if self._thread.is_alive() and not self._queue.full():
-            self._queue.put(lambda tracker: tracker.log(step, values))
+            self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which is the tracker's own
 
     def close(self, done: bool) -> None:
         """Wait for CLOSE_S at most."""
@@ -99,7 +99,7 @@ def with_warning(name: str, action: Callable[[], object]) -> bool:
     """Whether it went well."""
     try:
         action()
-    except Exception as error:  # whatever a tracker, its network or its server does
+    except (Exception, SystemExit) as error:  # whatever a tracker, its network or its server does
         warn(f"tracker {name} is left out from now on: {type(error).__name__}: {error}")
         return False
     return True
