@@ -32,6 +32,9 @@ LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (
 # the traceback misleads; the assertion itself is on stderr, of nll_loss (aten/src/ATen/native/cuda/Loss.cu) or another
 GPU_ASSERTION = "device-side assert triggered"
 
+# DDP of torch 2.13, of a step in which a parameter got no gradient on this rank.
+UNUSED = "Expected to have finished reduction in the prior iteration"
+
 TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
 
 
@@ -87,6 +90,9 @@ def known_cause(error: BaseException) -> TrainerError | None:
         hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
         hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
         return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
+    if isinstance(error, RuntimeError) and UNUSED in str(error):
+        hint = "parallel.find_unused_parameters=true; in a script of your own DistributedDataParallel has that option"
+        return BrokenInput(f"rank {_rank()}: a part of the model had no influence on the loss of a batch", hint=hint)
     if is_lost_peer(error):
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         said = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source

@@ -144,6 +144,15 @@ class MeasureRaises(Recipe):
 
 NUMBER = 7
 
+class UnusedLater(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(32, 4)
+        self.spare, self.calls = torch.nn.Linear(32, 4), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) + (self.spare(x) if self.calls < 3 else 0)
+
 class OneNumber(Recipe):
     def loss(self, model, batch):
         loss, count = super().loss(model, batch)
@@ -369,6 +378,19 @@ def test_a_parameter_that_no_loss_depends_on_is_named(
         assert (told in started.output(0)) != find_unused
 
 
+def test_a_part_that_a_later_batch_does_not_use_is_one_line_and_its_remedy(
+    digits: Tree, new_run: Callable[[], Run], lib: Path, tmp_path: Path, broken: None
+) -> None:
+    started = new_run()
+    later = {"model": {"_target_": "broken.UnusedLater"}, "loop.steps": 9}
+    tree = digits({**OWN, **CROSS, "world_size": 2, "batch.micro": 12, **later})
+    started.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
+    assert started.wait() == [DATA_BROKEN] * 2, started.output(0)
+    error, hint = started.output(0).splitlines()[-2:]
+    assert error == "error: rank 0: a part of the model had no influence on the loss of a batch"
+    assert hint.startswith("  = hint: parallel.find_unused_parameters=true; ")
+
+
 def test_data_that_have_changed_end_a_resume(digits: Tree, tmp_path: Path) -> None:
     tree = digits({**OWN, "loop.steps": 13})
     train(tmp_path, tree, received="SIGTERM")
@@ -537,7 +559,7 @@ def test_an_error_of_a_sample_says_of_which_one_it_is(digits: Tree, tmp_path: Pa
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match="rotten") as caught:
         patch.setattr(Waves, "__getitem__", rotten)
         train(tmp_path, digits({**OWN, "loop.steps": 60}))
-    assert caught.value.__notes__ == ["in sample 431 of the data set, epoch 0"]
+    assert vars(caught.value)["__notes__"] == ["in sample 431 of the data set, epoch 0"]
 
 
 def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp_path: Path, broken: None) -> None:
