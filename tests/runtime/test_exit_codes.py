@@ -63,6 +63,17 @@ def test_what_torchrun_says_about_a_failed_rank_is_in_its_log_alone(job):
     assert "ChildFailedError" in (demo.only_run / "logs/launcher_00.log").read_text()
 
 
+@pytest.mark.parametrize(("ended", "is_blamed"), [(1, True), (3, False)])
+def test_a_rank_that_left_the_others_with_0_is_named(ended, is_blamed, tmp_path):
+    run = RunFolder(tmp_path, 0)
+    write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 2})
+    write_small(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
+    verdict = judge(run, range(2), 1, b"", asked=False, killed=False)
+    assert (verdict.code, verdict.first.rank) == (69, 0)
+    said = "rank 1 had ended with 0 before the others were done" if is_blamed else "exit status 69"
+    assert verdict.reason == f"rank 0: {said}"
+
+
 def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
     demo = job()
     (demo.artifact / "lib/jobc_trainer/rt/spawn.py").write_text("raise SystemExit('no luck today')")

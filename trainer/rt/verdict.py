@@ -67,10 +67,19 @@ def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked:
         known.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in known)
     first = min((end for end in known if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
+    if code == exit_codes.PEER_LOST and (left := _left_before(first, known)):
+        first = first._replace(reason=left)
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
         first = next((end for end in known if end.reason == LATE), first)
     blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
     return Verdict(code, blame, f"rank {first.rank}: {first.reason}" if first.rank >= 0 else first.reason)
+
+
+def _left_before(first: RankEnd, known: Sequence[RankEnd]) -> str:
+    """Of a rank that has lost a peer: the peer is no rank that failed, when one had ended with 0 by then; "" else."""
+    until = first.time_ns or 0
+    ranks = [end.rank for end in known if end.code == exit_codes.DONE and (end.time_ns or until) < until]
+    return f"rank {ranks[0]} had ended with 0 before the others were done" if ranks else ""
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
