@@ -206,7 +206,8 @@ def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
         if num_held_out:
-            hint = f"data.val holds out {num_held_out:,}: more data, or a smaller share"
+            all_of_them = "" if order.num_samples else "all "
+            hint = f"data.val holds out {all_of_them}{num_held_out:,}: more data, or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:

@@ -572,6 +572,10 @@ def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
         refuse_too_few(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
+    title = r"data: 1 sample for 2 ranks\n.*data.val holds out 3: more data"
+    with pytest.raises(BrokenInput, match=title) as caught:
+        refuse_too_few(order.Order(0, 1, 8, False), Group(0, 2, torch.device("cpu")), num_held_out=3)
+    assert caught.value.code == DATA_BROKEN
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,18 @@ began.wait()
 """
 
 NAMES = """
+import time
 from pathlib import Path
 from jobc.trainer import script
 
+def names():
+    return [name.read_text() for name in Path("/proc/self/task").glob("*/comm")]
+
 script.init()
-print(*[name.read_text() for name in Path("/proc/self/task").glob("*/comm")], sep="")
+deadline = time.monotonic() + 20
+while "pt_gloo_runloop\\n" not in names() and time.monotonic() < deadline:  # a thread names itself when it first runs
+    time.sleep(0.01)
+print(*names(), sep="")
 """
 
 
