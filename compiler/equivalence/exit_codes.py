@@ -34,6 +34,9 @@ def wrong_codes(lines: Sequence[str], is_program: bool) -> Iterator[tuple[int, s
         for found in re.finditer(r"\b(code|status|ends_with|worst|lacks)=(\d+)(?=[\s;'\"}]|$)", line):
             if int(found[2]) not in EXIT_CODES - {2}:  # which `die 2` gives, at once
                 yield at + 1, f"{found[1]}={found[2]}: a job never ends with that exit code"
+        for number in (*_of_arm(line), *re.findall(r"\becho (\d{2,3})(?=;|$)", line)):
+            if int(number) not in OF_JOB:
+                yield at + 1, f"{number} is no exit code of a job"
         for found in re.finditer(r"\breturn (\d+)\b", line):
             if int(found[1]) not in OF_JOB:
                 yield at + 1, f"return {found[1]}: a function returns 0, 1 or the code of a job"
@@ -43,6 +46,12 @@ def wrong_codes(lines: Sequence[str], is_program: bool) -> Iterator[tuple[int, s
                 yield at + 1, f"the code of a job is compared with {said}, and none ends so"
             elif said == 1:
                 yield at + 1, "the code of a job is compared with 1, and most failures have another one"
+
+
+def _of_arm(line: str) -> list[str]:
+    """`69 | 75) …`: the codes of an arm of a case."""
+    arm = re.match(r"\s*(\d{2,3}(?: \| \d{2,3})*)\) ", line)
+    return arm[1].split(" | ") if arm else []
 
 
 def _is_about_words(lines: Sequence[str], at: int, column: int) -> bool:

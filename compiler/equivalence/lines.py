@@ -18,6 +18,7 @@ MISTAKES = {
     r"\[\[ (?:.* )?-[nz] \"?\$\{?(artifact|rt|nodes|procs)\b": "${} is never empty, so this asks nothing",
     r"\(\((?:[^()]* )?(JOBC_NODES|nodes|procs|JOBC_PROCS) (?:== 0|!= 0|> 0)\b": "{} is never 0, so this asks nothing",
     r"\bnodes > 2\b": "2 nodes are several as well",
+    r"/STOP \]\] \|\| exit [1-9]": "who was stopped for good ends with 0",
     r"^code=[1-9]": "it begins as a failure, whatever it does",
     r"\(\(.*\b(?:code|status) != [1-9]": "0 and most failures are taken alike: all is well with 0 alone",
     r"\b(?:if|elif) (?:! )?grep (?!-\w*q)": "grep in a condition prints what it finds; -q does not",
