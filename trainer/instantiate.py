@@ -11,7 +11,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import BrokenInput, TrainerError
+from .errors import BrokenInput
+from .leave import known_cause
 from .target import KEY, is_target
 
 
@@ -69,13 +70,20 @@ def locate(dotted: str, where: str) -> Any:
 
 
 def guarded(work: Callable[[], Any], what: str) -> Any:
-    """What `work` gives; an error of the user's code is one line that names the place, and code 65."""
+    """What `work` gives; an error of the user's code is one line that names the place, and code 65, unless the next
+    attempt may go well."""
     try:
         return work()
-    except TrainerError:
-        raise
     except Exception as error:
+        if may_pass(error):
+            raise
         raise failed(f"{what} failed", error) from error
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether an error says itself what it is, such as a lost peer, or comes of want of memory or a connection."""
+    is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
+    return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 
 
 def failed(title: str, error: Exception) -> BrokenInput:

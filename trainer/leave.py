@@ -34,6 +34,7 @@ GPU_ASSERTION = "device-side assert triggered"
 
 # DDP of torch 2.13, of a step in which a parameter got no gradient on this rank.
 UNUSED = "Expected to have finished reduction in the prior iteration"
+ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same text, where an output has no influence
 
 TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
 
@@ -90,7 +91,7 @@ def known_cause(error: BaseException) -> TrainerError | None:
         hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
         hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
         return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
-    if isinstance(error, RuntimeError) and UNUSED in str(error):
+    if isinstance(error, RuntimeError) and UNUSED in str(error) and ALLOWED not in str(error):
         hint = "parallel.find_unused_parameters=true; in a script of your own DistributedDataParallel has that option"
         return BrokenInput(f"rank {_rank()}: a part of the model had no influence on the loss of a batch", hint=hint)
     if is_lost_peer(error):

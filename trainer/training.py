@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from .env import Env
 from .errors import BrokenInput
 from .evaluating import evaluating
 from .garbage import uncollected
-from .instantiate import failed, guarded
-from .leave import known_cause
+from .instantiate import failed, guarded, may_pass
 from .loadable import refuse_what_cannot_be_read
 from .own_loss import buffers_of_loss, place_loss, refuse_other_buffers
 from .parallel.way import Parallel, share
@@ -205,9 +203,10 @@ def refuse_too_few(order: Order, group: Group, num_held_out: int = 0) -> None:
     """A rank without a sample would wait for the others in every step, for nothing."""
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
-        if num_held_out:
-            all_of_them = "" if order.num_samples else "all "
-            hint = f"data.val holds out {all_of_them}{num_held_out:,}: more data, or a smaller share"
+        if num_held_out and order.num_samples:
+            hint += f"; {num_held_out:,} more are held out"
+        elif num_held_out:
+            hint = f"data.val holds out all {num_held_out:,}: more data, or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
@@ -286,7 +285,7 @@ def find_start(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel,
 def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
     """One forward and backward pass without effect, under the long timeout. How many items the first batch has.
 
-    A measure() of the user's is tried on held-out data as well.
+    With code of the user's, held-out data are measured once as well.
 
     It compiles, opens connections, and lets DDP settle its buckets: where a gradient lies in them is the
     order in which three or more ranks add it, and that must not differ between a resumed and an uninterrupted
@@ -299,11 +298,12 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
     (fed,) = of_the_user(lambda: read(source.train, [all_of(indices_B)]), made, "data: there is no first batch")
     fed_held_out: list[Fed] = []
     if num_held_out := len(source.validation):  # read here, so that what makes no batch is found before the training
-        held_out = all_of(torch.arange(min(config.batch.micro, num_held_out)))
+        number = min(config.batch.micro, num_held_out)
+        held_out = all_of(torch.arange(number) * num_held_out // number)
         title = "data: there is no first held-out batch"
         fed_held_out = of_the_user(lambda: read(source.validation, [held_out]), made, title)
     expected = of_the_user(lambda: made.count(fed.batch), made, "recipe: count() of the first batch failed")
-    refuse_no_count(expected, "count()")
+    refuse_no_count(expected, "count()", most_dims=1)
     buffers = Buffers(parallel.module)
     buffers.keep()
     of_loss = buffers_of_loss(made)
@@ -318,9 +318,10 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
         raise BrokenInput(f"recipe: {says}")
     group.phases.enter("backward")
     parallel.warm_up(loss, counted=expected is not None)
-    buffers.put_back()
+    del loss  # of which not every way makes a backward pass
     for held_out_batch in fed_held_out if is_of_the_user(made) else ():
         first_measure(parallel, made, Copier(group.device).finish(held_out_batch.batch))
+    buffers.put_back()
     return float(num_items if expected is None else expected)
 
 
@@ -340,17 +341,22 @@ def first_measure(parallel: Parallel, made: Recipe, batch: Any) -> None:
     with evaluating(parallel.evaluated):
         title = "validation: the first held-out batch cannot be measured"
         found = of_the_user(lambda: parallel.evaluated(batch, measure=True), made, title)
-    if not (isinstance(found, tuple) and len(found) == 3 and all(map(is_number, found))):
+    if not (isinstance(found, tuple | list) and len(found) == 3 and all(map(is_number, found))):
         raise BrokenInput("recipe: measure() gives (loss, score, count), each added over the batch to one number")
 
 
-def refuse_no_count(found: Any, who: str) -> None:
-    if found is not None and not is_number(found):
+def refuse_no_count(found: Any, who: str, most_dims: int = 0) -> None:
+    if found is not None and not is_number(found, most_dims):
         raise BrokenInput(f"recipe: {who} says that a batch has {found!r:.60} items, which is no number")
 
 
-def is_number(found: Any) -> bool:
-    return found.numel() == 1 if isinstance(found, Tensor) else isinstance(found, Real)
+def is_number(found: Any, most_dims: int = 0) -> bool:
+    """Whether a tensor can be made of it that holds one number, with no more dimensions."""
+    try:
+        made = torch.as_tensor(found, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return made.numel() == 1 and made.ndim <= most_dims
 
 
 def of_the_user(work: Callable[[], Any], made: Recipe, title: str) -> Any:
@@ -358,10 +364,8 @@ def of_the_user(work: Callable[[], Any], made: Recipe, title: str) -> Any:
     unless it had no memory or no connection."""
     try:
         return work()
-    except (torch.OutOfMemoryError, MemoryError, ConnectionError, TimeoutError):
-        raise
     except Exception as error:
-        if known_cause(error) is not None or not is_of_the_user(made):
+        if may_pass(error) or not is_of_the_user(made):
             raise
         raise failed(title, error) from error
 

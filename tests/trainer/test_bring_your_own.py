@@ -542,7 +542,8 @@ def test_parameters_that_no_optimizer_has_are_told(
 ) -> None:
     train(tmp_path, digits({**OWN, "recipe": "broken.OptimizerOfOne", "loop.steps": 2}))
     assert re.search(
-        r"warning: \d of \d parameters stay as they are: no optimizer has them\n  \w", capsys.readouterr().out
+        r"warning: \d of \d parameters are in no group of the optimizer, which leaves them as they are\n  \w",
+        capsys.readouterr().out,
     )
 
 
@@ -572,7 +573,7 @@ def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
         refuse_too_few(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
-    title = r"data: 1 sample for 2 ranks\n.*data.val holds out 3: more data"
+    title = r"data: 1 sample for 2 ranks\n.*fewer nodes and procs; 3 more are held out"
     with pytest.raises(BrokenInput, match=title) as caught:
         refuse_too_few(order.Order(0, 1, 8, False), Group(0, 2, torch.device("cpu")), num_held_out=3)
     assert caught.value.code == DATA_BROKEN

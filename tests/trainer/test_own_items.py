@@ -130,7 +130,11 @@ class Unreadable(Blobs):
         return super().__getitem__(index)
 
 class Late(Unreadable):
-    first = 40
+    '''The last one, which is not among those that are tried.'''
+
+    @property
+    def first(self):
+        return len(self) - 1
 """
 
 

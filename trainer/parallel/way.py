@@ -100,8 +100,8 @@ def give_from_first(model: nn.Module, group: Group) -> None:
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
-    """The recipe's, for the model as it is shared. Raises BrokenInput for what cannot train it; rank 0 warns of
-    parameters that would stay as they are."""
+    """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, and for one of torch's that has
+    no parameter of the model: one of the user's may train copies of its own. Rank 0 warns of parameters left out."""
     made = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(made, Optimizer):
         raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(made).__name__}")
@@ -109,11 +109,12 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, each in model.named_parameters() if each.requires_grad and each not in known]
     shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
-    if len(left_out) == len(trainable):
+    if len(left_out) == len(trainable) and type(made).__module__.startswith("torch.optim."):
         hint = "build_optimizer(self, model) takes model.parameters(), of the model that it is given"
         raise BrokenInput("recipe: the optimizer of build_optimizer() has no parameter of the model", hint=hint)
     if left_out and group.is_first:
-        line = f"warning: {len(left_out)} of {len(trainable)} parameters stay as they are: no optimizer has them"
+        count = f"{len(left_out)} of {len(trainable)} parameters"
+        line = f"warning: {count} are in no group of the optimizer, which leaves them as they are"
         print(f"{line}\n  {shown}", flush=True)
     return made
 
