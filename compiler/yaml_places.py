@@ -49,16 +49,16 @@ def value_lines(text: str) -> Iterator[tuple[range, int]]:
             return end(node.value[-1])  # the mark of the list is where the next key begins
         return int(node.end_mark.line + (node.end_mark.column > 0))
 
-    def values(node: yaml.Node, first: int, above: int) -> Iterator[tuple[range, int]]:
+    def values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
         if node.start_mark.line + 1 < first:
             yield range(first, first + 1), above  # an alias, whose node is where the anchor is
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                yield from values(value, key.start_mark.line + 1, first)
+                yield from values(value, key.start_mark.line + 1, 0 if is_item else first)
         elif isinstance(node, yaml.SequenceNode) and _holds_mappings(node):
             for item in node.value:
                 if item.start_mark.line >= node.start_mark.line:  # no alias
-                    yield from values(item, item.start_mark.line + 1, first)
+                    yield from values(item, item.start_mark.line + 1, first, is_item=True)
         else:
             yield range(first, end(node) + 1), above
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from ...trainer.rt.exit_codes import MEANING
 
 EXIT_CODES = {*MEANING, 2, 3, 4, 124, 137, 143}  # 2: a wrong command line, as bash and getopt have it
+SYSEXITS = range(64, 79)  # of sysexits.h, which jobc's own are of
 OF_JOB = EXIT_CODES - {2, 3, 4}
 ENDS = r"(?:^|[;|&{(]|(?<=\w)\) |\*\) |\b(?:then|do|else)\b)\s*(die|fail|exit|leave) (\d+)\b"
 COMPARED = r"\bcode (?:==|!=) (\d+)\b|(?:\$(?:code|1)|\$\((?:run_code|key) [^)]*(?:\$run|exit)\"?\)) == (\d+) \]\]"
@@ -34,8 +35,8 @@ def wrong_codes(lines: Sequence[str], is_program: bool) -> Iterator[tuple[int, s
         for found in re.finditer(r"\b(code|status|ends_with|worst|lacks)=(\d+)(?=[\s;'\"}]|$)", line):
             if int(found[2]) not in EXIT_CODES - {2}:  # which `die 2` gives, at once
                 yield at + 1, f"{found[1]}={found[2]}: a job never ends with that exit code"
-        for number in (*_of_arm(line), *re.findall(r"\becho (\d{2,3})(?=;|$)", line)):
-            if int(number) not in OF_JOB:
+        for number in (*_of_arm(lines, at), *re.findall(r"\bthen echo (\d+);", line)):
+            if int(number) in SYSEXITS and int(number) not in OF_JOB:
                 yield at + 1, f"{number} is no exit code of a job"
         for found in re.finditer(r"\breturn (\d+)\b", line):
             if int(found[1]) not in OF_JOB:
@@ -48,10 +49,11 @@ def wrong_codes(lines: Sequence[str], is_program: bool) -> Iterator[tuple[int, s
                 yield at + 1, "the code of a job is compared with 1, and most failures have another one"
 
 
-def _of_arm(line: str) -> list[str]:
-    """`69 | 75) …`: the codes of an arm of a case."""
-    arm = re.match(r"\s*(\d{2,3}(?: \| \d{2,3})*)\) ", line)
-    return arm[1].split(" | ") if arm else []
+def _of_arm(lines: Sequence[str], at: int) -> list[str]:
+    """`69 | 75) …`: the codes of an arm of a `case` that is about codes."""
+    arm = re.match(r"\s*(\d+(?: \| \d+)*)\) ", lines[at])
+    head = next((line for line in reversed(lines[:at]) if arm and re.match(r"\s*case ", line)), "")
+    return arm[1].split(" | ") if arm and re.search(r"code|status|exit", head) else []
 
 
 def _is_about_words(lines: Sequence[str], at: int, column: int) -> bool:

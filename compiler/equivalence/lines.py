@@ -17,8 +17,8 @@ MISTAKES = {
     # conditions whose answer is always the same, or that say more than they should
     r"\[\[ (?:.* )?-[nz] \"?\$\{?(artifact|rt|nodes|procs)\b": "${} is never empty, so this asks nothing",
     r"\(\((?:[^()]* )?(JOBC_NODES|nodes|procs|JOBC_PROCS) (?:== 0|!= 0|> 0)\b": "{} is never 0, so this asks nothing",
-    r"\bnodes > 2\b": "2 nodes are several as well",
-    r"/STOP \]\] \|\| exit [1-9]": "who was stopped for good ends with 0",
+    r"\bnodes > 2 && (?:gpus == 1|JOBC_HEAD_PORT == 0)": "2 nodes are several as well",
+    r"\[\[ ! -[ef] [^\]]*/STOP \]\] \|\| exit [1-9]": "who was stopped for good ends with 0",
     r"^code=[1-9]": "it begins as a failure, whatever it does",
     r"\(\(.*\b(?:code|status) != [1-9]": "0 and most failures are taken alike: all is well with 0 alone",
     r"\b(?:if|elif) (?:! )?grep (?!-\w*q)": "grep in a condition prints what it finds; -q does not",
@@ -28,7 +28,7 @@ MISTAKES = {
         "a run is named by another folder than its own"
     ),
     r"\brm -rf? -- \"\$\{?(artifact|project|here|HOME|runs)\}?\"": "${} is more than what a run leaves behind",
-    r"/node\.sh\"? \"\$\{?(attempt|payload|procs|nodes|gpus|run)\b": "node.sh gets ${} for the number of its node",
+    r"/node\.sh\"? \"\$\{?(attempt|payload|procs|nodes|gpus|run)\}?\"": "node.sh gets ${} for the number of its node",
     r"\$\{?(procs|gpus|attempt|rank)\}? (?:nodes|hosts|pods)\b": "${} is a number of something else",
     r"\bwait_for_name \"\$(?!JOBC_HEAD_ADDR\b|\d)": "another name than that of node 0 is waited for",
     # commands without the option that makes them fit
@@ -38,14 +38,16 @@ MISTAKES = {
     r"\$\((?:squeue|sinfo|sacct)\b(?=[^'|]* --format=)(?![^'|]* --noheader)": (
         "without --noheader the names of the columns are a line of the answer"
     ),
-    r"\bfind (?:[^|;()]|\$\([^()]*\))*(?<= )(?<!name )'[^' ]*\*[^' ]*'": (
+    r"\bfind (?:(?!-exec)[^|;&()]|\$\([^()]*\))*(?<= )(?<!name |path )(?<!regex )'[^' ]*\*[^' ]*'": (
         "find takes a pattern behind -name; by itself it is a folder to look in"
     ),
     r"\bcut ['\"]": "cut takes a separator behind -d; by itself it is a file to read",
-    r"(?<![\w-])(head|tail) \+?\d": "{} takes a number behind -n; by itself it is a file to read",
-    r"\| sed \"s/\^/(?!.*\| table )": "sed holds back the lines of what still runs; -u does not",
-    r"\bkubectl \$\{context:\+[^}]*\}(?! --namespace=)": "kubectl without --namespace asks in that of whoever calls it",
-    r"\becho \"command=submit\.sh (?!--resume )": "submit.sh without --resume begins a new run",
+    r"(?:^|[|;(&]) *(head|tail) \+?\d+(?![\d>])": "{} takes a number behind -n; by itself it is a file to read",
+    r"</dev/null \| sed \"s/\^/": "sed holds back the lines of what still runs; -u does not",
+    r"\bkubectl \$\{context:\+[^}]*\}(?! (?:--namespace[= ]|-n |get nodes))": (
+        "kubectl without --namespace asks in that of whoever calls it"
+    ),
+    r"\becho \"command=submit\.sh (?!--resume\b)": "submit.sh without --resume begins a new run",
     r"\$\{\w+//?\$\\\\?n/": "$\\n is no end of a line; $'\\n' is",
     r"(?:^|[|(]) *wc(?! -)\b": "wc prints three numbers; -l is the number of lines",
 }
