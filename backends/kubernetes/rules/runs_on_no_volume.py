@@ -22,7 +22,8 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         if lasting:
             hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
         else:
-            hint = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]' storage.root=/shared/runs"
+            mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
+            hint = f"{mount} storage.root=/shared/runs"
         yield Diagnostic("JC4502", "the runs are on no volume", because, hint, key="storage.root")
 
 
