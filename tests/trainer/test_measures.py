@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ class Leaving(Recorder):
     """One that takes the process for its own, and changes what it is given."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        values.clear()  # type: ignore[attr-defined]
+        cast("dict[str, float]", values).clear()
         sys.exit(3)
 
 
