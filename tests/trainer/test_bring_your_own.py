@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -548,7 +549,7 @@ def test_parameters_that_no_optimizer_has_are_told(
 
 
 def test_an_error_of_a_sample_says_of_which_one_it_is(digits: Tree, tmp_path: Path) -> None:
-    Waves = sys.modules["my_pkg.data"].Waves
+    Waves = importlib.import_module("my_pkg.data").Waves
     whole = Waves.__getitem__
 
     def rotten(self: Any, index: int) -> Any:
