@@ -2,6 +2,7 @@
 
 reading.py   what is read: how each node is started, and what each rank gets
 stage.py     runs the emitted scripts where commands and the runtime library only record that they were called
+environment.py what bash says of its environment
 launchers.py what a launcher on a node makes of its words: the ranks
 steps.py     what node.sh must do before the ranks start
 verbs.py     what stop.sh and its like do, of which no start tells

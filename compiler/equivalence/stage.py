@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .environment import environment
 from .reading import ARTIFACT, PROJECT, RUN, Call, Ended, Files, Unreadable
 
 FILTERS = (
@@ -105,6 +106,7 @@ class ScriptStage:
             if "/" not in path:
                 (folder / "artifact" / path).write_text(text, encoding="utf-8")
         (folder / "stage.sh").symlink_to(Path(__file__).with_name("stage.sh"))
+        os.mkfifo(folder / "nothing")
         self._make_code(files.get("node.sh", ""))
         bash = shutil.which("bash")
         if bash is None:
@@ -209,8 +211,8 @@ class ScriptStage:
     def _call(self, file: Path) -> Call:
         folder, count, *rest = file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
         words = tuple(self._plain(word) for word in rest[: int(count)])
-        standing, *given = rest[int(count) :]
-        pairs = (pair.partition("=")[::2] for pair in given)
+        standing, *exported = rest[int(count) :]
+        pairs = environment(exported[0]).items() if exported else ()
         stage = ("BASH_ENV", str(self.folder / "stage.sh")), ("JOBC_STAGE", str(self.folder))
         env = {name: self._plain(value) for name, value in pairs if name != "_" and (name, value) not in stage}
         return Call(words, self._plain(folder), env, standing)

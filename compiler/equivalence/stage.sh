@@ -10,10 +10,11 @@ if [[ -n ${JOBC_TRACE:-} ]]; then # which lines are executed, for prove/mutation
   set -x
 fi
 
-# jobc_note WORD…: folder, words, standing and environment of a call, NUL-terminated.
+# jobc_note WORD…: folder, words, standing and environment of a call, NUL-terminated; by builtins alone, for there are
+# some hundred. The environment is as bash prints it, which environment.py reads.
 jobc_note() {
   local now=${EPOCHREALTIME:-$SECONDS} # bash 5 has microseconds
-  { printf '%s\0' "$PWD" "$#" "$@" && jobc_stands && "$JOBC_STAGE/bin/env" -0; } \
+  { printf '%s\0' "$PWD" "$#" "$@" && jobc_stands && builtin export -p && printf '\0'; } \
     >"$JOBC_STAGE/calls/${now/[.,]/}.$BASHPID.$RANDOM"
 }
 
@@ -139,7 +140,9 @@ tee() {
   cat
 }
 getent() { :; }
-sleep() { command sleep 0.02; }
+sleep() { builtin read -rt 0.02 _ <>"$JOBC_STAGE/nothing" || true; } # without a process
+dirname() { if (($# == 2)) && [[ $1 == -- && $2 == ?*/?* && $2 != */ ]]; then printf '%s\n' "${2%/*}"; else command dirname "$@"; fi; }
+basename() { if (($# == 2)) && [[ $1 == -- && $2 == */?* && $2 != */ ]]; then printf '%s\n' "${2##*/}"; else command basename "$@"; fi; }
 kill() { # what a script sends is noted, and goes nowhere
   if [[ $1 == -s ]]; then jobc_note kill "$@"; else builtin kill "$@"; fi
 }
