@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 
 FUNCTION = re.compile(r"^(\w+)\(\) [({]( #.*)?$")
 READ = re.compile(r"\$\{?#?([a-z_]\w*)(?!\w)(?!:?[-+])|\(\(\s*([a-z_]\w*) (?:[<>=!]=?|\+)")
@@ -83,7 +83,7 @@ def _set_by(line: str, effects: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return frozenset(found)
 
 
-@cache
+@lru_cache(maxsize=2)  # that of one artifact is asked for by each of its scripts
 def _effects(text: str) -> Mapping[str, frozenset[str]]:
     """function -> variables that are not its own and that it sets, or what it calls."""
     bodies: dict[str, str] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -198,16 +198,16 @@ def _options(path: str, text: str) -> Iterator[str]:
 
 def _unread(path: str, scripts: Mapping[str, list[str]], plan: Mapping[str, Any]) -> Iterator[str]:
     """Variables that nothing reads, and those that nothing sets."""
-    everything = "\n".join("\n".join(lines) for lines in scripts.values()) + library()[0]
     alone = path in VERBS or path in ON_NODES
-    seen = [path, *(other for other in scripts if other not in (*VERBS, *ON_NODES))] if alone else scripts
-    settable = "\n".join("\n".join(scripts[other]) for other in seen) + library()[2]
+    seen = [path, *(other for other in scripts if other not in (*VERBS, *ON_NODES))] if alone else [*scripts]
+    read = _read_in(library()[0]).union(*(_read_in("\n".join(lines)) for lines in scripts.values()))
+    settable = _set_somewhere_in(library()[2]).union(*(_set_somewhere_in("\n".join(scripts[other])) for other in seen))
     for number, line in enumerate(scripts[path], 1):
         for name in _set_in(line):
-            if name not in _known(plan) and not _is_read(name, everything):
+            if name not in _known(plan) and name not in read:
                 yield f"{path}:{number}: {name} is set, and nothing reads it"
         for name in re.findall(r"\$\{?([A-Za-z_]\w*)", re.sub(r"'[^']*'", "''", line)):
-            if name not in FOREIGN and not OF_BASH.fullmatch(name) and not _is_set(name, settable):
+            if name not in FOREIGN and not OF_BASH.fullmatch(name) and name not in settable:
                 yield f"{path}:{number}: {name} is read, and nothing sets it"
 
 
@@ -218,17 +218,16 @@ def _set_in(line: str) -> list[str]:
     return re.findall(r"^\s*(?:(?:export|local|readonly) )?([A-Za-z_]\w*)\+?=", line)
 
 
-@cache
-def _is_read(name: str, text: str) -> bool:
-    """It stands somewhere else than before an equals sign."""
-    return bool(re.search(rf"\b{name}\b(?!\+?=)", text)) or bool(re.search(rf"\b{name}==", text))
+@lru_cache(maxsize=100)
+def _read_in(text: str) -> frozenset[str]:
+    """Words that stand somewhere else than before an equals sign."""
+    return frozenset(re.findall(r"\b\w+\b(?!\+?=)", text)) | frozenset(re.findall(r"\b(\w+)==", text))
 
 
-@cache
-def _is_set(name: str, text: str) -> bool:
-    return bool(
-        re.search(rf"\b{name}(\[[^]]*\])?\+?=|\b(for|local|read|mapfile|printf|declare)\b[^\n;]*\b{name}\b", text)
-    )
+@lru_cache(maxsize=100)
+def _set_somewhere_in(text: str) -> frozenset[str]:
+    declared = re.findall(r"\b(?:for|local|read|mapfile|printf|declare)\b([^\n;]*)", text)
+    return frozenset(re.findall(r"\b(\w+)(?:\[[^]]*\])?\+?=", text)).union(*(re.findall(r"\w+", d) for d in declared))
 
 
 @cache
