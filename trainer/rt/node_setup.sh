@@ -166,7 +166,7 @@ activated() {
   if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
 }
 
-# find_python WORD [torch]: sets `python`, one that has torch when that is needed.
+# find_python WORD [MODULE]: sets `python`, one that has torch when that is the module.
 find_python() {
   local status=0
   python=$(type -P -- "$1") || fail 65 "python not found: $1" 'python.interpreter names another one; env=venv, conda, uv or modules brings one'

@@ -313,7 +313,7 @@ erase() {
   chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
 }
 
-# storage_of RUN: its folder in the pods.
+# storage_of RUN [NODE]: its folder, in each pod the same.
 storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
 }

@@ -231,7 +231,7 @@ may_still_run() {
   if is_live "$1"; then echo 'SkyPilot has its job'; fi
 }
 
-# storage_of RUN: its folder on the nodes; what is not absolute is below their home.
+# storage_of RUN [NODE]: its folder, on each node the same; what is not absolute is below their home.
 storage_of() {
   printf '%s/%s/%s' "${run_root#\~/}" "$job_name" "$(basename -- "$1")"
 }
