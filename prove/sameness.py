@@ -72,18 +72,34 @@ def _commute(path: str, one: str, other: str) -> bool:
     if path == "kustomization.yaml":
         return one.startswith('  - "') and other.startswith('  - "')
     one, other = (re.sub(r" # .*$", "", line) for line in (one, other))
-    values = rf"\s*(?:export |local )?(\w+)\+?=(?:[^`(]|{SIMPLE}|\$\(\([^()]*\)\))*|\s*(?:export|unset) (\w+)"
+    forgets = [re.fullmatch(r"\s*unset((?: \w+| \"\$\{!\w+@\}\")+)", line) for line in (one, other)]
+    if any(forgets) and _keeps(forgets[0], other) and _keeps(forgets[1], one):
+        return True
+    values = (
+        rf"\s*(?:export |local )?(\w+)\+?=(?:(?!\()(?:[^`(]|{SIMPLE}|\$\(\([^()]*\)\))*|\((?:[^`()]|{SIMPLE})*\))"
+        r"|\s*(?:export|unset) (\w+)"
+    )
     sets = [found and (found[1] or found[2]) for found in (re.fullmatch(values, line) for line in (one, other))]
     if sets[0] and sets[1] and not re.search(rf"\b{sets[0]}\b", other) and not re.search(rf"\b{sets[1]}\b", one):
         return True
     asks = [re.fullmatch(r"\s*if \[\[ \$(\w+) == (\w+) \]\]; then [\w ]*; fi", line) for line in (one, other)]
     if asks[0] and asks[1] and asks[0][1] == asks[1][1] and asks[0][2] != asks[1][2]:  # one of them at most
         return True
-    options = [re.fullmatch(r"\s*(--[\w-]+)(?:[= ](?:\"[^\"]*\"|[^\s\"]+))?(?: \\\\)?", line) for line in (one, other)]
+    word = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)"
+    options = [re.fullmatch(rf"\s*(--mca \w+|--[\w-]+)(?:[= ]{word})?(?: \\\\)?", line) for line in (one, other)]
     if options[0] and options[1] and options[0][1] != options[1][1]:
         return True
     arms = [re.fullmatch(r"\s*([\w.-]+(?: \| [\w.-]+)*)\) .* ;;", line) for line in (one, other)]
     return bool(arms[0] and arms[1] and not {*arms[0][1].split(" | ")} & {*arms[1][1].split(" | ")})
+
+
+def _keeps(forgets: re.Match[str] | None, line: str) -> bool:
+    """A value, or another unset, that has nothing of what one forgets: names, and what begins with some letters."""
+    if forgets is None:
+        return True
+    names = [re.sub(r"\W", "", word) + ("" if "!" in word else r"\b") for word in forgets[1].split()]
+    is_plain = re.fullmatch(r"\s*(?:unset .*|(?:export |local )?\w+=[^`(]*)", line)
+    return bool(is_plain) and (" unset " in f" {line}" or not any(re.search(rf"\b{name}", line) for name in names))
 
 
 def _prints_alike(before: str, after: str) -> bool:
@@ -169,7 +185,7 @@ def _same_words(text: Unquoted, path: str, before: Sequence[str], at: int, files
     if text.is_double:
         plain = re.sub(r"\$\(\([^()]*\)\)", "1", plain)
         plain = re.sub(r"\$\{?(\w+)\}?", lambda m: "1" if _is_plain(m[1], path, before, at, files) else "$", plain)
-    return bool(re.fullmatch(r"[\w./:=@%+,-]+", plain))
+    return bool(re.fullmatch(r"[\w./:=@%+,^-]+", plain))
 
 
 def _same_value(text: Unquoted) -> bool:

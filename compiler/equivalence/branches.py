@@ -101,7 +101,9 @@ def _shell(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[
 def _preflight(place: ScriptStage, node: Node, number: int, plan: Plan) -> Iterator[str]:
     env = node.ranks[0].env
     calls = _payload(place, node, ("preflight",), plan, JOBC_RUN_ROOT="/all/runs")
-    words = next((call.words for call in calls if any(w.endswith("/preflight.py") for w in call.words)), None)
+    words = next(
+        (c.words for c in calls if c.name == "python" and any(w.endswith("/preflight.py") for w in c.words)), None
+    )
     if words is None:
         yield f"node.sh preflight, start {number}: it does not come to preflight.py"
         return

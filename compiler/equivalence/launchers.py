@@ -166,7 +166,7 @@ def _launch(words: list[str], call: Call, files: Mapping[str, str], of_mpirun: S
         if module == "torch.distributed.launch":
             return _torchrun(words[3:], "_", env)
         if module == "accelerate.commands.launch":
-            return _accelerate(words[3:], files)
+            return _accelerate(words[3:], files, env)
     if words[3:4] == [f"{RT}spawn.py"]:
         return _spawn(words[4:], env)
     if words[3:4] == [f"{RT}mpi.py"]:
@@ -234,7 +234,7 @@ def _timeout(conf: Mapping[str, str], launcher: str) -> str:
     return conf["timeout"]
 
 
-def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
+def _accelerate(words: Sequence[str], files: Mapping[str, str], env: Mapping[str, str]) -> _Launch:
     from .yaml_file import read_documents
 
     options, program = _options(words, ("no_python",))
@@ -243,18 +243,23 @@ def _accelerate(words: Sequence[str], files: Mapping[str, str]) -> _Launch:
     if _need(options, "log-dir", "accelerate launch") != f"{RUN}/logs/torchrun":
         raise Unreadable("accelerate launch writes its logs elsewhere than to the run folder")
     _need(options, "num-cpu-threads-per-process", "accelerate launch")
+    _need(options, "no-python", "accelerate launch")
     tree = read_documents(files, "accelerate.yaml")[0]
     nodes, world = tree.whole("num_machines"), tree.whole("num_processes")
     lone = tree["distributed_type"] == "NO"  # started without torchrun, which would take $$ for $
     argv = program if lone else [string.Template(word).safe_substitute() for word in program]
-    timeout = options.get("rdzv-conf", "").partition("timeout=")[2]
+    conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
     address = _need(options, "main-process-ip", "accelerate launch")
     port = _need(options, "main-process-port", "accelerate launch")
     node = int(_need(options, "machine-rank", "accelerate launch"))
+    if (env.get("MASTER_ADDR"), env.get("MASTER_PORT")) != (address, port):  # what a process without torchrun reads
+        raise Unreadable(f"MASTER_ADDR and MASTER_PORT are not {address} and {port}, which accelerate launch is told")
     if nodes < 1 or world % nodes:
         raise Unreadable(f"accelerate.yaml shares {world} processes among {nodes} machines")
     procs = world // nodes
-    return _Launch(nodes, procs, node, tuple(argv), Meeting(address, port, timeout), _of_node(procs))
+    return _Launch(
+        nodes, procs, node, tuple(argv), Meeting(address, port, _timeout(conf, "accelerate launch")), _of_node(procs)
+    )
 
 
 def _of_node(procs: int) -> tuple[int, ...]:
@@ -310,6 +315,8 @@ MPIRUN = (  # what node.sh says of each, beside the counts
 
 def _need_words(words: Sequence[str]) -> None:
     said = f" {' '.join(words)} "
+    if list(words[2:4]) != ["--", "mpirun"]:
+        raise Unreadable(f"mpi.py --head is told to run {words[3]}, and not mpirun")
     for need in MPIRUN:
         if f" {need} " not in said:
             raise Unreadable(f"mpirun is called without {need}")

@@ -48,6 +48,12 @@ def _early_in_function(
     """Of the variables that it declares for itself."""
     own = {word for _, line in body for found in LOCAL.finditer(line) for word in _declared(found[1])}
     yield from _early(body, effects, frozenset(own))
+    known: set[str] = set()
+    for number, line in body:
+        for found in LOCAL.finditer(line):
+            for name in known.intersection(_declared(found[1])):
+                yield number, f"{name} gets a value, and is made local after that"
+        known |= _set_by(line, {})
 
 
 def _early(

@@ -49,6 +49,7 @@ OF_BASH = re.compile(
     r"(BASH|SLURM|SKYPILOT|JOBC|OMPI|PMI|NCCL|GLOO|TORCH|HF|PYTHON|APPTAINER|KUBE|CUDA)\w*|[A-Z]+|OMP_NUM_THREADS|"
     r"SSH_\w+|XDG_\w+|LC_ALL|CONDA_\w+|VIRTUAL_ENV|FI_\w+|LD_LIBRARY_PATH|TRANSFORMERS_\w+|_"
 )
+_SEVERAL = re.compile(r"[@*]|^\\$|^\$\w")  # a word that may be several, or none, and the end of a line that goes on
 _WORD = re.compile(r"""(?:"(?:\\.|\$\([^)]*\)|[^"\\])*"|'[^']*'|\$\(\([^)]*\)+|[^\s;|&()<>"'])+""")
 
 
@@ -92,7 +93,7 @@ def library() -> tuple[str, Mapping[str, tuple[str, ...]], str]:
 def _signatures(text: str) -> dict[str, tuple[str, ...]]:
     """`# name RUN NODES: what it does` above `name() {`."""
     functions = set(re.findall(r"^(\w+)\(\) [({]", text, re.MULTILINE))
-    said = re.findall(r"^# (\w+)((?: \[?[A-Z_]+\]?…?)+)[^:\n]*(?::|,|$)", text, re.MULTILINE)
+    said = re.findall(r"^# (\w+)((?: \[?[A-Z_]+(?:=[A-Z_]+)?\]?…?)+)[^:\n]*(?::|,|$)", text, re.MULTILINE)
     return {name: tuple(words.split()) for name, words in said if name in functions}
 
 
@@ -132,20 +133,26 @@ def _place(line: str) -> Iterator[str]:
 
 def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, Any]) -> Iterator[str]:
     """What each function is called with."""
-    for start in re.finditer(r"(?:^|[;|&({!]|\$\()\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line):
+    for start in re.finditer(
+        r"(?:^|[;|&{!]|(?<!=)\(|\$\()\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line
+    ):
         if start[1] not in takes:
             continue
         at, words = start.end(), []
         while found := _WORD.match(line, at + 1 if line[at : at + 1] == " " else at):
+            if found[0].startswith("#") or (found[0].isdecimal() and line[found.end() : found.end() + 1] in ("<", ">")):
+                break
             words.append(found[0])
             at = found.end()
             if line[at : at + 1] != " ":
                 break
         kinds = takes[start[1]]
-        if start[1] in ("die", "fail") and len(words) > len(kinds):
-            yield f"{start[1]} takes {' '.join(kinds)}, and gets {len(words)} words"
-        if not words and start[0].startswith("$(") and not kinds[0].startswith("["):
-            yield f"{start[1]} takes {' '.join(kinds)}, and gets nothing"
+        least = next((number for number, kind in enumerate(kinds) if kind.startswith("[") or "…" in kind), len(kinds))
+        most = len(words) if "…" in kinds[-1] else len(kinds)
+        is_known = not any(_SEVERAL.search(word) for word in words) and line[at : at + 3] not in (" <(", " >(")
+        if is_known and not least <= len(words) <= most:
+            got = f"{len(words)} word{'s' * (len(words) > 1)}" if words else "nothing"
+            yield f"{start[1]} takes {' '.join(kinds)}, and gets {got}"
         for kind, word in zip(kinds, words, strict=False):
             yield from _kind(start[1], kind.strip("[]…"), word.strip("\"'"), plan)
 

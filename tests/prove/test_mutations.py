@@ -105,6 +105,9 @@ def test_what_means_the_same_is_said_by_rule(
         ("kubernetes/two_nodes", "engine.sh", '  object=$(key "$file" object)', "same order"),  # two facts of one file
         ("ssh/two_hosts", "task.sh", "node=$!", ""),
         ("ssh/two_hosts", "task.sh", "export JOBC_NODE_LIST", "same order"),
+        ("ssh/two_hosts", "node.sh", "      --leave-session-attached", "same order"),  # beside an option of two words
+        ("local/two_processes", "node.sh", 'unset "${!PET_@}"', "same order"),  # nothing of what the next line sets
+        ("local/two_processes", "node.sh", 'doubled=("${rank[@]', "same order"),
         ("local/two_processes", "node.sh", "if [[ $launcher == torch_distributed_launch ]]", "same order"),
     ],
 )
