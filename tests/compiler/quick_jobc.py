@@ -63,7 +63,10 @@ def serve(address: str) -> None:
 
 
 def import_all() -> None:
-    """What a compile imports: a child finds it out, and leaves no state here."""
+    """What a compile imports: a child finds it out, and leaves no state here. And the templates, ready to be filled."""
+    from jobc.compiler import templating
+    from jobc.compiler.registry import PACKAGE
+
     reading, writing = os.pipe()
     if os.fork() == 0:
         from jobc.compiler.driver import Request, compile_job
@@ -78,6 +81,10 @@ def import_all() -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     os.wait()
+    for folder in PACKAGE.glob("backends/*/templates"):  # a wheel has them compiled; here each child would do it
+        environment = templating.environment((str(folder), str(PACKAGE / "compiler" / "templates")))
+        for name in environment.list_templates():
+            environment.get_template(name)
 
 
 def answer(caller: socket.socket) -> None:
