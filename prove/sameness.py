@@ -86,7 +86,7 @@ def _commute(path: str, one: str, other: str) -> bool:
     if asks[0] and asks[1] and asks[0][1] == asks[1][1] and asks[0][2] != asks[1][2]:  # one of them at most
         return True
     word = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)"
-    options = [re.fullmatch(rf"\s*(--mca \w+|--[\w-]+)(?:[= ]{word})?(?: \\\\)?", line) for line in (one, other)]
+    options = [re.fullmatch(rf"\s*(--mca \w+|-o \w+|--[\w-]+)(?:[= ]{word})?(?: \\\\)?", line) for line in (one, other)]
     if options[0] and options[1] and options[0][1] != options[1][1]:
         return True
     arms = [re.fullmatch(r"\s*([\w.-]+(?: \| [\w.-]+)*)\) .* ;;", line) for line in (one, other)]

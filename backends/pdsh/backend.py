@@ -53,9 +53,9 @@ class PdshBackend:
         return read_back(stage)
 
     def verbs(self) -> type[Verbs]:
-        from ...compiler.equivalence.verbs import Verbs
+        from .._shared.read_verbs import HostVerbs
 
-        return Verbs
+        return HostVerbs
 
 
 BACKEND = PdshBackend()

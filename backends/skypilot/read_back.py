@@ -49,7 +49,9 @@ def read_back(stage: Stage) -> Reading:
     waived = WAIVED if recovery else {**WAIVED, "lifecycle.max_requeues": unmanaged}
     starts = tuple(_starts(task, facts["topology.nodes"], facts["topology.gpus"]))
     lines = (what for line in task["run"].splitlines() for what in mistakes_in_line(line))
+    unset = [name for name, value in (task.get("envs") or {}).items() if value is None]
     wrong = (*(f"task.sky.yaml: run: {what}" for what in lines), *_ends(stage, starts))
+    wrong += tuple(f"task.sky.yaml: {name} has no value, and sky launch asks for one" for name in unset)
     if "join_" in stage.files["task.sh"]:  # else each node has a run folder of its own
         wrong += tuple(hands_on(stage, starts[0], "task.sh"))
     return Reading(starts, "10.0.0.1", facts, waived, wrong, onward=NODE_SH)

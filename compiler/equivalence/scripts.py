@@ -39,7 +39,7 @@ CONSTANTS = {  # NAME=LITERAL at the start of a line -> the plan key that it has
     "JOBC_HEAD_PORT": "rendezvous.port",
     "code_max_bytes": "code.max_bytes", "start_timeout_s": "backend.start_timeout",
 }  # fmt: skip
-OF_RUN = "state|logs|exit|control|artifact"
+OF_RUN = r"state|logs|exit|control|artifact|\.?code"
 OURS = "node|task|engine|client|copies|queue|bucket|in_job"
 FOLDERS = ("run", "artifact", "project", "here", "own_run")
 NUMBERS = ("nodes", "procs", "gpus", "rank", "attempt", "grace_s")
@@ -134,7 +134,7 @@ def _place(line: str) -> Iterator[str]:
 def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, Any]) -> Iterator[str]:
     """What each function is called with."""
     for start in re.finditer(
-        r"(?:^|[;|&{!]|(?<!=)\(|\$\()\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line
+        r"(?:^|[;|&{!]|(?<!=)\(|\$\(|^\s*[^()]+\))\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line
     ):
         if start[1] not in takes:
             continue

@@ -17,6 +17,10 @@ OF = {
         *HOSTS, "backend=ssh", "secrets.T=env:TT", "env=conda", "python.path=own", "gpu_type=H100", "threads=3",
     ),
     "own": ("hosts=node[1-2]", "backend=ssh", "storage.run=node", "launcher=spawn", "lifecycle.max_requeues=0"),
+    "client": (
+        "hosts=node[1-2]", "backend=ssh", "backend.user=me", "backend.port=2222",
+        'backend.options=["-oProxyJump=gate way"]', "lifecycle.max_requeues=0",
+    ),
     "docker": (
         *HOSTS, "backend=ssh", "container=docker", "image=x:1", "shm=1GiB", "storage.data=/data",
         "mounts=[{kind: host, source: /in, target: /out, read_only: true}]",

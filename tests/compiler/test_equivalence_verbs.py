@@ -31,7 +31,7 @@ def test_the_verbs_of_every_engine_do_what_they_are_for(job: str) -> None:
 
 
 STOP, STATUS, LOGS, SHELL, CLEAN, SMOKE = "stop.sh", "status.sh", "logs.sh", "shell.sh", "clean.sh", "smoke.sh"
-SUBMIT, ENGINE, PREFLIGHT, TASK = "submit.sh", "engine.sh", "preflight.sh", "task.sh"
+SUBMIT, ENGINE, PREFLIGHT, TASK, CLIENT = "submit.sh", "engine.sh", "preflight.sh", "task.sh", "client.sh"
 EDITS = [  # job, file, what stands there, what somebody makes of it, what is said
     ("ssh", STOP, 'signal_nodes TERM "$run"', 'signal_nodes QUIT "$run"', "it sends QUIT QUIT KILL"),
     ("local", STOP, '  signal_nodes TERM "$run"\n', "", "it sends QUIT KILL, not TERM QUIT KILL"),
@@ -72,6 +72,12 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("trainjob", ENGINE, 's/value: .*/value: \\"$4\\"/', 's/value: .*/value: \\"\\"/', "the pods get JOBC_FORK_OF=,"),
     ("kubernetes", ENGINE, "s/\\b$own_object\\b/$own_object$1/g", "s/x/x/", "has the names of the job"),
     ("kubernetes", PREFLIGHT, "ask_server preflight ''", "ask_server preflight ", "it makes no object"),
+    ("ssh", CLIENT, "fanout=32", "fanout=33", "fanout is 33, the plan has 32"),
+    ("ssh", CLIENT, "  -o ConnectTimeout=10\n", "", "ssh is called without ConnectTimeout=10"),
+    ("client", CLIENT, "  -p 2222\n", "", "ssh is called without -p 2222"),
+    ("client", CLIENT, "  '-oProxyJump=gate way'\n", "", "ssh is called without -oProxyJump=gate way"),
+    ("c10d", CLIENT, '-f "$fanout" ', "", "pdsh is called without -f 32"),
+    ("clush", CLIENT, '-f "$fanout" ', '-f "32$fanout" ', "clush is called without -f 32"),
     ("ssh", SUBMIT, "  continue_run\n", "", "it calls choose_continued_run X; keep_run"),
     ("local", SUBMIT, "init_from=$run; fi", "init_from=''; fi", "describe_run , not"),
     ("slurm", SUBMIT, "init_from=$run; fi", "init_from=$artifact; fi", "describe_run <artifact>"),
@@ -85,9 +91,9 @@ def test_an_edit_of_a_verb_is_noticed(job: str, path: str, before: str, after: s
     files = files_of(job)
     assert before in files[path], files[path]
     part = path.removesuffix(".sh")
+    parts = {TASK: ("submit", "trials", "pods")}.get(path, ("submit", "trials"))
     found = found_in(
-        {**files, path: files[path].replace(before, after, 1)},
-        (part,) if part in PARTS else ("submit", "trials", *(("pods",) if path == TASK else ())),
+        {**files, path: files[path].replace(before, after, 1)}, (part,) if part in (*PARTS, "client") else parts
     )
     assert any(re.search(said, text) for text in found), found
 

@@ -1,0 +1,47 @@
+"""What the verbs of a list of hosts do, for the equivalence check: the client reaches the hosts as the plan says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...compiler.equivalence.reading import Call
+from ...compiler.equivalence.verbs import PARTS, Verbs
+
+
+class HostVerbs(Verbs):
+    parts = (*PARTS, "client")
+
+    def client(self) -> Iterator[str]:
+        calls = [call for call in self.call("smoke.sh").calls if call.name in ("ssh", "pdsh", "clush")]
+        for call in calls[:1]:
+            told = f" {_options(call)} "
+            lacks = [words for words in self._wanted(call.name) if f" {_unquoted(words)} " not in told]
+            if lacks:
+                yield f"client.sh: {call.name} is called without {', '.join(lacks)}"
+            fanout = re.search(r"^fanout=(\d+)", self.place.files["client.sh"], re.MULTILINE)
+            if fanout and int(fanout[1]) != self.plan["backend.fanout"]:
+                yield f"client.sh: fanout is {fanout[1]}, the plan has {self.plan['backend.fanout']}"
+
+    def _wanted(self, client: str) -> Iterator[str]:
+        """What is not asked for by default stands in the plan of those backends alone that have the option."""
+        plan = self.plan
+        yield f"ConnectTimeout={plan['backend.connect_timeout']}"
+        yield f"StrictHostKeyChecking={'yes' if plan['backend.host_keys'] == 'known' else 'accept-new'}"
+        if client != "ssh":
+            yield f"-f {plan['backend.fanout']}"
+        if plan.get("backend.user"):
+            yield f"-l {plan['backend.user']}"
+        if plan.get("backend.port"):
+            yield f"-p {plan['backend.port']}"
+        yield from plan.get("backend.options", ())
+
+
+def _options(call: Call) -> str:
+    """The words of the client and of its ssh, before the host."""
+    words = call.words[1 : call.words.index("--")] if call.name == "ssh" else call.words[1:]
+    return _unquoted(" ".join((*words, call.env.get("PDSH_SSH_ARGS_APPEND", ""))))
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"['\"\\]", "", text)
