@@ -178,6 +178,13 @@ def _defaults(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
     for found in re.finditer(r"/node\.sh\" (\d+) ", line):
         if int(found[1]) >= plan["topology.nodes"]:
             yield f"node.sh is told that it is node {found[1]}, and the last one is {plan['topology.nodes'] - 1}"
+    last = plan["topology.nodes"] - 1
+    for found in re.finditer(r"< <\(seq (\d+) (\d+)\)", line):
+        if (int(found[1]), int(found[2])) != (0, last):
+            yield f"the nodes are counted from {found[1]} to {found[2]}, and are 0 to {last}"
+    for found in re.finditer(r"\bwaiting for (\d+) nodes?\b", line):
+        if int(found[1]) != last + 1:
+            yield f"it waits for {last + 1} nodes, and says {found[1]}"
     if re.search(r"(?<![\w$&{])[3-9]>(/dev/null|&[12])", line):
         yield "what a command prints on file descriptor 3 and above is nothing; its errors come on 2"
 

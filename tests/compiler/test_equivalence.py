@@ -309,6 +309,8 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("skypilot", "task.sh", "! -e $run/code", "! -e $artifact/code", "folder of the run is looked for"),
     ("ssh", "task.sh", "head=$(head -n 1", "head=$(head -n 2", "2 hosts are no address of node 0"),
     ("kubernetes", "engine.sh", '"nodes=$nodes"', '"nodes=$procs"', "the number of nodes is said to be .procs"),
+    ("slurm", "preflight.sh", "(seq 0 1)", "(seq 1 1)", "the nodes are counted from 1 to 1, and are 0 to 1"),
+    ("slurm", "smoke.sh", "waiting for 2 nodes", "waiting for 3 nodes", "it waits for 2 nodes, and says 3"),
     ("skypilot", "engine.sh", "awk -v right=", "awk right=", "awk takes a variable behind -v"),
     ("kubernetes", "engine.sh", "tr -cd '", "tr '", "tr takes two sets of signs"),
     ("own", "copies.sh", 'rm -rf -- "$folder"', 'rm -- "$folder"', "rm removes no folder"),
