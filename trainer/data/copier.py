@@ -39,7 +39,9 @@ class Copier:
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_pinned() else tensor.pin_memory()
+    """Only dense tensors in host memory can be: one of a data set that lies on the GPU, or a sparse one, is itself."""
+    can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 
 
 def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:

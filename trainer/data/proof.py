@@ -36,7 +36,7 @@ class Proof:
         self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # times, of this rank
         self._num_fed, self._num_padding = 0, 0
         self._before: Tensor | None = None  # seen_N of all ranks of the attempts before; counted by rank 0
-        self._notes: list[Fed] = []
+        self._notes: list[tuple[Tensor, int]] = []  # of each micro batch: indices_R, num_padding
         self._content = Content(group)
         if before is not None and order.epoch_of(first_step) == before["epoch"] and first_step % order.steps_per_epoch:
             self._first_step = before["first_step"]
@@ -45,8 +45,9 @@ class Proof:
                 self._num_fed, self._num_padding = before["num_fed"], before["num_padding"]
 
     def note(self, step: list[Fed]) -> None:
-        """These micro batches have been given to the model."""
-        self._notes += step
+        """These micro batches have been given to the model. Of none is more kept than its numbers, in memory of one's
+        own: what a worker has read is a file that stays open, and many samples."""
+        self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)
         if len(self._notes) >= NOTED_STEPS:
             self._count()
@@ -99,10 +100,10 @@ class Proof:
     def _count(self) -> None:
         """Indices that are noted into times that they were seen."""
         if self._notes:
-            indices_R = torch.cat([fed.indices_R for fed in self._notes])
+            indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))
             self._num_fed += len(indices_R)
-        self._num_padding += sum(fed.num_padding for fed in self._notes)
+        self._num_padding += sum(num_padding for _, num_padding in self._notes)
         self._notes.clear()
 
     def _of_all_ranks(self) -> tuple[Tensor, int, int]:

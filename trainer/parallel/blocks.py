@@ -20,12 +20,15 @@ Forward = Callable[..., Any]
 
 
 def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none.
+    """The modules of these classes, outer before inner; without any, those that the model names, perhaps none: what is
+    called `blocks` may be another thing, such as their number.
 
     Raises BrokenInput when no module is of one of the classes.
     """
     if not classes:
-        return [block for block in getattr(model, "blocks", ()) if isinstance(block, nn.Module)]
+        named = getattr(model, "blocks", ())
+        is_list = isinstance(named, (list, tuple, nn.ModuleList, nn.Sequential))
+        return [block for block in named if isinstance(block, nn.Module)] if is_list else []
     inner = [module for module in model.modules() if module is not model]
     if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
         there = sorted({type(module).__name__ for module in inner} - {type(model).__name__})

@@ -1,0 +1,49 @@
+"""What is kept of a batch, and for how long; what of it is copied."""
+
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from jobc.trainer.data.copier import _pinned
+from jobc.trainer.data.loader import Fed
+from jobc.trainer.data.order import Order
+from jobc.trainer.data.proof import Proof
+from jobc.trainer.distributed import Group
+from jobc.trainer.parallel.blocks import blocks_of
+
+
+class Batch:
+    """As many samples as one likes."""
+
+
+def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:
+    proof = Proof(Order(0, 64, 2, False), Group(0, 1, torch.device("cpu")), 0)
+    batches = [Batch() for _ in range(32)]
+    indices = torch.arange(64)
+    for at, batch in enumerate(batches):
+        proof.note([Fed(indices[2 * at : 2 * at + 2], 0, batch)])
+    there = [weakref.ref(batch) for batch in batches]
+    indices.zero_()  # as when a worker's memory is used again
+    del batch, batches
+    assert not any(batch() for batch in there)
+    assert proof.verify(32) == "data: 64 samples, 1 rank, overlap 0, missing 0, padded 0 (weight 0), epoch 0"
+
+
+@pytest.mark.parametrize("tensor", [torch.empty(2, device="meta"), torch.eye(3).to_sparse()], ids=["device", "sparse"])
+def test_what_cannot_be_pinned_is_copied_as_it_is(tensor: torch.Tensor) -> None:
+    assert _pinned(tensor) is tensor
+
+
+@pytest.mark.parametrize("blocks", [12, {"a": 1}, nn.Linear(1, 1), lambda: 3], ids=["int", "dict", "module", "method"])
+def test_an_attribute_blocks_that_is_no_list_names_none(blocks: object) -> None:
+    model = nn.Module()
+    object.__setattr__(model, "blocks", blocks)
+    assert blocks_of(model) == []
+
+
+def test_the_blocks_of_a_list_are_its_modules() -> None:
+    model = nn.Module()
+    model.blocks = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])
+    assert blocks_of(model) == [*model.blocks]
