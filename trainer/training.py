@@ -224,8 +224,8 @@ def use_one_way_of_computing(config: TrainConfig, device: torch.device) -> None:
             torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    if device.type != "cpu":
-        torch.set_float32_matmul_precision("high")  # TF32; on a CPU the same word means slow bfloat16 emulation
+    if device.type != "cpu" and config.loop.precision != "fp32":
+        torch.set_float32_matmul_precision("high")  # TF32 for the rest; on a CPU it would be slow bfloat16 emulation
 
 
 def refuse_different_data(digest: str, group: Group) -> None:

@@ -148,6 +148,17 @@ def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
     use_one_way_of_computing(train_json.parse(digits({"loop.deterministic": asked})), torch.device(device))
     assert torch.are_deterministic_algorithms_enabled() is exact
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "products"),
+    [("cuda", "fp32", "highest"), ("cuda", "bf16", "high"), ("cpu", "bf16", "highest")],
+)
+def test_fp32_is_fp32_on_a_gpu_as_well(digits: Tree, device: str, precision: str, products: str) -> None:
+    torch.set_float32_matmul_precision("highest")  # as it is at first
+    use_one_way_of_computing(train_json.parse(digits({"loop.precision": precision})), torch.device(device))
+    assert torch.get_float32_matmul_precision() == products
+    torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("highest")
 
 
