@@ -113,6 +113,12 @@ class OptimizerOfNothing(Recipe):
     def build_optimizer(self, model):
         return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
 
+class OptimizerWithoutRate(Recipe):
+    def build_optimizer(self, model):
+        made = torch.optim.SGD(model.parameters(), lr=0.1)
+        made.param_groups[0]["lr"] = None  # as one has that finds its own
+        return made
+
 class OptimizerOfOne(Recipe):
     def build_optimizer(self, model):
         return torch.optim.SGD(list(model.parameters())[:1], lr=0.1)
@@ -489,6 +495,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         ({"recipe": "broken.NoOptimizer"}, "recipe: build_optimizer() gave no torch.optim.Optimizer, but NoneType"),
         ({"recipe": "broken.WrongOptimizer"}, "recipe: build_optimizer() failed: ValueError: Invalid learning rate"),
         ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer of build_optimizer() has no parameter of the"),
+        ({"recipe": "broken.OptimizerWithoutRate"}, "recipe: the optimizer of build_optimizer() has a group without a"),
         ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
         ({"recipe": "broken.CountInWords"}, "recipe: count() says that a batch has 'many' items, which is no number"),
         ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() says that a batch has 'many' items"),

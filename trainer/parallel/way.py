@@ -100,11 +100,15 @@ def give_from_first(model: nn.Module, group: Group) -> None:
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
-    """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, and for one of torch's that has
-    no parameter of the model: one of the user's may train copies of its own. Rank 0 warns of parameters left out."""
+    """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
+    rate, and for one of torch's that has no parameter of the model: one of the user's may train copies of its own. Rank
+    0 warns of parameters left out."""
     made = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(made, Optimizer):
         raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(made).__name__}")
+    if not all(isinstance(its.get("lr"), (int, float, torch.Tensor)) for its in made.param_groups):
+        hint = "lr=NUMBER, which loop's schedule then changes; one that finds its own rates takes none"
+        raise BrokenInput("recipe: the optimizer of build_optimizer() has a group without a learning rate", hint=hint)
     known = {parameter for its in made.param_groups for parameter in its["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, each in model.named_parameters() if each.requires_grad and each not in known]
