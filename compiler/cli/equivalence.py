@@ -57,6 +57,7 @@ def _document(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[st
             "directory": word,
             "backend": one.name,
             "ranks": len(one.ranks),
+            "world_size": one.world_size,
             "compared": one.compared,
             "differences": one.differences,
             "waived": dict(one.waived),
@@ -88,8 +89,12 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _text(word: str, one: Checked) -> list[str]:
-    verdict = f"{len(one.compared)} facts as in the plan" if not one.differences else f"{len(one.differences)} differ"
-    lines = [f"{word}: {len(one.ranks)} ranks read back, {verdict}"]
+    count, ranks = len(one.differences), len(one.ranks)
+    verdict = f"{count} difference{'s' * (count > 1)}" if count else f"{len(one.compared)} facts as in the plan"
+    read = f"{ranks} of {one.world_size} ranks" if ranks < one.world_size else f"{ranks} ranks"
+    lines = [f"{word}: {read} read back, {verdict}"]
+    if count and not ranks:
+        lines = [f"{word}: {verdict}; they could not be read to the end, so the rest was not compared"]
     return [*lines, "  not compared", _waivers(one.waived)] if one.waived else lines
 
 

@@ -20,6 +20,7 @@ from ..registry import plugin
 from ..spans import spans
 from . import expected
 from .branches import other_ways
+from .by_rank import by_rank
 from .data_files import mistakes_in_data
 from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
@@ -59,6 +60,7 @@ class Checked:
     """name: of the backend; differences: sentences, none when all is well; waived: fact -> why it was not compared.
 
     compared: facts that were; ranks: those of the nodes that were run; given: variables that the engine brings
+    world_size: of the plan, 0 where the files could not be read to the end
     """
 
     name: str
@@ -67,6 +69,7 @@ class Checked:
     compared: tuple[str, ...]
     ranks: tuple[Rank, ...]
     given: frozenset[str]
+    world_size: int = 0
 
 
 def check(files: Mapping[str, str], trace: Path | None = None, thorough: bool = False) -> Checked:
@@ -115,7 +118,8 @@ def _compared(
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))
-    return Checked(backend.name, tuple(differences), expectation.waived(), compared, ranks, given)
+    told, world_size = tuple(by_rank(differences)), plan["topology.world_size"]
+    return Checked(backend.name, told, expectation.waived(), compared, ranks, given, world_size)
 
 
 def _emitted(files: Mapping[str, str]) -> Files:
