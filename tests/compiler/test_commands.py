@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jobc.compiler.rules.plan._shell import on_a_line
+
 from .diagnosed import found, in_shell
 
 ACCELERATE = "accelerate.commands.accelerate"
@@ -478,3 +480,51 @@ def test_a_loop_until_it_succeeds_and_another_program_at_the_end_are_left_alone(
 def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
     assert len(found("JC3009", "bash", options, "python train.py; sync")) == fires
     assert len(found("JC3009", "bash", options, "set +e; python train.py; sync")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python3 train.py --note 'it is",
+        'python3 train.py --note "abc',
+        "python3 train.py --nodes 2) ",
+        "if true; then python3 train.py",
+        "python3 train.py $(date",
+        "for i in 1 2; python3 train.py; done",
+    ],
+)
+def test_a_text_that_bash_cannot_read_is_refused(text: str) -> None:
+    assert found("JC3013", *in_shell(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shopt -s extglob\nrm -f !(keep)\npython3 train.py",
+        "python3 train.py <<'END'\n\"(\nEND",
+        "python3 train.py # don't (stop",
+        "case $X in a) python3 train.py ;; esac",
+    ],
+)
+def test_a_text_that_only_looks_open_is_read(text: str) -> None:
+    assert not found("JC3013", *in_shell(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ("python3 train.py \\ # all GPUs\n  --lr 1", "python3 train.py \\\n  --lr 1"),
+        ("python3 train.py \\  \n  --lr 1 \\\t\n  --wd 0", "python3 train.py \\\n  --lr 1 \\\n  --wd 0"),
+        ("python3 train.py \\\n  --lr 1 \\ # x\n  --wd 0", "python3 train.py \\\n  --lr 1 \\\n  --wd 0"),
+        ("python3 train.py \\\n  --lr 1", None),
+        ("python3 train.py --out my\\ runs\nls", None),
+        ("python3 train.py --note 'a \\ # b\nc'", None),
+        ("python3 train.py <<'END'\na \\ \nb\nEND", None),
+        ("python3 train.py # ends with \\ \nls", None),
+    ],
+)
+def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | None) -> None:
+    told = found("JC3014", *in_shell(text))
+    assert [each.hint for each in told] == ([f"-- {on_a_line(in_shell(mended))}"] if mended else [])
+    if mended:
+        assert not found("JC3009", *in_shell(text)) and not found("JC3014", *in_shell(mended))

@@ -24,6 +24,7 @@ _HIDDEN = re.compile(r"""(?sx)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
     (?: '(?P<one>[^'\n]+)' | "(?P<two>[^"\n]+)" | \\?(?P<bare>[\w.!%+@:^~-]+) )""")  # the start of a here-document
 _OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
+_BROKEN = re.compile(r"\\[ \t]+(?:#[^\n]*)?\n")
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
 _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
@@ -68,11 +69,35 @@ def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
 def shell_text(command: Sequence[str] | None) -> str:
     """The text behind `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
     words = started(command or ())
-    if program(words) not in SHELLS:
-        return ""
-    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
-    text = next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), None)
+    text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
+
+
+def text_of_bash(command: Sequence[str] | None) -> str:
+    """The text behind `-c` alone, of bash and of what bash reads as well; "" for other commands."""
+    words = started(command or ())
+    text = _place_of_text(words)
+    return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
+
+
+def _place_of_text(words: Sequence[str]) -> int:
+    """Which of the words a shell reads as its text, 0 for none."""
+    if program(words) not in SHELLS:
+        return 0
+    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
+    return next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), 0)
+
+
+def broken_continuations(text: str) -> list[tuple[int, int]]:
+    """Where a backslash stands before blanks, or blanks and a comment, and then the line ends: (start, end) of each."""
+    found, at, plain = list[tuple[int, int]](), 0, _quotes_blanked(text)
+    while at < len(text):
+        hidden = _HIDDEN.match(text, at)
+        broken = _BROKEN.match(text, at)
+        if broken and plain[at] == "_":  # not in a here-document
+            found.append(broken.span())
+        at = broken.end() if broken else hidden.end() if hidden else at + 1
+    return found
 
 
 def in_one_word(command: Sequence[str] | None) -> bool:

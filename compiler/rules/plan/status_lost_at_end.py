@@ -13,7 +13,7 @@ from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
 from ._programs import TOOLS, program, trains
-from ._shell import Command, commands, is_set, shell_text, unquoted, with_option
+from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
 
 _ENDS = (";", ";;", "\n", "&", "||", "")
 # A last command that is trusted to judge for itself, or to be the work: a test, a script, what starts another program.
@@ -45,6 +45,8 @@ class _Part:
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
+    if broken_continuations(text):  # JC3014: what seems to be a command is none
+        return
     parts = _parts(commands(text))
     while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):
         if parts[-2].end == "&" and not parts[-1].typed:
