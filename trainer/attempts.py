@@ -9,6 +9,7 @@ from pathlib import Path
 from . import checkpoint_store as store
 from .errors import BrokenInput
 from .metrics import last_step
+from .patient import Unreadable
 from .rt.run_folder import PROGRESS, REACHED, read_small, write_small
 
 
@@ -17,7 +18,10 @@ def note_start(run_dir: Path, most: int | None) -> None:
 
     Whoever starts it once more, by hand, begins to count anew.
     """
-    newest = store.newest_first(run_dir / "checkpoints")
+    try:
+        newest = store.newest_first(run_dir / "checkpoints")
+    except Unreadable:
+        return  # the ranks say so when they have met; without the steps that are there it cannot be counted
     brought = _read(run_dir / REACHED, "step")
     reached = max(
         store.step_of(newest[0]) if newest else 0,

@@ -20,11 +20,12 @@ from . import checkpoint_store as store
 from .config import TrainConfig, identity
 from .distributed import Group
 from .durable import Content
-from .errors import BrokenInput
+from .errors import BrokenInput, unreadable
 from .leave import known_cause
 from .loadable import refuse_what_cannot_be_read, why_unread
 from .optimizer import NAMES, by_name
 from .parallel.way import Parallel
+from .patient import NOT_THERE, Unreadable, patiently
 from .random_state import RandomState, seed_rank
 from .snapshot import on_cpu
 
@@ -93,7 +94,7 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     Sets weights, optimizer and this rank's random state. With another world size random states are drawn
     anew.
     Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
-    is of a later version of the trainer.
+    is of a later version of the trainer; TrainerError, on all ranks, when a disk does not give what is there.
     """
     found = newest_verified(root, group)
     if found is None:
@@ -166,9 +167,12 @@ class Found:
 def newest_verified(root: Path, group: Group) -> Found | None:
     """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
 
-    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer.
+    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer; and
+    TrainerError, on all ranks, when the disk of one does not give what is there.
     """
-    mine = {store.step_of(folder): folder for folder in store.newest_first(root)}
+    folders, why = _attempt(partial(store.newest_first, root))
+    _refuse_unread(why, group)
+    mine = {store.step_of(folder): folder for folder in folders or ()}
     damaged: list[str] = []
     while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
         step, rank = newest
@@ -214,18 +218,40 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
-    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs."""
+    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs.
+
+    Raises TrainerError, on all ranks, when it cannot be read.
+    """
     group.phases.enter("read" if group.rank == rank else "exchange")
-    content = group.one_does(rank, read, group.phases.go_on)
+    content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
     group.phases.enter("restore")
+    _refuse_unread(why, group)
     return content
+
+
+def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
+    """What it gives; or why the disk does not give it."""
+    try:
+        return read(), ""
+    except Unreadable as error:
+        return None, str(error)
+
+
+def _refuse_unread(why: str, group: Group) -> None:
+    """Raises TrainerError on all ranks when one could not read: so all end with its code, which can be tried again."""
+    group.phases.enter("exchange")
+    failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
+    if failed:
+        said = group.bytes_from(failed[0], why.encode()).decode()
+        raise unreadable(said + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+    group.phases.enter("restore")
 
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BrokenInput(f"cannot read {path}: {error.strerror}") from error
+        return patiently(Path.read_bytes, path)
+    except NOT_THERE as error:  # it was a moment ago: another attempt judges anew
+        raise Unreadable(path, error) from error
 
 
 def _state_of(found: Found) -> dict[str, Any]:

@@ -5,7 +5,8 @@
     checkpoints/.step_00000100.replaced     counts as that step for as long as step_00000100 is not there
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
-last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm.
+last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm. What cannot
+be read is not judged: it may be sound, so it is neither passed over nor removed.
 Standard library only; what the files contain is checkpoint.py's business.
 """
 
@@ -16,10 +17,11 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from .durable import Content, Written, flush_folder, sha256_of, write_durably
+from .patient import NOT_THERE, patiently
 
 FORMAT = 1  # of the manifest and of what checkpoint.py puts beside it; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
@@ -56,7 +58,8 @@ def save(
     damaged: folders known not to be sound, which therefore count for nothing
     replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays,
         unless its loss was measured only now
-    Raises OSError when the disk does not take it: older checkpoints are untouched, nothing new is visible.
+    Raises OSError when the disk does not take it, or does not say what is there: older checkpoints are untouched,
+    nothing new is visible.
     """
     target = root / folder_name(step)
     if not root.is_dir():
@@ -121,14 +124,17 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
-    """Remove what is neither among the newest, nor the best, nor kept for ever."""
-    best_one = best(root, damaged)
-    _point_to(best_one, root / BEST)
+    """Remove what is neither among the newest, nor the best, nor kept for ever. One that is unread may be the best."""
     folders = newest_first(root)
-    newest = [folder for folder in folders if folder.name not in damaged][:keep]
+    sound = [folder for folder in folders if folder.name not in damaged]
+    losses, unread = _losses(sound)
+    best_one = _lowest(losses)
+    if not unread:
+        _point_to(best_one, root / BEST)
+    stay = {*sound[:keep], best_one, *unread}
     for folder in folders:
         is_milestone = keep_every_steps is not None and step_of(folder) % keep_every_steps == 0
-        if folder.name in damaged or not (folder in newest or folder == best_one or is_milestone):
+        if folder.name in damaged or not (folder in stay or is_milestone):
             _remove(folder)
     remove_leftovers(root)
 
@@ -139,15 +145,33 @@ def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
     The manifests are asked, not the link: a kill between a save and the link then costs nothing.
     damaged: names of those that do not count
     """
-    sound = [folder for folder in newest_first(root) if folder.name not in damaged]
-    measured = [(loss, folder) for folder in sound if (loss := _val_loss(folder)) is not None]
-    return min(measured, key=lambda one: one[0])[1] if measured else None
+    return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
+
+
+def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
+    """Of those whose loss was measured; and the folders of which the disk does not say whether."""
+    losses: dict[Path, float] = {}
+    unread = []
+    for folder in folders:
+        try:
+            loss = _val_loss(folder)
+        except OSError:
+            unread.append(folder)
+        else:
+            losses |= {} if loss is None else {folder: loss}
+    return losses, unread
+
+
+def _lowest(losses: Mapping[Path, float]) -> Path | None:
+    """Of equal ones the first."""
+    return min(losses, key=losses.__getitem__, default=None)
 
 
 def _val_loss(folder: Path) -> float | None:
+    """None when it was not measured, or is not there. Raises OSError when the disk does not say."""
     try:
         loss = json.loads((folder / MANIFEST).read_bytes()).get("val_loss")
-    except (OSError, ValueError, AttributeError):
+    except (*NOT_THERE, ValueError, AttributeError):
         return None
     return float(loss) if isinstance(loss, (int, float)) and math.isfinite(loss) else None
 
@@ -182,10 +206,15 @@ def remove_leftovers(root: Path) -> None:
 
 
 def newest_first(root: Path) -> list[Path]:
-    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ."""
-    if not root.is_dir():
+    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ.
+
+    Raises Unreadable.
+    """
+    try:
+        listed = patiently(os.listdir, root)
+    except NOT_THERE:
         return []
-    folders = [path for path in root.iterdir() if NAMES.fullmatch(path.name)]
+    folders = [root / name for name in listed if NAMES.fullmatch(name)]
     names = {path.name for path in folders}
     waiting = {path for path in folders if path.name.endswith(REPLACED) and folder_name(step_of(path)) in names}
     return sorted(set(folders) - waiting, key=step_of, reverse=True)
@@ -194,7 +223,7 @@ def newest_first(root: Path) -> list[Path]:
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint whose manifest holds, and one line for each newer one that is damaged.
 
-    Raises NewerFormat when a newer one cannot be judged.
+    Raises NewerFormat and Unreadable when a newer one cannot be judged.
     """
     damaged: list[str] = []
     for folder in newest_first(root):
@@ -208,17 +237,17 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 def problem(folder: Path) -> str | None:
     """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved.
 
-    Raises NewerFormat.
+    Raises NewerFormat, and Unreadable for a file that is there and may be sound.
     """
     try:
-        tree = json.loads((folder / MANIFEST).read_bytes())
+        tree = json.loads(patiently(Path.read_bytes, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
         if sound and tree["format"] > FORMAT:
             raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
         entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if tree["step"] != step_of(folder):
             return f"{MANIFEST} is of step {tree['step']}"
-    except OSError as error:
+    except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
     except (ValueError, KeyError, TypeError, AttributeError):
         sound = False
@@ -228,16 +257,21 @@ def problem(folder: Path) -> str | None:
 
 
 def _difference(path: Path, said: Written) -> str | None:
-    """Of a file from what the manifest says about it, in words."""
+    """Of a file from what the manifest says about it, in words. Raises Unreadable."""
     try:
-        with open(path, "rb") as file:
-            if (size := os.fstat(file.fileno()).st_size) != said.size:
-                return f"{path.name} has {size:,} bytes instead of {said.size:,}"
-            if sha256_of(file) != said.sha256:
-                return f"{path.name} does not have the bytes that were saved"
-    except OSError as error:
+        found = patiently(lambda file: _as_written(file, said.size), path)
+    except NOT_THERE as error:
         return f"{path.name} cannot be read ({error.strerror})"
-    return None
+    if found.size != said.size:
+        return f"{path.name} has {found.size:,} bytes instead of {said.size:,}"
+    return None if found == said else f"{path.name} does not have the bytes that were saved"
+
+
+def _as_written(path: Path, size: int) -> Written:
+    """What a file is now. One of another size than `size` is not read to its end, and has no hash."""
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno()).st_size
+        return Written(found, sha256_of(file) if found == size else "")
 
 
 def step_of(folder: Path) -> int:

@@ -59,3 +59,10 @@ def lost_worker(pid: int | str, how: str) -> TrainerError:
     """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
     title = f"rank {os.environ.get('RANK', '0')}: process {pid}, which read its data, is gone: {how}"
     return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
+
+
+def unreadable(why: str) -> TrainerError:
+    """A disk that does not give what is there: another attempt may read it. why: the file, and what the disk said"""
+    hint = "it may be sound, so nothing is passed over or removed: see to that disk and the way to it, then --resume;"
+    hint += " to go on without that checkpoint for good, move its folder away"
+    return TrainerError(why, hint=hint)

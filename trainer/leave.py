@@ -10,7 +10,8 @@ import sys
 import traceback
 from typing import NoReturn
 
-from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker
+from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker, unreadable
+from .patient import Unreadable
 from .rt import exit_codes
 
 # What torch (2.13) says when the other end is gone. gloo's errors are plain RuntimeErrors that begin with their place
@@ -85,6 +86,8 @@ def known_cause(error: BaseException) -> TrainerError | None:
     """`error` as a TrainerError, or None when it is a surprise."""
     if isinstance(error, TrainerError):
         return error
+    if isinstance(error, Unreadable):
+        return unreadable(str(error))
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
         return lost_worker(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):

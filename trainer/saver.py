@@ -145,5 +145,8 @@ class Saver:
         self._stall_is_told = True
 
     def _left(self) -> str:
-        newest = store.newest_first(self._root)
+        try:
+            newest = store.newest_first(self._root)
+        except OSError as error:
+            return str(error)
         return f"{newest[0].name} is kept" if newest else "nothing has been saved yet"

@@ -210,7 +210,7 @@ class Runtime:
 
         Sets `step`, and the random states if there are as many ranks as then. A forked run (--fork) gets the state of
         the run that it comes from, and begins at step 0.
-        Raises BrokenInput when all checkpoints are damaged.
+        Raises BrokenInput when all checkpoints are damaged, TrainerError when a disk does not give what is there.
         """
         self._refuse_when_over("load()")
         found = checkpoint.newest_verified(self._checkpoints, self.group)

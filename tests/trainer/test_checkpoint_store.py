@@ -1,17 +1,20 @@
 """A checkpoint is complete or not there: killed at any line, on a full disk, with any file damaged."""
 
+import errno
 import json
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobc.trainer import checkpoint_store as store
+from jobc.trainer import patient
 from jobc.trainer.durable import replace_durably
 
 FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
@@ -133,6 +136,83 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Pat
     assert len(damaged) == 1
     assert damaged[0].startswith("step_00000002: ")
     assert name in damaged[0]
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """refuse(path, number, times): so often the disk does not give `path`, but an error with that number."""
+    monkeypatch.setattr(patient, "PAUSES_S", (0.0, 0.0, 0.0))
+
+    def refuse(place: Path, number: int, times: int = 10**6) -> None:
+        left = [times]
+
+        def refusing(read: Callable[..., Any]) -> Callable[..., Any]:
+            def called(path: Any, *arguments: Any, **keywords: Any) -> Any:
+                if path == place and left[0]:
+                    left[0] -= 1
+                    raise OSError(number, os.strerror(number))
+                return read(path, *arguments, **keywords)
+
+            return called
+
+        monkeypatch.setattr("builtins.open", refusing(open))
+        monkeypatch.setattr(Path, "read_bytes", refusing(Path.read_bytes))
+        monkeypatch.setattr(os, "listdir", refusing(os.listdir))
+
+    return refuse
+
+
+UNREAD = [".", "step_00000200/weights.pt", f"step_00000200/{store.MANIFEST}"]
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_the_disk_gives_a_moment_later_is_sound(tmp_path: Path, name: str, refuse: Callable[..., None]) -> None:
+    saved(tmp_path, 100, 200)
+    refuse(tmp_path / name, errno.ESTALE, 3)
+    assert store.newest_verified(tmp_path) == (tmp_path / "step_00000200", [])
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_the_disk_does_not_give_is_not_passed_over(
+    tmp_path: Path, name: str, number: int, refuse: Callable[..., None]
+) -> None:
+    saved(tmp_path, 100, 200)
+    refuse(tmp_path / name, number)
+    with pytest.raises(patient.Unreadable) as unread:
+        store.newest_verified(tmp_path)
+    assert str(unread.value) == f"{tmp_path / name} cannot be read: {os.strerror(number)}"
+
+
+@pytest.mark.parametrize("name", [*FILES, store.MANIFEST])
+def test_a_folder_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str) -> None:
+    path = saved(tmp_path, 1) / "step_00000001" / name
+    path.unlink()
+    path.mkdir()
+    assert store.problem(path.parent) == f"{name} cannot be read (Is a directory)"
+
+
+def test_a_save_of_a_step_that_the_disk_does_not_give_replaces_nothing(
+    tmp_path: Path, refuse: Callable[..., None]
+) -> None:
+    weights = saved(tmp_path, 1) / "step_00000001" / "weights.pt"
+    before = weights.stat().st_ino
+    refuse(weights, errno.EIO)
+    with pytest.raises(OSError, match=r"weights\.pt cannot be read"):
+        saved(tmp_path, 1)
+    assert weights.stat().st_ino == before
+
+
+def test_one_that_may_be_the_best_stays_though_the_disk_does_not_say(
+    tmp_path: Path, refuse: Callable[..., None]
+) -> None:
+    losses(tmp_path, 1.0, 2.0, 3.0)
+    refuse(tmp_path / "step_00000001" / store.MANIFEST, errno.ESTALE, 1)
+    store.save(tmp_path, 4, FILES, keep=2, val_loss=4.0)
+    assert steps(tmp_path) == [4, 3, 2, 1]
+    assert (tmp_path / "best").resolve().name == "step_00000001"
+    store.save(tmp_path, 5, FILES, keep=2, val_loss=5.0)
+    assert steps(tmp_path) == [5, 4, 1]
 
 
 def test_any_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:

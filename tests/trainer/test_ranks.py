@@ -506,6 +506,55 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
         assert said == ["0", "b'195'", f"step_00000200: {why}", f"step_00000198: {why}"]
 
 
+UNREAD = """
+import builtins, errno, os
+from pathlib import Path
+from jobc.trainer import checkpoint, checkpoint_store as store, env, patient
+from jobc.trainer.distributed import join
+from jobc.trainer.leave import leave
+
+def refuse(place):
+    def refusing(read):
+        def called(path, *arguments, **keywords):
+            if path == place:
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            return read(path, *arguments, **keywords)
+        return called
+    builtins.open, os.listdir, Path.read_bytes = map(refusing, (open, os.listdir, Path.read_bytes))
+
+patient.PAUSES_S = (0.0, 0.0, 0.0)
+try:
+    with join(env.read(os.environ), 60) as group:
+        root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
+        folder = store.save(root, 3 + 4 * group.rank, {"weights.pt": b"some"}, keep=9)
+        when, name = os.environ["WHEN"], os.environ["NAME"]
+        if group.rank == 1 and when == "sought":
+            refuse(Path(os.path.normpath(folder / name)))
+        found = checkpoint.newest_verified(root, group)
+        if group.rank == 1 and when == "read":
+            refuse(Path(os.path.normpath(folder / name)))
+        found.read("weights.pt")
+except BaseException as error:
+    leave(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "name"), [("sought", ".."), ("sought", store.MANIFEST), ("sought", "weights.pt"), ("read", "weights.pt")]
+)
+def test_all_ranks_end_with_1_when_the_disk_of_one_does_not_give_what_is_there(
+    when: str, name: str, digits: Tree, new_run: NewRun
+) -> None:
+    run = new_run()
+    run.start(digits({"world_size": 2}), program=["-c", UNREAD], WHEN=when, NAME=name)
+    assert run.wait(60) == [CRASHED] * 2, run.output(0)
+    for rank in range(2):
+        title, hint = run.output(rank).splitlines()
+        assert title.startswith("error: ") and title.endswith("cannot be read: Stale file handle, as rank 1 sees it")
+        assert "/of_rank_1" in title and "it may be sound" in hint
+    assert (run.folder / "of_rank_1/step_00000007").is_dir()
+
+
 SLOW_DATA = """
 import os, runpy, time
 from jobc.trainer.data.digits import Images

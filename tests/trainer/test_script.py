@@ -147,6 +147,27 @@ def test_a_damaged_checkpoint_does_not_take_the_place_of_a_sound_one(tmp_path: P
     assert [path.name for path in checkpoints.iterdir()] == ["step_00000006"]
 
 
+STALE = """
+import errno, os, pathlib
+from jobc.trainer import patient
+
+def stale(path):
+    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+patient.PAUSES_S, pathlib.Path.read_bytes = (), stale
+"""
+
+
+def test_a_checkpoint_that_the_disk_does_not_give_ends_with_1_and_stays(tmp_path: Path) -> None:
+    alone("rt.save(5, {'w': 0}); rt.save(9, {'w': 1})", tmp_path, "keep=2")
+    done = alone(f"{STALE}\nrt.load(); rt.save(10, {{}})", tmp_path, "keep=1")
+    assert done.returncode == 1
+    title, hint = done.stderr.splitlines()
+    assert title.endswith("/step_00000009/MANIFEST.json cannot be read: Stale file handle")
+    assert hint.endswith("to go on without that checkpoint for good, move its folder away")
+    assert alone("assert rt.load() == {'w': 1}", tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize(("end", "code"), [("1 / 0", 1), ("sys.exit(3)", 3)])
 def test_an_end_waits_for_the_save_beside(end: str, code: int, tmp_path: Path) -> None:
     work = f"import sys, torch; rt.save(1, {{'w': torch.zeros(5_000_000)}}, wait=False); {end}"

@@ -1,0 +1,36 @@
+"""Reads of a disk that may answer a moment later, as one across a network does: tried again, then an error of its own.
+
+What cannot be read may be sound. So it is no damage, nothing is removed because of it, and the rank ends with 1, which
+can be tried again. Standard library only.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # an answer, and not for want of one
+PAUSES_S = 1.0, 2.0, 4.0  # before the second time, the third and the fourth
+
+T = TypeVar("T")
+
+
+class Unreadable(OSError):
+    """In one line: which file, and what the disk said."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be read: {error.strerror or error}")
+
+
+def patiently(read: Callable[[Path], T], path: Path) -> T:
+    """What `read` makes of `path`. Raises one of NOT_THERE at once, Unreadable when it does not help to try again."""
+    pauses_s = list(PAUSES_S)
+    while True:
+        try:
+            return read(path)
+        except NOT_THERE:
+            raise
+        except OSError as error:
+            if not pauses_s:
+                raise Unreadable(path, error) from error
+        time.sleep(pauses_s.pop(0))
