@@ -18,7 +18,7 @@ from ..trainer import target
 from ..trainer.target import Target
 from .diagnostics import Diagnostic, alternatives, nearest
 from .text import Origin, Text, is_null
-from .values import PLAIN, Duration, Refused, ValueType, read_untyped
+from .values import PLAIN, Duration, Refused, ValueType, part_of_seconds, read_untyped
 
 T = TypeVar("T")
 Shown = Any  # str, None, or a list of them
@@ -298,7 +298,7 @@ class _Conversion:
             except Refused as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else _sweep_hint(text, key, partial(_is_read, scalar))
-                values = _in_seconds(text) if key.endswith("_s") else ()
+                values = _in_seconds(text, scalar) if key.endswith("_s") else ()
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values or error.values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
@@ -317,14 +317,16 @@ class _Conversion:
         return value
 
 
-def _in_seconds(text: str) -> tuple[str, ...]:
-    """What a duration with a unit is for a key that counts seconds."""
+def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
+    """What a duration with a unit is for a key that counts seconds, if it takes that many."""
     duration = value_type(Duration)
     assert duration is not None
     try:
-        return (str(duration.read(text)),)
+        count = part_of_seconds(text) or str(duration.read(text))
+        seconds.read(count)
     except Refused:
         return ()
+    return (count,)
 
 
 def _untyped(raw: Any) -> Any:

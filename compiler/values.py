@@ -131,6 +131,7 @@ def _env_name(text: str) -> str:
 
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 
 def _duration(text: str) -> int:
@@ -148,6 +149,15 @@ def _duration(text: str) -> int:
             "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
         )
     raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00")
+
+
+def part_of_seconds(text: str) -> str:
+    """`0.1` for 100ms, `90` for 1.5m: a number with a fraction, or of less than seconds; "" for any other text."""
+    match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
+    if match is None or not (match[2] or match[3] in _PARTS_S):
+        return ""
+    unit = Decimal(_PARTS_S.get(match[3]) or _UNITS_S[match[3]])
+    return f"{(Decimal(match[1] + (match[2] or '')) * unit).normalize():f}"
 
 
 def _limit(text: str) -> int:
