@@ -65,7 +65,7 @@ def type_at(into: type, key: str) -> Any:
         elif variants := _variants(here):
             found = [hints(v)[part] for v in variants if part in hints(v)]
             here = reduce(or_, found) if found else None  # such as `kind`, whose words are in several
-        elif get_origin(here) is not None and _is_mapping(here):
+        elif get_origin(here) is not None and is_mapping(here):
             here = get_args(here)[1]
         else:
             return None
@@ -170,7 +170,7 @@ class _Conversion:
         if all(dataclasses.is_dataclass(option) for option in options):
             return self.variant(raw, options, key)
         option = options[0]
-        if _is_mapping(option):
+        if is_mapping(option):
             return self.mapping(raw, option, key)
         if get_origin(option) is tuple:
             return self.sequence(raw, option, key)
@@ -377,7 +377,7 @@ def example(options: tuple[Any, ...]) -> str:
         return words[0]
     scalar = value_type(option)
     if scalar is None:
-        return "{}" if _is_mapping(option) or dataclasses.is_dataclass(option) else "[]"
+        return "{}" if is_mapping(option) or dataclasses.is_dataclass(option) else "[]"
     try:
         return scalar.show(scalar.read("")) or "TEXT"
     except Refused as error:
@@ -414,7 +414,7 @@ def is_list(hint: Any) -> bool:
     return any(get_origin(option) is tuple for option in options_of(hint))
 
 
-def _is_mapping(hint: Any) -> bool:
+def is_mapping(hint: Any) -> bool:
     origin = get_origin(hint)
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
@@ -433,7 +433,7 @@ def _type_name(options: tuple[Any, ...]) -> str:
     option = next(o for o in options if o is not type(None))
     if get_origin(option) is Literal:
         return "one of " + ", ".join(str(word) for word in get_args(option))
-    if _is_mapping(option) or dataclasses.is_dataclass(option):
+    if is_mapping(option) or dataclasses.is_dataclass(option):
         return "a mapping"
     if get_origin(option) is tuple:
         return "a list"

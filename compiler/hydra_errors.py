@@ -11,11 +11,11 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
 from . import engine_words
-from .convert import is_list, type_at
+from .convert import is_list, is_mapping, type_at
 from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
 from .source import read_files
-from .spec import JobSpec
+from .spec import OPEN_KEYS, JobSpec
 from .text import Origin
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
@@ -121,7 +121,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
     elif said := engine_words.in_words(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, said, place, culprit.key)
-    elif meant := engine_words.key_of(key):
+    elif meant := engine_words.key_of(key) or _below_mapping(key, known):
         close = [meant]
     else:
         close = nearest(key, [*known, *loader.list_groups("")])
@@ -131,7 +131,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         because = f"another option of {section} has it; the one that is chosen has not"
         hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
     elif close:
-        hint = f"did you mean {close[0]}{_assigned(close[0], value) if key == culprit.key else ''}?"
+        hint = f"did you mean {close[0]}{_assigned(close[0], value, loader) if key == culprit.key else ''}?"
     else:
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
@@ -141,6 +141,17 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
             else _beside(section, known)
         )
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, place, culprit.key)
+
+
+def _below_mapping(key: str, known: Sequence[str]) -> str:
+    """`labels.team` for lables.team: a mapping whose names the user invents, and the name; "" when none is close."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        above = ".".join(parts[:count])
+        mappings = [k for k in OPEN_KEYS if is_mapping(type_at(JobSpec, k)) and k.count(".") == count - 1]
+        if above not in known and (close := nearest(above, mappings)):
+            return ".".join([close[0], *parts[count:]])
+    return ""
 
 
 def _beside(section: str, known: Sequence[str]) -> str:
@@ -153,10 +164,16 @@ def _beside(section: str, known: Sequence[str]) -> str:
     return f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
 
 
-def _assigned(key: str, value: str) -> str:
-    """`=value` for the key that was meant, in brackets where it is a list; "" when no value was typed."""
-    bare = value[:1] not in ("[", "@", "$")
-    return f"=[{value}]" if value and bare and is_list(type_at(JobSpec, key)) else f"={value}" if value else ""
+def _assigned(key: str, value: str, loader: Any) -> str:
+    """`=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; "" when
+    no value was typed."""
+    if not value:
+        return ""
+    here = type_at(JobSpec, key)
+    is_whole = value[:1] in ("{", "$") or value in loader.get_group_options(key)
+    name = ".NAME" if is_mapping(here) and not is_whole else ""
+    is_item = is_list(here) and value[:1] not in ("[", "@", "$")
+    return f"=[{value}]" if is_item else f"{name}={value}"
 
 
 def _null_group(
