@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hydra.core.object_type import ObjectType
@@ -14,7 +14,7 @@ from . import engine_words
 from .convert import is_list, is_mapping, type_at
 from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
-from .source import read_files
+from .source import USER_ROOTS, read_files
 from .spec import OPEN_KEYS, JobSpec
 from .text import Origin
 
@@ -200,15 +200,42 @@ def _null_group(
     return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
 
 
-def _in_defaults(group: str, option: str) -> Origin | None:
-    """The line of a file read so far that chooses an option; Hydra keeps no places for defaults lists."""
-    line_of = re.compile(rf"[\s{{-]/?({re.escape(group)})(@[\w.]+)?\s*:\s*['\"]?{re.escape(option)}\b")
+@dataclass(frozen=True)
+class _Choice:
+    """An item of a defaults list. origin: of its group; overrides: whether it begins with `override`"""
+
+    origin: Origin
+    option: str
+    overrides: bool
+
+
+def _in_defaults(group: str) -> Iterator[_Choice]:
+    """The lines of files read so far that choose an option of it; Hydra keeps no places for defaults lists."""
+    line_of = re.compile(
+        r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
+        rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"
+    )
     for place, text in read_files.items():
         root, _, path = place.rpartition(":")
         for number, line in enumerate(text.split("\n"), 1):
-            if found := line_of.search(line):
-                return Origin(root, path, number, found.start(1) + 1)
-    return None
+            if found := line_of.match(line):
+                yield _Choice(Origin(root, path, number, found.start(2) + 1), found[3], found[1] == "override")
+
+
+def _item(group: str, option: str, loader: Any) -> str:
+    """What a defaults list says for that group, wherever the file lies; "" when there is no such group.
+
+    option: the one that was written, or its nearest
+    """
+    options = loader.get_group_options(group)
+    if not group or not options:
+        return ""
+    chosen = option if option in options else (nearest(option, options) or ["OPTION"])[0]
+    return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
+
+
+def _has_default(group: str) -> bool:
+    return re.search(rf"(?m)^  - {re.escape(group)}: ", read_files.get("jobc:conf/config.yaml", "")) is not None
 
 
 def _file_fault(message: str, loader: Any) -> Diagnostic | None:
@@ -218,30 +245,50 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
         hint = "jobc --cfg job prints what the other files give"
         return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
     if twice := _TWICE.search(message):
-        hint = f"- override /{twice[1]}: OPTION"
-        return Diagnostic("JC1105", f"cannot compose: two files choose {twice[1]}", "one is to win", hint)
+        group = twice[1].split("@")[0]
+        chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
+        hint = f"- override /{twice[1]}: {chosen[-1].option if chosen else 'OPTION'}"
+        because = "config.yaml chooses one, and a second is to override it" if _has_default(group) else "one is to win"
+        title, place = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
+        return Diagnostic("JC1105", title, because, hint, place)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
-        group = lost[2].split("@")[0]
-        close = [name for name in nearest(group, loader.list_groups("")) if name != group]
-        hint = f"did you mean override /{close[0]}?" if close else f"- /{group}: OPTION, without override"
-        because = "no file before it chooses that group"
-        return Diagnostic("JC1105", f"cannot compose: {lost[1]}.yaml overrides {lost[2]}", because, hint)
+        return _lost_override(lost[1], lost[2].split("@")[0], loader)
     return None
+
+
+def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
+    """JC1105 for an `override` of what no file chooses.
+
+    group: as Hydra has it, which puts the folder of the file before a group without /
+    """
+    beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
+    items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
+    close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
+    because = "no file before it chooses that group"
+    if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
+        because, hint = "a group without / is one beside the file", item
+    else:
+        hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
+    place = items[0].origin if items else None
+    return Diagnostic("JC1105", f"cannot compose: {file}.yaml overrides {group}", because, hint, place)
 
 
 def _missing_config(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
 ) -> tuple[Diagnostic, Override | None]:
-    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
-    group, _, option = wanted.rpartition("/")
+    group, option = _wanted(error, overrides, loader)
     if not group:
         found = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
-        close = nearest(wanted, found)
+        close = nearest(option, found)
         hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found)}"
-        return Diagnostic("JC1108", f"no config named {wanted or config_name}", "no folder has it", hint), None
+        return Diagnostic("JC1108", f"no config named {option or config_name}", "no folder has it", hint), None
     options = list(error.options or loader.get_group_options(group))
+    parent = re.search(r"In '([^']+)'", str(error))
+    if not options and parent and (fault := _beside_file(parent[1], group, option, loader)):
+        return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    close = nearest(option, options) or (options if len(options) == 1 else [])
+    within = [part for part in option.split("/") if part in options]  # deepspeed/zero2
+    close = within or nearest(option, options) or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.typed.startswith("+") else ""
     if "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
@@ -249,8 +296,37 @@ def _missing_config(
         hint = f"{plus}{group}={close[0]}"
     else:
         hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"leave {group} out"])
-    place = culprit.origin if culprit else _in_defaults(group, option)
+    place = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
-    if place is None and (parent := re.search(r"In '([^']+)'", str(error))):
+    if place is None and parent:
         because = f"{parent[1]}.yaml asks for it; {because}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group), culprit
+
+
+def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
+    """The group and the option that there is not: parallel and deepspeed/zero2, for below parallel is no group."""
+    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
+    parts = wanted.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        group, option = "/".join(parts[:count]), "/".join(parts[count:])
+        is_typed = any(o.key == group and option in o.canonical for o in overrides)
+        if (error.options or is_typed) and loader.get_group_options(group):
+            return group, option
+    group, _, option = wanted.rpartition("/")
+    return group, option
+
+
+def _beside_file(file: str, group: str, option: str, loader: Any) -> Diagnostic | None:
+    """JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra takes for experiment/backend.
+
+    None where no group is meant that there is
+    """
+    folder = file.rpartition("/")[0]
+    meant = group.removeprefix(f"{folder}/")
+    hint = _item(meant, option, loader) if meant != group else ""
+    if not hint:
+        return None
+    place = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
+    options = ", ".join(sorted(loader.get_group_options(meant)))
+    because = f"a group without / is one beside the file; group {meant} has: {options}"
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group)

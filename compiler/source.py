@@ -25,7 +25,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 time
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
-_USER_ROOTS = ("input", "project", "user")
+USER_ROOTS = ("input", "project", "user")
 _OURS = "jobc_config"  # conf/config.yaml by a name that a user's config.yaml does not hide
 
 # Hydra makes the sources, so they can report only here.
@@ -75,7 +75,7 @@ class JobcSource(ConfigSource):
         text = read_text(self._file(file), Origin(root, path))
         read_files[f"{root}:{path}"] = asked["its text", self._file(file)] = text
         tree = read_tree(text, root, path)
-        if file == "config.yaml" and self.provider in _USER_ROOTS:
+        if file == "config.yaml" and self.provider in USER_ROOTS:
             _lay_over_ours(tree)
         return ConfigResult(
             config=OmegaConf.create(tree, flags={"allow_objects": True}),

@@ -61,6 +61,12 @@ LINES = [  # words, code, what the message says besides
     (["+model@other=mlp"], "JC1201", "other"),
     (["model=gpt"], "JC1109", "gpt_small, gpt_tiny, mlp"),
     (["backend=slrm"], "JC1109", "group backend has"),
+    (["parallel=deepspeed/zero2"], "JC1109", "hint: parallel=deepspeed\n"),
+    (["backend=ssh/openssh"], "JC1109", "--> command line: backend=ssh/openssh   (backend)"),
+    (["backend=ssh/openssh"], "JC1109", "hint: backend=ssh\n"),
+    (["model=gpt/tiny"], "JC1109", "hint: model=gpt_tiny\n"),
+    (["model=[gpt/tiny]"], "JC1109", "hint: model=gpt_tiny\n"),
+    (["+task=gpt/tiny"], "JC1109", "hint: +task=gpt_tiny\n"),
     (["model=gpt_tiny,mlp"], "JC1109", "jobc -m model=gpt_tiny,mlp"),
     (["model=null"], "JC1109", "cannot be null"),
     (["task=null"], "JC1109", "~task"),
@@ -230,6 +236,7 @@ HINTS_THAT_COMPILE = [
     ["lables.team=x"],
     ["+seed=3"],
     ["model=gpt_tin"],
+    ["parallel=deepspeed/zero2"],
     ["time=90"],
     ["mem=64G"],
     ["mem=0"],
@@ -353,8 +360,15 @@ FILES = [  # text below `# @package _global_`, code, place, what the message say
     ("env: {X: " + "[" * 2000 + "]" * 2000 + "}", "JC1002", "2:108", "100 levels"),
     ("env: {X: " + "[" * 40000 + "]" * 40000 + "}", "JC1002", "2:108", "100 levels"),
     ("defaults: [override /model: gtp_tiny]", "JC1109", "2:22", "gpt_tiny"),
-    ("defaults: [override /modle: mlp]", "JC1105", "", "did you mean override /model?"),
-    ("defaults: [/model: mlp]", "JC1105", "", "two files choose model"),
+    ("defaults: [override /modle: mlp]", "JC1105", "2:22", "did you mean override /model?"),
+    ("defaults: [override modle: mlp]", "JC1105", "2:21", "did you mean override /model?"),
+    ("defaults:\n  - override backend: slurm", "JC1105", "3:14", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  - override backend: slrm", "JC1105", "3:14", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  - backend: slurm", "JC1109", "3:5", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  # - model: foo\n  - model: foo", "JC1109", "4:5", "hint: - override /model: OPTION\n"),
+    ("defaults: [backend/slurm]", "JC1109", "", "hint: - override /backend: slurm\n"),
+    ("defaults: [/model: mlp]", "JC1105", "2:13", "two files choose model"),
+    ("defaults:\n  - /backend: slurm", "JC1105", "3:6", "hint: - override /backend: slurm\n"),
     ("defaults: 3", "JC1105", "", "cluster/mine.yaml"),
     ("defaults: [{override /model: mlp, override /data: digits}]", "JC1105", "", "one group each"),
     ("defaults: [mine]", "JC1105", "", "brings in its own file"),
@@ -368,7 +382,7 @@ def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: st
     status, printed = jobc("cluster=mine")
     assert status == 1
     assert set(codes(printed)) == {code}, printed
-    assert says in printed
+    assert says in f"{printed}\n"
     assert not place or f"--> project:cluster/mine.yaml:{place}" in printed, printed
     assert_complete(printed)
 
