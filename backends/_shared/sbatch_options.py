@@ -67,10 +67,20 @@ def is_known(option: str) -> bool:
     return option in OPTIONS or option in PYXIS
 
 
-def meant(option: str) -> str:
-    """The option that somebody meant by a name that is none; "" when none is close."""
+def meant(option: str) -> list[str]:
+    """The options that somebody meant by a name that is none, the likeliest first; [] when none is close.
+
+    Who mistypes a name seldom mistypes its first letter, and some type its first word only: mial is mail-type or
+    mail-user, and not signal.
+    """
     name = option.lstrip("-")
     if name in LETTERS:
-        return LETTERS[name]
-    near = [name] if is_known(name) else nearest(name, sorted(OPTIONS | PYXIS))
-    return near[0] if near else ""
+        return [LETTERS[name]]
+    if is_known(name):
+        return [name]
+    known = sorted(OPTIONS | PYXIS)
+    near = nearest(name, known, len(known))
+    alike = [each for each in near if each[0] == name[:1]]
+    first_words = {each.partition("-")[0] for each in known if "-" in each and each[0] == name[:1]}
+    begun = [each for first in nearest(name, first_words, 1) for each in known if each.startswith(f"{first}-")]
+    return alike[:1] or begun or near[:1]

@@ -118,6 +118,7 @@ NODES = (*SHARED, "queue.nodelist=[node1, node2]")
     ("words", "option", "found"),
     [
         (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; did you mean backend.config.slurm.sbatch_options.time"),
+        (SHARED, "mial: a", "sbatch has no option --mial; did you mean backend.config.slurm.sbatch_options.mail-type"),
         (SHARED, "N: 2", "sbatch has no option --N; leave it out, and set nodes"),
         (SHARED, "w: node1", "sbatch has no option --w; did you mean backend.config.slurm.sbatch_options.nodelist"),
         (SHARED, "--time: 60", "sbatch has no option ----time; did you mean backend.config.slurm.sbatch_options.time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity
+from ....compiler.diagnostics import Diagnostic, Severity, alternatives
 from ....compiler.plan import LaunchPlan
 from ..._shared import sbatch_options
 from ..options import SlurmOptions
@@ -28,12 +28,14 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4340", title, because, hint, key=key)
 
 
-def _unknown(key: str, title: str, meant: str) -> Diagnostic:
+def _unknown(key: str, title: str, meant: list[str]) -> Diagnostic:
     """An error where a known option is close; else a warning, for a plugin of the site may bring it."""
     because = "no sbatch from 22.05 to 25.11 has it, and Pyxis brings none such"
     if not meant:
         hint = f"leave out {key}, unless a plugin of the site (SPANK) brings it"
         return Diagnostic("JC4340", title, because, hint, key=key, severity=Severity.WARNING)
-    owner = OURS.get(meant)
-    hint = f"leave it out, and set {owner}" if owner else f"did you mean backend.extra.{meant}?"
+    if owner := OURS.get(meant[0]):
+        because = f"{because}; --{meant[0]} is near"
+        return Diagnostic("JC4340", title, because, f"leave it out, and set {owner}", key=key)
+    hint = f"did you mean {alternatives(f'backend.extra.{name}' for name in meant)}?"
     return Diagnostic("JC4340", title, because, hint, key=key)

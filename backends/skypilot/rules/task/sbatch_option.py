@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics import Diagnostic, alternatives
 from ...._shared import sbatch_options
 from ...finished import SBATCH, Finished
 from ...known import BREAKS, OWNED, QUEUED, SBATCH_TIME
@@ -47,11 +47,14 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
         yield from refuse(f"{key}: {value!r} is no way to have a node", because, f"{key}=true")
 
 
-def _instead(key: str, meant: str) -> str:
-    """The hint for an option that is none, by the one that was meant; "" for none."""
-    if owner := OWNED.get(meant) or BREAKS.get(meant):
+def _instead(key: str, meant: list[str]) -> str:
+    """The hint for an option that is none, by those that may have been meant; [] for none."""
+    if not meant:
+        return f"leave out {key}"
+    if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
         return f"leave it out, and set {owner}"
-    return f"did you mean {key.rpartition('.')[0]}.{meant}?" if meant else f"leave out {key}"
+    above = key.rpartition(".")[0]
+    return f"did you mean {alternatives(f'{above}.{name}' for name in meant)}?"
 
 
 def _is_exclusive(value: Any) -> bool:
