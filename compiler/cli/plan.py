@@ -40,7 +40,8 @@ def plan_command(arguments: Arguments) -> int:
     report(found)
     print(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
-        _draw(lambda file: plot(sizes, file), arguments.plot)
+        gpu_mem = [one.spec.estimate.gpu_mem for one in points]
+        _draw(lambda file: plot(sizes, gpu_mem, file), arguments.plot)
     return DIAGNOSTICS if has_errors(found) else OK
 
 

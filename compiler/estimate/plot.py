@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .figures import Figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 LONG = 8  # letters of a label that stands upright on its tick
+GIB = 2**30
+COLUMNS = 3  # of the legend, below each panel
+FAR = 10  # times the highest bar: a line there would leave nothing to see of the bars
 
 
-def plot(sizes: Sequence[Figures], file: Path) -> None:
-    """Raises ImportError without Matplotlib, OSError when the file cannot be written."""
+def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:
+    """gpu_mem: bytes that a GPU of each size has. Raises ImportError without Matplotlib, OSError for the file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with_memory = [one for one in sizes if one.memory]
+    with_memory = [(one, has) for one, has in zip(sizes, gpu_mem, strict=True) if one.memory]
     with_time = [one for one in sizes if one.total_s]
     panels = [bool(with_memory), any(one.schedule.steps_of_epoch for one in sizes), bool(with_time)]
     picture = Figure(figsize=(4.5 * max(sum(panels), 1), 4), layout="constrained")
@@ -29,14 +36,9 @@ def plot(sizes: Sequence[Figures], file: Path) -> None:
     labels = [one.label for one in sizes]
     if panels[0]:
         axis = next(axes)
-        bottom = [0.0] * len(with_memory)
-        for part in PARTS:
-            heights = [(getattr(one.memory, part) or 0) / 2**30 for one in with_memory]
-            axis.bar([one.label for one in with_memory], heights, bottom=bottom, label=part)
-            bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-        axis.set(title="memory of one rank", ylabel="GiB")
+        _memory(axis, with_memory)
         picture.legend(
-            *axis.get_legend_handles_labels(), loc="outside lower center", ncols=len(PARTS), fontsize="small"
+            *axis.get_legend_handles_labels(), loc="outside lower center", ncols=COLUMNS * sum(panels), fontsize="small"
         )
     if panels[1]:
         axis = next(axes)
@@ -51,3 +53,22 @@ def plot(sizes: Sequence[Figures], file: Path) -> None:
             label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     with rc_context({"svg.hashsalt": "jobc"}):
         picture.savefig(file, metadata=UNDATED.get(file.suffix))
+
+
+def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
+    """A bar for each size, with the bound on its error, and a line for what its GPU has, unless that is far above."""
+    places, bottom = range(len(sizes)), [0.0] * len(sizes)
+    for part in PARTS:
+        heights = [(getattr(one.memory, part) or 0) / GIB for one, _ in sizes]
+        axis.bar(places, heights, bottom=bottom, label=part)
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    errors = {at: one.memory.error / GIB for at, (one, _) in enumerate(sizes) if one.memory and one.memory.error}
+    if errors:
+        tops = [bottom[at] for at in errors]
+        axis.errorbar([*errors], tops, [*errors.values()], fmt="none", color="black", capsize=4, label="give or take")
+    limits = {at: has / GIB for at, (_, has) in enumerate(sizes) if has and has / GIB < FAR * max(bottom)}
+    if limits:
+        ends = [at - 0.5 for at in limits], [at + 0.5 for at in limits]
+        axis.hlines([*limits.values()], *ends, color="black", linestyle="dashed", label="gpu_mem")
+    axis.set(title="memory of one rank", ylabel="GiB")
+    axis.set_xticks(places, [one.label for one, _ in sizes])
