@@ -41,8 +41,7 @@ def diff_command(arguments: Arguments) -> int:
         hint = "compile the older one again"
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", because, hint)]) from None
     if arguments.format == "json":
-        tree = dataclasses.asdict(found, dict_factory=_without_absent)
-        print(json.dumps({"a": a.name, "b": b.name, **tree}, indent=2, ensure_ascii=False))
+        print(json.dumps({"a": a.name, "b": b.name, **document(found)}, indent=2, ensure_ascii=False))
     else:
         print("\n".join(_text(a, b, found)))
     return DIFFERS if found.differs else OK
@@ -155,6 +154,11 @@ def _text(a: Side, b: Side, found: Comparison) -> list[str]:
         where = "in the same files" if is_equal else "in files of other comments, order or spaces"
         return [*lines, f"the same job, {where}"]
     return [*lines, *describe(found)]
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """The same for machines; a side on which a key is not there has no value."""
+    return dataclasses.asdict(found, dict_factory=_without_absent)
 
 
 def describe(found: Comparison) -> list[str]:

@@ -101,6 +101,7 @@ class Verified:
                 "library": self.drift.library,
                 "refused": [{"code": one.code, "title": one.title} for one in self.drift.refused],
                 "not_here": self.drift.elsewhere,
+                **_meaning(self.drift),
             }
         return {
             "directory": self.folder,
@@ -109,6 +110,14 @@ class Verified:
             "edits": [describe(edit) for edit in self.edits],
             "inputs": inputs,
         }
+
+
+def _meaning(found: Drift) -> dict[str, Any]:
+    """What the change means, as `jobc diff` has it; null where that is not known."""
+    from .diff import document
+
+    tree = document(found.found) if found.found is not None else {}
+    return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
 
 
 def _verified(word: str, arguments: Arguments) -> Verified:

@@ -95,6 +95,18 @@ def test_for_machines_it_is_one_document(call: Call) -> None:
     assert told["inputs"]["state"] == "changed" and "train.json" in told["inputs"]["files"]
 
 
+def test_for_machines_a_change_means_what_diff_says(call: Call) -> None:
+    call("+experiment=long")
+    Path("jobc/experiment/long.yaml").write_text(PRESET.replace("100}", "900}\nseed: 7\nlabels: {team: us}"))
+    (told,) = json.loads(call("verify", JOB, "--format=json")[1])
+    said = json.loads(call("diff", JOB, "--format=json")[1])
+    for key in ("meaning", "spec", "breaks_resume"):
+        assert told["inputs"][key] == said[key] != [], key
+    Path("jobc/experiment/long.yaml").unlink()
+    (told,) = json.loads(call("verify", JOB, "--format=json")[1])
+    assert told["inputs"]["refused"] and told["inputs"]["meaning"] is None
+
+
 @pytest.mark.parametrize("words", [["--format"], ["--format", "yaml"], ["--format=sarif"], ["--config-dir"]])
 def test_an_option_without_what_it_takes_is_refused(words: list[str], call: Call) -> None:
     call("name=job")
