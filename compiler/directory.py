@@ -24,6 +24,7 @@ from .spans import spans
 MANIFEST = ".jobc/manifest.json"
 SOURCE_MAP = ".jobc/sourcemap.json"
 UNSUMMED = "its digest is not that of its sums"
+DAMAGED = "JC5011"
 IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
 
 
@@ -63,7 +64,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
 
     Raises CompileError: JC5001 a directory that jobc did not make, JC5002 files edited by hand (not with force),
-    JC5003 the file system refuses (full, read-only, no permission); then `target` is as it was.
+    JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged manifest (not with force); then
+    `target` is as it was.
     """
     artifacts = list(artifacts)
     emitted = {artifact.path for artifact in artifacts}
@@ -93,18 +95,33 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """CompileError JC5004 when the directory has no manifest that we can read."""
+    """CompileError JC5004 when the directory has no manifest that we can read, JC5011 when it is damaged."""
     try:
-        tree = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-        if isinstance(tree, dict) and isinstance(tree.get("files"), dict):
-            return tree
-        because = "its manifest is not one that jobc wrote"
+        text = (directory / MANIFEST).read_bytes()
     except OSError as error:
         because = f"{MANIFEST}: {error.strerror}"
+        hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
+        raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)]) from None
+    try:
+        tree = json.loads(text)
+        because = "it is not one that jobc wrote"
     except ValueError:
-        because = f"{MANIFEST} is not JSON"
-    hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
-    raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)])
+        tree, because = None, "it is not JSON"
+    if not _is_manifest(tree):
+        title = f"{directory / MANIFEST} is damaged"
+        hint = "compile the directory again with --force: it writes its own files anew, and no other one is lost"
+        raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
+    return dict(tree)
+
+
+def _is_manifest(tree: Any) -> bool:
+    """Whether all is there that is read later."""
+    if not isinstance(tree, dict) or not isinstance(tree.get("inputs"), dict) or not {"digest", "jobc"} <= tree.keys():
+        return False
+    files = tree.get("files")
+    return isinstance(files, dict) and all(
+        isinstance(entry, dict) and {"sha256", "executable"} <= entry.keys() for entry in files.values()
+    )
 
 
 def read_source_map(directory: Path) -> SourceMap:
@@ -181,14 +198,19 @@ def _changed_lines(content: bytes, before: Sequence[str]) -> tuple[int, ...]:
 
 
 def _refuse_foreign(target: Path, emitted: Collection[str], force: bool) -> list[str]:
-    """The files in `target` that jobc did not write; CompileError JC5001, JC5002."""
+    """The files in `target` that jobc did not write; all, where no manifest tells. CompileError JC5001, -02, -11."""
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
     if target.is_symlink() or not (target / MANIFEST).is_file():
         because = "it holds no .jobc/manifest.json, so its files are somebody's own"
         hint = "move it away, or choose another place with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
-    edits = verify(target)
+    try:
+        edits = verify(target)
+    except CompileError as error:
+        if force and [each.code for each in error.diagnostics] == [DAMAGED]:
+            return sorted(_files(target))
+        raise
     added = [edit.path for edit in edits if edit.kind == "added"]
     edits = [edit for edit in edits if edit.kind != "added" or edit.path in emitted]
     if edits and not force:

@@ -84,6 +84,9 @@ def _files(folder: Path) -> dict[str, str]:
     if PLAN not in files:
         because = "it has no plan: it starts the points of a sweep, or was made by an older jobc"
         hint = "give the directory of one point, or compile it again"
+        if PLAN in paths:
+            because = f"{PLAN} is missing, which jobc wrote"
+            hint = f"jobc verify {folder} tells the command that writes it anew"
         raise CompileError([Diagnostic("JC5009", f"{folder} cannot be compared with its plan", because, hint)])
     return files
 

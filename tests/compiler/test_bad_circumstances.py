@@ -65,6 +65,21 @@ def test_files_beside_those_of_jobc_are_kept(jobc: Jobc) -> None:
     assert (TARGET / "lib/mine/notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("text", ["{", "", "[]", '{"files": {"submit.sh": {}}}'])
+def test_a_damaged_manifest_is_said_to_be_and_force_repairs_it(text: str, jobc: Jobc) -> None:
+    jobc()
+    write(f"{TARGET}/notes.txt", "mine")
+    write(f"{TARGET}/.jobc/manifest.json", text)
+    for words in (["verify", str(TARGET)], ["verify", "--equivalence", str(TARGET)], ["diff", str(TARGET)], []):
+        status, printed = jobc(*words)
+        assert status != 0 and codes(printed) == ["JC5011"], printed
+        assert f"{TARGET}/.jobc/manifest.json is damaged" in printed and "--force" in printed
+    assert jobc("--force")[0] == 0
+    assert (TARGET / "notes.txt").read_text() == "mine"
+    (TARGET / "notes.txt").unlink()
+    assert whole()
+
+
 @pytest.mark.parametrize("path", ["artifacts", "artifacts/job", "artifacts/job/local"])
 def test_a_file_where_a_folder_should_be_is_left_alone(path: str, jobc: Jobc) -> None:
     write(path, "mine")

@@ -469,3 +469,14 @@ def test_the_command_names_the_file_the_fact_and_the_reasons(
     assert re.search(r"JC5033\]: artifacts/x/ssh: node.sh:\d+: bash: syntax error", capsys.readouterr().err)
     assert main(["verify", "--equivalence", places[0], "--quick"]) == 1
     assert "jobc verify --equivalence has no option --quick" in capsys.readouterr().err
+
+
+def test_a_plan_that_somebody_removed_is_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["name=f"]) == 0
+    Path("artifacts/f/local/.jobc/plan.txt").unlink()
+    assert main(["verify", "--equivalence", "artifacts/f/local"]) == 1
+    said = capsys.readouterr().err
+    assert "[JC5009]" in said and ".jobc/plan.txt is missing, which jobc wrote" in said and "sweep" not in said
