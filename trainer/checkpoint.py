@@ -7,6 +7,7 @@ Files  weights.pt and optimizer.pt  the state_dict of each
 
 import io
 import json
+import os
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import torch
 
 from . import checkpoint_store as store
 from .config import TrainConfig, identity
-from .distributed import Group
+from .distributed import Group, file_of
 from .durable import Content
 from .errors import BrokenInput, unreadable
 from .leave import known_cause
@@ -133,6 +134,9 @@ def fork(root: Path, parallel: Parallel, group: Group) -> Start:
 class Found:
     """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
 
+    A resume needs on each rank, in the memory of its host, the bytes of one file once, and beside them what is loaded
+    from it: twice the largest file. The bytes are gone before the next step of the resume.
+
     rank     who sees it; the run folder may be one that all nodes see, or each node's own
     damaged  newer ones that are not sound, a line each
     """
@@ -148,17 +152,21 @@ class Found:
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
-        """All ranks call it, in the same order."""
-        content = _one_reads(self.rank, partial(_read, self.folder / name), self.group) or b""
+        """Of a small file. All ranks call it, in the same order."""
+        return bytes(self._open(name).getbuffer())
+
+    def _open(self, name: str) -> io.BytesIO:
+        read = partial(_read, self.folder / name)
+        content = _one_reads(self.rank, read, self.group) or io.BytesIO()
         self.group.phases.enter("exchange")
-        content = self.group.bytes_from(self.rank, content)
+        content = self.group.file_from(self.rank, content)
         self.group.phases.enter("restore")
         return content
 
     def load(self, name: str) -> Any:
         """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
         try:
-            return torch.load(io.BytesIO(self.read(name)), map_location="cpu", weights_only=True)
+            return torch.load(self._open(name), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             why = f"holds more than tensors and is not loaded: {why_unread(error)}"
             raise BrokenInput(f"{self.folder / name} {why}") from error
@@ -247,11 +255,20 @@ def _refuse_unread(why: str, group: Group) -> None:
     group.phases.enter("restore")
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> io.BytesIO:
     try:
-        return patiently(Path.read_bytes, path)
+        return patiently(_in_memory, path)
     except NOT_THERE as error:  # it was a moment ago: another attempt judges anew
         raise Unreadable(path, error) from error
+
+
+def _in_memory(path: Path) -> io.BytesIO:
+    """A file of the disk, once."""
+    with open(path, "rb") as file:
+        content = file_of(os.fstat(file.fileno()).st_size)
+        if file.readinto(content.getbuffer()) != content.getbuffer().nbytes:
+            raise OSError(f"{path} has become shorter")
+    return content
 
 
 def _state_of(found: Found) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 process group at all and every operation is the identity.
 """
 
+import io
 import os
 import sys
 import time
@@ -119,17 +120,21 @@ class Group:
         return result.result()
 
     def bytes_from(self, rank: int, content: bytes) -> bytes:
-        """The bytes that `rank` has, on every rank; what the others pass does not count."""
+        """The few bytes that `rank` has, on every rank; what the others pass does not count."""
+        return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
+
+    def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
+        """What `rank` has in memory, on every rank, and on each of them once; what the others pass does not count."""
         if self.world_size == 1:
             return content
-        buffer = bytearray(content if self.rank == rank else b"")
-        size = self.from_rank(rank, len(buffer))
+        size = self.from_rank(rank, content.getbuffer().nbytes)
         if self.rank != rank:
-            buffer = bytearray(size)
+            content = file_of(size)
+        place = content.getbuffer()
         for start in range(0, size, BROADCAST_BYTES):
-            piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            piece = torch.frombuffer(place, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
-        return bytes(buffer)
+        return content
 
     def give_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Give these tensors, of equal shapes on all ranks, the values that rank 0 has; by way of the rank's device."""
@@ -147,6 +152,19 @@ class Group:
         if self.world_size > 1:
             for group in list(_world.pg_map):
                 _set_pg_timeout(timedelta(seconds=seconds), group)
+
+
+def file_of(size: int) -> io.BytesIO:
+    """A file in memory with room for `size` bytes, to be filled through its getbuffer().
+
+    While somebody holds that buffer, as a message under way does, getvalue() may give more than the file.
+    """
+    file = io.BytesIO()
+    if size:
+        file.seek(size - 1)
+        file.write(b"\0")
+        file.seek(0)
+    return file
 
 
 def choose_device(env: Env) -> torch.device:

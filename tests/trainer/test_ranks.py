@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.trainer import checkpoint
 from jobc.trainer import checkpoint_store as store
 from jobc.trainer.metrics import training_steps
 from jobc.trainer.rt.exit_codes import (
@@ -553,6 +554,33 @@ def test_all_ranks_end_with_1_when_the_disk_of_one_does_not_give_what_is_there(
         assert title.startswith("error: ") and title.endswith("cannot be read: Stale file handle, as rank 1 sees it")
         assert "/of_rank_1" in title and "it may be sound" in hint
     assert (run.folder / "of_rank_1/step_00000007").is_dir()
+
+
+LARGE = """
+import os, resource
+from pathlib import Path
+from jobc.trainer import checkpoint, env
+from jobc.trainer.distributed import join
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+with join(env.read(os.environ), 60) as group:
+    found = checkpoint.newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
+    before = peak_mb()
+    loaded = found.load("weights.pt")
+    assert loaded.eq(1).all()
+    print(round(peak_mb() - before), flush=True)
+"""
+
+
+def test_a_resume_holds_the_bytes_of_a_file_once_beside_its_tensors(digits: Tree, new_run: NewRun) -> None:
+    run = new_run()
+    large = torch.ones(40_000_000)  # 160 MB, more than two messages
+    store.save(run.folder / "checkpoints", 1, {"weights.pt": checkpoint.torch_file(large)}, keep=2)
+    run.start(digits({"world_size": 2}), program=["-c", LARGE])
+    assert run.wait(60) == [DONE] * 2, run.output(0)
+    assert [int(run.output(rank)) < 2.5 * 160 for rank in range(2)] == [True, True], run.output(0)
 
 
 SLOW_DATA = """

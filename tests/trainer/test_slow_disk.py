@@ -91,7 +91,7 @@ TIMEOUT_S = 5
 with join(read(os.environ), 60) as group:
     group.use_timeout(TIMEOUT_S)  # as if the data and the model were there at once
     if group.rank == 1:
-        os.fstat, Path.read_bytes = slow(os.fstat), slow(Path.read_bytes)  # as a file is hashed, and read
+        os.fstat = slow(os.fstat)  # as a file is hashed, and read
     found = checkpoint.newest_verified(Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}"), group)
     print(found.rank, found.read("state.json"), flush=True)
 """
