@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -154,6 +155,30 @@ def test_a_manifest_goes_when_all_its_files_have_gone(run: BucketRun, folder: Ru
         save(folder, step_)
     mirror.push(logs=False, last=True)
     assert {name.split("/")[1] for name in names(run)} == {"step_00000200", "step_00000300"}
+
+
+def test_a_checkpoint_that_the_disk_does_not_give_stays_in_the_bucket(
+    run: BucketRun, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = Mirror(run, folder, 0)
+    save(folder, 100)
+    mirror.push(logs=False, last=True)
+    there, place, stat, scandir = names(run), folder.checkpoints / "step_00000100", Path.stat, os.scandir
+
+    def refusing(read: Callable[..., Any]) -> Callable[..., Any]:
+        def called(path: Any, *arguments: Any, **keywords: Any) -> Any:
+            if place in (Path(path), *Path(path).parents):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return read(path, *arguments, **keywords)
+
+        return called
+
+    monkeypatch.setattr(os, "scandir", refusing(scandir))
+    monkeypatch.setattr(Path, "stat", refusing(stat))
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as of Python 3.14, which hides the error
+    with pytest.raises(OSError, match="Input/output error"):
+        mirror.push(logs=False, last=True)
+    assert names(run) == there
 
 
 def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_their_turn(

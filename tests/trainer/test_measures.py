@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import resource
 import struct
 import sys
@@ -16,7 +18,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from jobc.trainer import attempts, roll_call
+from jobc.trainer import attempts, patient, roll_call
 from jobc.trainer.config import GptConfig, ProfileConfig
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
@@ -363,6 +365,22 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
             assert "none came further than step 150" in str(error)
             ended.append(step)
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
+
+
+def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts.note_start(tmp_path, 1)
+    before = (tmp_path / "state" / "progress").read_text()
+
+    def stale(path: Path) -> list[str]:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as bad:
+        bad.setattr(patient, "PAUSES_S", ())
+        bad.setattr(os, "listdir", stale)
+        attempts.note_start(tmp_path, 1)
+    assert (tmp_path / "state" / "progress").read_text() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"step=7\n", b"step=\nfruitless=\n"])

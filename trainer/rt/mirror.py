@@ -246,7 +246,7 @@ class Mirror:
                 self._push_step(folder, {other: now[other] for other in changed if os.path.dirname(other) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
-        self._remove({name for name in gone if not (self.folder.path / name).exists()})  # it may have been replaced
+        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # it may have been replaced
 
     def _is_whole(self, name: str, seen: Seen) -> bool:
         return seen[1] <= SMALL_BYTES or self._before.get(name) == seen
@@ -299,7 +299,7 @@ class Mirror:
 
     def _remove(self, gone: set[str]) -> None:
         """Checkpoints that are no longer here; their manifests first."""
-        stubs = [step for step in self._stubs if not (self.folder.path / step).exists()]
+        stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
         self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
         for name in gone:
@@ -381,6 +381,15 @@ def _order(name: str) -> tuple[int, str, bool, str, float]:
 def _seen(path: Path) -> Seen:
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _is_gone(path: Path) -> bool:
+    """Raises OSError when the disk does not say, which exists() of Python 3.14 hides: that is not removed."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return False
 
 
 def _entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
