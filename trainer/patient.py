@@ -1,7 +1,7 @@
 """Reads of a disk that may answer a moment later, as one across a network does: tried again, then an error of its own.
 
-What cannot be read may be sound. So it is no damage, nothing is removed because of it, and the rank ends with 1, which
-can be tried again. Standard library only.
+What cannot be read may be sound. So it is no damage, nothing is removed because of it, and the rank ends with 1, after
+which ranks may start again in place (rt/restarts.py) and a run may be resumed. Standard library only.
 """
 
 import time
