@@ -231,6 +231,9 @@ def _column(title: str, rows: Any) -> Iterator[str]:
 # ---- a variable
 
 
+VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
 def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     """Where a variable of the ranks is set: lines of this artifact, then of the trainer's files beside them."""
     from ...trainer.env import LAUNCHER_NAMES, TABLE
@@ -242,6 +245,10 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
     made = made_by(job.plan, name)
+    key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
+    of_engine = name in VISIBLE_GPUS and made is None and key not in job.source_map.spec
+    if of_engine:
+        yield "  how      the engine sets it, if anybody does: it is asked for `gpus` on each node, and chooses which"
     if made is not None:
         yield f"  how      {made.how}"
     told: set[tuple[str, int]] = set()
@@ -262,7 +269,8 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     yield from _all(job, "through", "", _saving(job, name), told)
     if name == "WORLD_SIZE":
         yield from _plan_keys(job, ["topology.world_size"])
-    key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
+    if of_engine:
+        yield from _plan_keys(job, ["topology.gpus"])
     if not own and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
     library = [p for p in job.files if p.startswith(f"{LIB}/rt/") or p == f"{LIB}/env.py"]
@@ -270,7 +278,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         library = [p for p in library if made is not None and p.rpartition("/")[2] in made.files]
     copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name, path.endswith(".py"))]
     yield from _column("on node", copied)
-    if row is None and not own and not copied and key not in job.source_map.spec:
+    if row is None and not of_engine and not own and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
         because = "no file of this job sets it, and docs/environment.md does not name it"
