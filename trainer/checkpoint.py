@@ -95,7 +95,7 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     Sets weights, optimizer and this rank's random state. With another world size random states are drawn
     anew.
     Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
-    is of a later version of the trainer; TrainerError, on all ranks, when a disk does not give what is there.
+    is of a later version of the trainer; StorageLost, on all ranks, when a disk does not give what is there.
     """
     found = newest_verified(root, group)
     if found is None:
@@ -176,7 +176,7 @@ def newest_verified(root: Path, group: Group) -> Found | None:
     """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
 
     Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer; and
-    TrainerError, on all ranks, when the disk of one does not give what is there.
+    StorageLost, on all ranks, when the disk of one does not give what is there.
     """
     folders, why = _attempt(partial(store.newest_first, root))
     _refuse_unread(why, group)
@@ -228,7 +228,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
     """What `rank` reads, there; None on the others, which wait for its disk as long as it needs.
 
-    Raises TrainerError, on all ranks, when it cannot be read.
+    Raises StorageLost, on all ranks, when it cannot be read.
     """
     group.phases.enter("read" if group.rank == rank else "exchange")
     content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
@@ -246,7 +246,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: Group) -> None:
-    """Raises TrainerError on all ranks when one could not read: so all end with its code, which can be tried again."""
+    """Raises StorageLost on all ranks when one could not read: so all end with its code, which can be tried again."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:

@@ -45,6 +45,12 @@ class PeerLost(TrainerError):
     code = exit_codes.PEER_LOST
 
 
+class StorageLost(TrainerError):
+    """A disk that does not give what is there, and may give it to another attempt."""
+
+    code = exit_codes.PEER_LOST
+
+
 class StoppedEarly(TrainerError):
     """A stop signal came before there was anything to save."""
 
@@ -61,8 +67,8 @@ def lost_worker(pid: int | str, how: str) -> TrainerError:
     return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
 
 
-def unreadable(why: str) -> TrainerError:
-    """A disk that does not give what is there: another attempt may read it. why: the file, and what the disk said"""
+def unreadable(why: str) -> StorageLost:
+    """why: the file, and what the disk said"""
     hint = "it may be sound, so nothing is passed over or removed: see to that disk and the way to it, then --resume;"
     hint += " to go on without that checkpoint for good, move its folder away"
-    return TrainerError(why, hint=hint)
+    return StorageLost(why, hint=hint)

@@ -19,7 +19,7 @@ MEANING = {
     DONE: "done",
     CRASHED: "crashed",
     DATA_BROKEN: "data or configuration broken: starting it again will not help",
-    PEER_LOST: "another rank or the link to it was lost",
+    PEER_LOST: "another rank, the link to it or storage was lost",
     RENDEZVOUS_FAILED: "the ranks did not find each other",
     PREEMPTED: "stopped early",
     INTERRUPTED: "stopped by Ctrl-C",

@@ -41,7 +41,7 @@ meaning() {
     0) echo 'done' ;;
     1) echo 'crashed' ;;
     65) echo 'data or configuration broken: starting it again will not help' ;;
-    69) echo 'another rank or the link to it was lost' ;;
+    69) echo 'another rank, the link to it or storage was lost' ;;
     71) echo 'the ranks did not find each other' ;;
     75) echo 'stopped early' ;;
     130) echo 'stopped by Ctrl-C' ;;
