@@ -143,10 +143,20 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     last = min(known, key=lambda one: one.place)
     behind = [name for name, one in zip(names, known, strict=True) if one.place == last.place]
     where = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"
-    if len(behind) == len(names):
-        perhaps = "" if last.place[0] else "work that takes long, "  # what they build, they build side by side
-        return f"all ranks have been {where}: {perhaps}a link, or a collective that not all of them call"
-    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {where}; the others wait for it"
+    phases = {one.phase for one in known}
+    if len(behind) == len(names) or phases == {"data"}:
+        return f"all ranks have been {where}: {_why_all(last)}"
+    also = ", or for their held-out data as well" if phases == {"validation"} else ""
+    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {where}; the others wait for it{also}"
+
+
+def _why_all(last: Seen) -> str:
+    """What holds up ranks that are all at the same thing. What they build, they build side by side."""
+    if last.phase == "validation":
+        return "each waits for its held-out data, or in measure()"
+    if last.phase == "data":
+        return "each waits for its data, and none for another"
+    return f"{'' if last.place[0] else 'work that takes long, '}a link, or a collective that not all of them call"
 
 
 def of_step(step: int) -> str:

@@ -134,6 +134,7 @@ class Group:
         for start in range(0, size, BROADCAST_BYTES):
             piece = torch.frombuffer(place, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
+            self.phases.moves()
         return content
 
     def give_from_first(self, tensors: Iterable[Tensor]) -> None:

@@ -51,6 +51,12 @@ class StorageLost(TrainerError):
     code = exit_codes.PEER_LOST
 
 
+class Hangs(TrainerError):
+    """This rank gets no further, and no other one waits for it in a message that would end."""
+
+    code = exit_codes.PEER_LOST
+
+
 class StoppedEarly(TrainerError):
     """A stop signal came before there was anything to save."""
 

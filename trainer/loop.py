@@ -59,6 +59,7 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
     progress = Progress(training, watch.names)
     watch.on_tick = progress.file.flush_if_due
     saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
+    watch.at_end = partial(write_rest, progress, saver)
     validator = Validator(training)
     profiling = Profiling(config.profile, group.rank, training.run_dir)
     if line := profiling.never(training.start.step, training.total_steps):
@@ -76,6 +77,12 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
             print(line, flush=True)
         progress.close(loop.is_complete)
         saver.close()
+
+
+def write_rest(progress: Progress, saver: Saver) -> None:
+    """Of a rank that hangs, by another thread of it."""
+    progress.file.flush()
+    saver.close()
 
 
 def greet(training: Training) -> None:
@@ -190,7 +197,7 @@ class Loop:
 
     def _save(self, done: int, val_loss: float | None, waits: bool) -> None:
         training, phases = self.training, self.training.phases
-        phases.begin_part("save")
+        phases.begin_part("metrics")
         self.progress.file.flush()  # a run that resumes from here finds the lines of all steps before
         phases.enter("save")  # a rank whose disk hangs in that is behind
         training.parts["data"] = training.proof.state(done)

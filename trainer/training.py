@@ -120,7 +120,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
         parallel=parallel,
         start=start,
-        loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device),
+        loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),
         proof=Proof(order, group, start.step, start.parts.get("data")),
         items_per_sample=of_first / config.batch.micro if of_first > 0 else 1.0,
         parts={**start.parts, SOURCE: {**known(source), "samples": samples}},

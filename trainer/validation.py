@@ -62,6 +62,7 @@ class Validator:
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
+        phases.enter("exchange")
         # rank 0's, such as running means of BatchNorm: they are what a checkpoint has
         training.group.give_from_first(model.buffers())
         copier = Copier(training.group.device)
@@ -87,14 +88,15 @@ class Validator:
                     if training.parallel.equal_passes and training.group.world_size > 1:
                         raise
                     error = caught
-                phases.enter("validation")
+                phases.enter("exchange")
                 if number + 1 < self._most and asks.stop_after(number + 1):
                     breaks_off = True
                     break
+            phases.enter("validation")
             if error is None and not breaks_off:
                 next(batches, None)  # its end, so that workers are ready for the next validation
         values = [0.0] * 3 if error else sums.tolist()
-        phases.enter("validation")
+        phases.enter("exchange")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
         if num_failed:
             raise Failed(error)

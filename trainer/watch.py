@@ -5,6 +5,9 @@ of the timeout says so on the board (board.py). Shortly before the timeout, when
 culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
 rank that hangs with Python's lock held has them written by faulthandler's own thread.
 
+A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after some times
+that timeout: it says what it has been at, with its stacks.
+
 A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
 again each time that it has lasted twice as long.
 """
@@ -26,8 +29,9 @@ from types import TracebackType
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from .board import ANSWER_TICKS, Board, Seen, of_step
-from .errors import PeerLost
-from .leave import known_cause
+from .errors import Hangs, PeerLost
+from .leave import known_cause, tell
+from .no_progress import NoProgress
 from .phases import Phases
 
 # gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
@@ -38,6 +42,7 @@ AT_DISK = {"write": "writing since the end", "read": "reading"}  # what a rank d
 MOST_TICK_S = 1.0  # between two looks
 MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
 LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked for before
+ALONE = 6.0  # timeouts that a rank has for what no other waits for: nothing but time tells slow from never
 
 
 class Watch:
@@ -48,6 +53,7 @@ class Watch:
     timeout_s     of one message between ranks, as of now
     store         for the board; None for a world of one
     on_tick       called as often as it looks, in a thread of its own: it may write to the disk that hangs
+    at_end        called when this rank hangs, before it ends: writes what there is still to write; may be set later
     """
 
     def __init__(
@@ -63,13 +69,20 @@ class Watch:
         self.names, self.on_tick = names, on_tick
         self.name, self.words = names[rank], ""  # words: who holds up the others, when somebody does
         self._board = store and Board(store, rank, names, self.where, MOST_TICK_S)
+        self._first_s = timeout_s
         self.use_timeout(timeout_s)
+        self.at_end: Callable[[], None] = lambda: None
+        self._no_progress = NoProgress(phases)
         self._alarmed, self._again_s = 0.0, 0.0  # since when the phase lasted of the last alarm, when to repeat it
         self._armed: tuple[float, float] | None = None
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(each,), name=name, daemon=True)
-            for name, each in (("watch", self._look), ("watch, on_tick", self._do_on_tick))
+            for name, each in (
+                ("watch", self._look),
+                ("watch, on_tick", self._do_on_tick),
+                ("watch, end", self._end_when_over),
+            )
         ]
 
     def use_timeout(self, timeout_s: float) -> None:
@@ -135,6 +148,33 @@ class Watch:
         if at.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
             self._alarmed, self._again_s = since, 2 * at.seconds if at.phase in AT_DISK else math.inf
             self._alarm(at, since)
+
+    def _end_when_over(self) -> None:
+        """In a thread that writes nothing: the log may be on the disk that hangs."""
+        self._no_progress.look(time.perf_counter(), self.tick_s)
+        # what is done for the first time compiles, as in the first step
+        timeout_s = self.timeout_s if self.phases.phase in self.phases.known else max(self.timeout_s, self._first_s)
+        if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
+            return
+        last_words = threading.Thread(target=self._say_last, args=(timeout_s,), daemon=True)
+        last_words.start()
+        last_words.join(self.timeout_s)  # the disk gets as long again
+        os._exit(Hangs.code)
+
+    def _say_last(self, timeout_s: float) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        faulthandler.dump_traceback(file=STDERR, all_threads=True)
+        tell(self._hangs(timeout_s))
+        self.at_end()
+
+    def _hangs(self, timeout_s: float) -> Hangs:
+        phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
+        key = "step_timeout_s" if timeout_s != self._first_s else "init_timeout_s"
+        return Hangs(
+            f"{self.name} has been in {phase} {of_step(step)} for {spent_s:.0f} s, and got no further",
+            [self.words] if self._board and self.words else [],
+            hint=f"its stacks are above; process_group.{key} is {timeout_s:g}, and it had {ALONE:g} times that",
+        )
 
     def _arm(self, since: float) -> None:
         """The dump by a thread that needs no lock of Python; it is put off as long as the rank goes on."""

@@ -222,6 +222,46 @@ def test_a_living_rank_that_hangs_is_told_with_its_phase(
     assert re.search(told, run.output(0)[run.output(0).index("error: ") :])
 
 
+ALL_HANG = """
+import runpy, time
+from jobc.trainer.data.digits import Images
+
+batch, batches = Images.batch, 0
+
+def reads_for_ever(self, indices_B):
+    global batches
+    batches += len(self) > 1000  # of training, not held out; the first is of the warm-up
+    if batches > 5:
+        time.sleep(3600)
+    return batch(self, indices_B)
+
+Images.batch = reads_for_ever
+runpy.run_module("jobc.trainer", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_ranks_of_which_none_waits_for_another_end_by_themselves(
+    world_size: int, digits: Tree, new_run: NewRun
+) -> None:
+    run, timeout_s = new_run(), 2 * world_size  # of which it has some: one rank sends no message
+    changes = {"world_size": world_size, "batch.micro": 48, "process_group.step_timeout_s": timeout_s}
+    run.start(digits({**changes, "checkpoint.every_steps": 4}), ["-c", ALL_HANG])
+    run.wait_for_step(4)
+    assert [rank.wait(60) for rank in run.ranks] == [PEER_LOST] * world_size, run.output(0)
+    run.end()
+    for rank in range(world_size):
+        stacks, _, last = run.output(rank).partition("error: ")
+        told = rf"rank {rank} on {socket.gethostname()} has been in data of step 5 for \d+ s, and got no further"
+        assert re.match(told, last), last
+        assert "in reads_for_ever" in stacks
+        assert f"process_group.step_timeout_s is {timeout_s}, and it had 6 times that" in last
+    if world_size == 2:
+        assert "all ranks have been in data of step 5" in run.output(0)
+        assert "each waits for its data, and none for another" in run.output(0)
+    assert (run.folder / "checkpoints" / "step_00000004").exists()
+
+
 HANGS_AT_FIRST = """
 import os, runpy, time
 from jobc.trainer import checkpoint_store

@@ -126,6 +126,18 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     assert verdict([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a link")
 
 
+def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
+    names = ["r0", "r1"]
+    data, held_out = (Seen((7, 0), "data", 95.2), Seen((7, 4), "validation", 95.2))
+    of_data = "all ranks have been in data of step 7 for 95 s: each waits for its data, and none for another"
+    assert verdict([data, data], names) == verdict([data, Seen((7, 5), "data", 91.0)], names) == of_data
+    in_it = "in validation of step 7 for 95 s"
+    all_are = f"all ranks have been {in_it}: each waits for its held-out data, or in measure()"
+    assert verdict([held_out] * 2, names) == all_are
+    one_is_behind = f"r0 has been {in_it}; the others wait for it, or for their held-out data as well"
+    assert verdict([held_out, Seen((7, 7), "validation", 91.0)], names) == one_is_behind
+
+
 def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
     fast, slow_data = OwnWork(0.1, 1.0, 3.0), OwnWork(1.5, 1.0, 3.0)
     stragglers = Stragglers([*NAMES, "rank 2 on c"])

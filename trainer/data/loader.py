@@ -8,7 +8,7 @@ import faulthandler
 import multiprocessing.connection
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -102,9 +102,15 @@ class Loader:
     """
 
     def __init__(
-        self, split: Split, slots: Iterator[Slots], num_micro: int, config: LoaderConfig, device: torch.device
+        self,
+        split: Split,
+        slots: Iterator[Slots],
+        num_micro: int,
+        config: LoaderConfig,
+        device: torch.device,
+        moves: Callable[[], None] = lambda: None,
     ) -> None:
-        self._num_micro = num_micro
+        self._num_micro, self._moves = num_micro, moves
         self._to = Copier(device)
         if config.workers:
             self._batches = iter(_workers(split, slots, config, device))
@@ -137,8 +143,12 @@ class Loader:
         self._batches = iter(())
 
     def _read(self) -> list[Fed]:
+        read = []
         try:
-            return [Fed(*fields) for fields in islice(self._batches, self._num_micro)]
+            for fields in islice(self._batches, self._num_micro):
+                read.append(Fed(*fields))
+                self._moves()
+            return read
         except (OSError, EOFError, RuntimeError) as error:  # what it is, depends on where the worker was
             if dead := _dead(self._batches):
                 raise lost_worker(*dead) from error
