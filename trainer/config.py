@@ -341,7 +341,7 @@ class ProcessGroupConfig:
     init_timeout_s  to meet, and for one message between ranks until the first step of an attempt is done: it compiles
     step_timeout_s  for one message between ranks after that; not while rank 0 writes, for which all wait
 
-    A rank that no other waits for in a message gets as long for one thing that it does, and ends itself (watch.py).
+    A rank that no other waits for in a message gets six times as long for one thing that it does (watch.py).
     """
 
     init_timeout_s: int
