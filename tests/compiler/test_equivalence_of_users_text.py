@@ -15,7 +15,7 @@ COMMANDS = (  # each holds what is a mistake in a line of jobc's
     "find . 'a*' | wc; [[ -n $A && -n $A ]] && list=$(squeue --format=%i)",
     "die() { exit $1; }; python t.py || die 5",
     "cd src\nnodes=2\nMINE=1\npython train.py",
-    "echo $bar --x\nls $artifact/logs\nif ((code != 1)); then exit 9; fi\n    --foo) x ;;",
+    "echo $bar --x\nls $artifact/logs\nif ((code != 1)); then exit 9; fi\ncase $1 in\n    --foo) x ;;\nesac",
 )
 POD = (
     "image=x:1", "code=image", "code.root=/app", "storage.root=/s/r",
