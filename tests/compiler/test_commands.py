@@ -483,30 +483,30 @@ def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "rest"),
     [
-        "python3 train.py --note 'it is",
-        'python3 train.py --note "abc',
-        "python3 train.py --nodes 2) ",
-        "if true; then python3 train.py",
-        "python3 train.py $(date",
-        "for i in 1 2; python3 train.py; done",
+        ("python3 train.py --note 'it is", "'it is"),
+        ('python3 train.py --note "abc', '"abc'),
+        ("echo it's\npython3 train.py", "'s"),
+        ("python3 train.py <<'END'\n'\nEND\nls \"x", '"x'),
     ],
 )
-def test_a_text_that_bash_cannot_read_is_refused(text: str) -> None:
-    assert found("JC3013", *in_shell(text))
+def test_a_quote_without_an_end_is_told(text: str, rest: str) -> None:
+    (told,) = found("JC3013", *in_shell(text))
+    assert told.title == f"a quote has no end: `{rest}`"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "shopt -s extglob\nrm -f !(keep)\npython3 train.py",
         "python3 train.py <<'END'\n\"(\nEND",
         "python3 train.py # don't (stop",
-        "case $X in a) python3 train.py ;; esac",
+        "python3 train.py --note it\\'s \"it's\" 'a \"' $'it\\'s'",
+        'python3 train.py --note "$(echo "it\'s")"',
+        "echo ${#x} $# ${x#a}; python3 train.py",
     ],
 )
-def test_a_text_that_only_looks_open_is_read(text: str) -> None:
+def test_a_quote_that_only_looks_open_is_not(text: str) -> None:
     assert not found("JC3013", *in_shell(text))
 
 

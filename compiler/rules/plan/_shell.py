@@ -18,7 +18,7 @@ from ._programs import program, spelled_out, started
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
-    \\. | \$?'[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # what a backslash or quotes hide, and what another shell runs
+    \\. | \$'(?:\\.|[^'\\])*' | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # what is hidden, or of another shell
     | (?:(?<=[\s;&|()])|^)\#[^\n]*  # a comment
 """)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
@@ -86,6 +86,14 @@ def _place_of_text(words: Sequence[str]) -> int:
         return 0
     at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
     return next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), 0)
+
+
+def open_quote(text: str) -> int | None:
+    """Where a quote begins that has no end; None where there is none, or where one that `$(…)` or `…` has in quotes of
+    its own could be taken for it."""
+    if "$(" in text or "`" in text:
+        return None
+    return next((at for at, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
 
 
 def broken_continuations(text: str) -> list[tuple[int, int]]:

@@ -1,0 +1,22 @@
+"""JC3013: `bash -c 'python train.py --note "abc'`: a quote in a shell's text that has no end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics import Diagnostic
+from ...plan import LaunchPlan
+from ...spec import JobSpec
+from ._shell import open_quote, text_of_bash
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    text = text_of_bash(spec.command)
+    at = open_quote(text)
+    if at is not None:
+        rest = text[at:].split("\n", 1)[0]
+        title = f"a quote has no end: `{rest[:40]}{'…' if len(rest) > 40 else ''}`"
+        because = "the shell looks for its other half to the end of the text, and starts nothing"
+        yield Diagnostic(
+            "JC3013", title, because, "close it, or put a backslash before it", key="command", judgment=True
+        )
