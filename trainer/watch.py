@@ -5,8 +5,8 @@ of the timeout says so on the board (board.py). Shortly before the timeout, when
 culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
 rank that hangs with Python's lock held has them written by faulthandler's own thread.
 
-A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after some times
-that timeout: it says what it has been at, with its stacks.
+A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after ALONE
+times that timeout: it says what it has been at, with its stacks.
 
 A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
 again each time that it has lasted twice as long.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ...compiler.equivalence.reading import Call
-from ...compiler.equivalence.verbs import PARTS, Verbs
+from ...compiler.equivalence.verbs import PARTS, Verbs, unquoted
 
 
 class HostVerbs(Verbs):
@@ -16,7 +16,7 @@ class HostVerbs(Verbs):
         calls = [call for call in self.call("smoke.sh").calls if call.name in ("ssh", "pdsh", "clush")]
         for call in calls[:1]:
             told = f" {_options(call)} "
-            lacks = [words for words in self._wanted(call.name) if f" {_unquoted(words)} " not in told]
+            lacks = [words for words in self._wanted(call.name) if f" {unquoted(words)} " not in told]
             if lacks:
                 yield f"client.sh: {call.name} is called without {', '.join(lacks)}"
             fanout = re.search(r"^fanout=(\d+)", self.place.files["client.sh"], re.MULTILINE)
@@ -40,8 +40,4 @@ class HostVerbs(Verbs):
 def _options(call: Call) -> str:
     """The words of the client and of its ssh, before the host."""
     words = call.words[1 : call.words.index("--")] if call.name == "ssh" else call.words[1:]
-    return _unquoted(" ".join((*words, call.env.get("PDSH_SSH_ARGS_APPEND", ""))))
-
-
-def _unquoted(text: str) -> str:
-    return re.sub(r"['\"\\]", "", text)
+    return unquoted(" ".join((*words, call.env.get("PDSH_SSH_ARGS_APPEND", ""))))

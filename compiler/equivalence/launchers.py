@@ -206,7 +206,7 @@ def _torchrun(words: Sequence[str], spelt: str, env: Mapping[str, str]) -> _Laun
         argv = ["python", "-I", "-S", *argv] if argv[:1] == [f"{RT}rank.py"] else argv
     if spelt == "-" and options.get("log-dir") != f"{RUN}/logs/torchrun":
         raise Unreadable("torchrun is called without --log-dir in the run folder, and would write to /tmp")
-    conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
+    conf = _conf(options)
     nodes, procs = (int(_need(options, option, name)) for option in ("nnodes", "nproc-per-node"))
     if options.get("rdzv-backend") == "c10d":
         node, meeting = _c10d(options, conf, env)
@@ -226,6 +226,11 @@ def _c10d(options: Mapping[str, str], conf: Mapping[str, str], env: Mapping[str,
     if conf.get("read_timeout") != conf.get("join_timeout"):
         raise Unreadable("torchrun waits for the store of node 0 as long as read_timeout says, and not join_timeout")
     return node, Meeting(address, port, conf.get("join_timeout", "600"), "c10d")
+
+
+def _conf(options: Mapping[str, str]) -> dict[str, str]:
+    """Of --rdzv-conf=NAME=VALUE,…"""
+    return dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
 
 
 def _timeout(conf: Mapping[str, str], launcher: str) -> str:
@@ -248,7 +253,7 @@ def _accelerate(words: Sequence[str], files: Mapping[str, str], env: Mapping[str
     nodes, world = tree.whole("num_machines"), tree.whole("num_processes")
     lone = tree["distributed_type"] == "NO"  # started without torchrun, which would take $$ for $
     argv = program if lone else [string.Template(word).safe_substitute() for word in program]
-    conf = dict(item.partition("=")[::2] for item in options.get("rdzv-conf", "").split(",") if item)
+    conf = _conf(options)
     address = _need(options, "main-process-ip", "accelerate launch")
     port = _need(options, "main-process-port", "accelerate launch")
     node = int(_need(options, "machine-rank", "accelerate launch"))

@@ -229,7 +229,11 @@ class Verbs:
 
 def plain(call: Call) -> list[str]:
     """Its words, without the quotes for the shells that they go through."""
-    return re.sub(r"['\"\\]", "", " ".join(call.words)).split()
+    return unquoted(" ".join(call.words)).split()
+
+
+def unquoted(text: str) -> str:
+    return re.sub(r"['\"\\]", "", text)
 
 
 def _clients(ended: Ended) -> list[Call]:
