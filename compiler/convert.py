@@ -163,7 +163,7 @@ class _Conversion:
             because = "it is empty; was it meant to come from a shell variable that is not set?"
             self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null for none")
             return None
-        options = tuple(option for option in options if option is not type(None))
+        nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
         if Target in options and target.is_target(raw):
             return self.target(raw, key)
         options = tuple(option for option in options if option is not Target)
@@ -174,7 +174,7 @@ class _Conversion:
             return self.mapping(raw, option, key)
         if get_origin(option) is tuple:
             return self.sequence(raw, option, key)
-        return self.scalar(raw, option, key)
+        return self.scalar(raw, option, key, nullable)
 
     def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
@@ -261,7 +261,7 @@ class _Conversion:
         self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
         return values
 
-    def scalar(self, raw: Any, hint: Any, key: str) -> Any:
+    def scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
         as_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is tuple
         if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
             raw = ",".join(raw)
@@ -272,9 +272,9 @@ class _Conversion:
                 typed = f"{above}=[{example((hint,))}], one text for each item"
             self.refuse("JC1202", key, f"{key} is {_type_name((hint,))}", f"{_kind(raw)} was given", typed)
             return None
-        return self.read(str(raw), hint, key)
+        return self.read(str(raw), hint, key, nullable)
 
-    def read(self, text: str, hint: Any, key: str, leaf: bool = True) -> Any:
+    def read(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
         if get_origin(hint) is Literal:
             words = [str(word) for word in get_args(hint)]
             if text not in words:
@@ -299,7 +299,8 @@ class _Conversion:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else _sweep_hint(text, key, partial(_is_read, scalar))
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
-                hint_text = sweep or alternatives(f"{key}={value}" for value in values or error.values)
+                values = values or tuple(value for value in error.values if nullable or value != "null")
+                hint_text = sweep or alternatives(f"{key}={value}" for value in values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 if key.startswith("secrets.") and leaf:  # it may be one, and messages end up in logs

@@ -180,17 +180,17 @@ def show_duration(seconds: int) -> str:
 _UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end in ("iB", "i")} | {
     f"{p}B": 1000**i for i, p in enumerate("KMGTP", 1)
 }
-_NO_SIZE = "0 means all memory for some engines and none for others; null leaves it to the site"
+_NO_SIZE = "0 means no limit for some engines and nothing at all for others"
 
 
 def _bytes(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
-        raise Refused(_NO_SIZE, "null")
+        raise Refused(_NO_SIZE, "null", "64GiB")
     if match and match[2] in _UNITS_BYTES:
         size = int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
         if size == 0:
-            raise Refused(_NO_SIZE, "null")
+            raise Refused(_NO_SIZE, "null", "64GiB")
         if size >= 2**63:
             raise Refused("no engine counts beyond 64 bits", "64GiB")
         return size
