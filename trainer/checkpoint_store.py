@@ -91,7 +91,8 @@ def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float 
         flush_folder(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        _bring_back(target)
+        with contextlib.suppress(OSError):  # else the next save tries it again
+            _bring_back(target)
         raise
 
 
@@ -102,8 +103,7 @@ def _aside(target: Path) -> Path:
 def _bring_back(target: Path) -> None:
     """What was to be replaced, when nothing has taken its place."""
     if not target.exists():
-        with contextlib.suppress(OSError):
-            _aside(target).rename(target)
+        _aside(target).rename(target)
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
@@ -193,7 +193,10 @@ def _remove(folder: Path) -> None:
 
 
 def remove_leftovers(root: Path) -> None:
-    """Delete what killed saves and removals left behind. Only the one writer of a run may call this."""
+    """Delete what killed saves and removals left behind. Only the one writer of a run may call this.
+
+    Raises OSError, and deletes nothing, when a sound checkpoint cannot be put back in its place.
+    """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
         _bring_back(root / folder_name(step_of(path)))
     for path in root.glob(f"{TEMPORARY}*"):

@@ -145,6 +145,7 @@ class Group:
                 sent = piece.to(self.device)
                 dist.broadcast(sent, src=0)
                 piece.copy_(sent)
+                self.phases.moves()
             if not tensor.is_contiguous():
                 tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 

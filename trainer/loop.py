@@ -82,7 +82,7 @@ def run(training: Training, signals: StopSignals, watch: Watch | None = None) ->
 def write_rest(progress: Progress, saver: Saver) -> None:
     """Of a rank that hangs, by another thread of it."""
     progress.file.flush()
-    saver.close()
+    saver.finish()
 
 
 def greet(training: Training) -> None:

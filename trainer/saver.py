@@ -106,10 +106,16 @@ class Saver:
             f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
         )
 
+    def finish(self) -> None:
+        """What is under way is written; also for another thread of a rank that hangs, and may get on after all."""
+        under_way = self._under_way
+        if under_way is not None and not under_way[1].done():
+            print(f"waiting for the save of step {under_way[0]}", flush=True)
+            under_way[1].exception()  # look() tells
+
     def close(self) -> None:
         """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
-        if self._under_way is not None and not self._under_way[1].done():
-            print(f"waiting for the save of step {self._under_way[0]}", flush=True)
+        self.finish()
         self._thread.shutdown(wait=True)
         self.look()
 

@@ -224,8 +224,10 @@ def use_one_way_of_computing(config: TrainConfig, device: torch.device) -> None:
             torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    if device.type != "cpu" and config.loop.precision != "fp32":
-        torch.set_float32_matmul_precision("high")  # TF32 for the rest; on a CPU it would be slow bfloat16 emulation
+    if device.type != "cpu":  # TF32 beside half precision; on a CPU it would be slow bfloat16 emulation
+        is_half = config.loop.precision != "fp32"
+        torch.set_float32_matmul_precision("high" if is_half else torch.get_float32_matmul_precision())
+        torch.backends.cudnn.allow_tf32 = is_half  # of torch 2.13 it is on unasked
 
 
 def refuse_different_data(digest: str, group: Group) -> None:

@@ -3,7 +3,8 @@
 Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
 of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
 culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
-rank that hangs with Python's lock held has them written by faulthandler's own thread.
+rank that hangs with Python's lock held has them written by faulthandler's own thread. Else nothing holds that lock
+while it writes: the log may lie on the disk that hangs.
 
 A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after ALONE
 times that timeout: it says what it has been at, with its stacks.
@@ -71,6 +72,7 @@ class Watch:
         self._board = store and Board(store, rank, names, self.where, MOST_TICK_S)
         self._first_s = timeout_s
         self.use_timeout(timeout_s)
+        self._is_first = True  # that timeout, still
         self.at_end: Callable[[], None] = lambda: None
         self._no_progress = NoProgress(phases)
         self._alarmed, self._again_s = 0.0, 0.0  # since when the phase lasted of the last alarm, when to repeat it
@@ -87,7 +89,7 @@ class Watch:
 
     def use_timeout(self, timeout_s: float) -> None:
         """From now on."""
-        self.timeout_s = timeout_s
+        self.timeout_s, self._is_first = timeout_s, False
         self.tick_s = min(MOST_TICK_S, timeout_s / 30)
         self.alarm_s = timeout_s - min(MOST_MARGIN_S, timeout_s / 3)
         if self._board:
@@ -150,26 +152,26 @@ class Watch:
             self._alarm(at, since)
 
     def _end_when_over(self) -> None:
-        """In a thread that writes nothing: the log may be on the disk that hangs."""
+        """In a thread that writes nothing."""
         self._no_progress.look(time.perf_counter(), self.tick_s)
         # what is done for the first time compiles, as in the first step
-        timeout_s = self.timeout_s if self.phases.phase in self.phases.known else max(self.timeout_s, self._first_s)
+        is_first = self._is_first or self.phases.phase not in self.phases.known
+        timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
         if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
             return
-        last_words = threading.Thread(target=self._say_last, args=(timeout_s,), daemon=True)
+        last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
         last_words.start()
         last_words.join(self.timeout_s)  # the disk gets as long again
         os._exit(Hangs.code)
 
-    def _say_last(self, timeout_s: float) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        faulthandler.dump_traceback(file=STDERR, all_threads=True)
-        tell(self._hangs(timeout_s))
+    def _say_last(self, timeout_s: float, is_first: bool) -> None:
+        print(_stacks(), file=sys.stderr, flush=True)
+        tell(self._hangs(timeout_s, is_first))
         self.at_end()
 
-    def _hangs(self, timeout_s: float) -> Hangs:
+    def _hangs(self, timeout_s: float, is_first: bool) -> Hangs:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
-        key = "step_timeout_s" if timeout_s != self._first_s else "init_timeout_s"
+        key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
         return Hangs(
             f"{self.name} has been in {phase} {of_step(step)} for {spent_s:.0f} s, and got no further",
             [self.words] if self._board and self.words else [],
@@ -188,8 +190,7 @@ class Watch:
         words = f"{self.name} has been {doing} {of_step(at.place[0])} for {at.seconds:.0f} s"
         if at.phase in AT_DISK:
             words += ", and goes on; does its disk answer? The others wait for it"
-        print(f"warning: {words}; what it is doing:", file=sys.stderr, flush=True)
-        faulthandler.dump_traceback(file=STDERR, all_threads=True)
+        print(f"warning: {words}; what it is doing:\n{_stacks()}", file=sys.stderr, flush=True)
         if at.phase in AT_DISK:
             return
         if at.phase in READING:
@@ -201,6 +202,14 @@ class Watch:
                 return  # it went on meanwhile
             print(f"warning: {words}", file=sys.stderr, flush=True)
         self.words = words
+
+
+def _stacks() -> str:
+    """Of all threads, by way of memory: faulthandler holds Python's lock until all is written."""
+    with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
+        faulthandler.dump_traceback(file=memory, all_threads=True)
+        memory.seek(0)
+        return memory.read().decode(errors="replace").rstrip("\n")
 
 
 def _ask_workers() -> None:

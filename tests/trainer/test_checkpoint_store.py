@@ -260,6 +260,24 @@ def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:
     assert store.newest_verified(tmp_path) == (tmp_path / "step_00000001", [])
 
 
+def test_what_the_disk_does_not_put_back_in_its_place_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill between the two renames of a save."""
+    saved(tmp_path, 1)
+    (tmp_path / "step_00000001").rename(aside := tmp_path / ".step_00000001.replaced")
+    with monkeypatch.context() as sick:
+
+        def rename(path: Path, target: Path) -> None:
+            raise OSError(errno.ESTALE, "Stale file handle")
+
+        sick.setattr(Path, "rename", rename)
+        with pytest.raises(OSError, match="Stale"):
+            saved(tmp_path, 2)
+    assert store.newest_verified(tmp_path) == (aside, [])
+    assert store.newest_first(saved(tmp_path, 2)) == [tmp_path / "step_00000002", tmp_path / "step_00000001"]
+
+
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "final" / "weights.pt"
     replace_durably(path, b"old")

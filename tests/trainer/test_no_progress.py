@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
+import json
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
 
+from jobc.trainer import distributed
 from jobc.trainer import watch as watch_module
+from jobc.trainer.distributed import join
+from jobc.trainer.env import read
 from jobc.trainer.no_progress import NoProgress
 from jobc.trainer.phases import Phase, Phases
-from jobc.trainer.rt.exit_codes import PEER_LOST
+from jobc.trainer.rt.exit_codes import DONE, PEER_LOST
 from jobc.trainer.watch import Watch
+
+from .conftest import Run
 
 TIMEOUT_S, ALONE = 0.9, 1.4
 NAME = "rank 0 on a"
@@ -134,6 +147,30 @@ def test_a_disk_that_hangs_as_well_does_not_keep_it(ended: list[int]) -> None:
     assert ended == [PEER_LOST]
 
 
+HANGS = f"""
+import time
+from jobc.trainer import watch
+from jobc.trainer.phases import Phases
+watch.ALONE = {ALONE}
+phases = Phases()
+phases.begin_step(24)
+with watch.Watch(phases, 0, ["{NAME}"], {TIMEOUT_S}, None):
+    time.sleep(60)
+"""
+
+
+def test_a_log_that_hangs_as_well_does_not_keep_it() -> None:
+    reading, writing = os.pipe()
+    room = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, b"x" * room)
+    try:
+        rank = subprocess.run([sys.executable, "-c", HANGS], stderr=writing, timeout=40, check=False)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert rank.returncode == PEER_LOST
+
+
 def test_a_rank_that_is_slow_and_gets_on_is_left_alone(ended: list[int]) -> None:
     phases = in_step("data")
     phases.begin_step(25)
@@ -161,6 +198,19 @@ def test_a_rank_that_hangs_before_its_first_step_has_the_time_of_the_start(
     assert "process_group.init_timeout_s is 0.9, and it had 1.4 times that" in last
 
 
+def test_equal_timeouts_are_told_apart_by_what_has_been_done_before(
+    ended: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    phases = in_step("data")
+    watch = Watch(phases, 0, [NAME], TIMEOUT_S, None)
+    watch.use_timeout(TIMEOUT_S)
+    with watch:
+        phases.begin_step(25)
+        wait_for_end(ended)
+    assert ended == [PEER_LOST]
+    assert "process_group.step_timeout_s is 0.9" in capfd.readouterr().err
+
+
 def test_what_is_done_for_the_first_time_has_the_time_of_the_start(ended: list[int]) -> None:
     phases = in_step("data")
     watch = Watch(phases, 0, [NAME], 4.0, None)
@@ -173,3 +223,33 @@ def test_what_is_done_for_the_first_time_has_the_time_of_the_start(ended: list[i
         phases.begin_part("validation")
         wait_for_end(ended)
     assert ended == [PEER_LOST]
+
+
+PIECES = 3
+
+
+def test_each_piece_of_what_the_ranks_give_each_other_is_a_sign(
+    digits: Callable[..., dict[str, Any]], new_run: Callable[[], Run]
+) -> None:
+    """Weights of hundreds of GB are given out piece by piece, in one phase."""
+    run = new_run()
+    run.start(digits({"world_size": 2}), ["-m", "jobc.tests.trainer.test_no_progress"], PYTHONPATH=":".join(sys.path))
+    assert run.wait() == [DONE] * 2, run.output(0)
+    assert json.loads(run.output(1).splitlines()[-1]) == {"tensors": PIECES, "file": PIECES}
+
+
+def signs_of(phases: Phases, gives: Callable[[], object]) -> int:
+    signs: list[None] = []
+    phases.moves = lambda: signs.append(None)  # type: ignore[method-assign]
+    gives()
+    return len(signs)
+
+
+if __name__ == "__main__":
+    distributed.BROADCAST_BYTES = 8
+    with join(read(os.environ), 60) as group:
+        signs = {
+            "tensors": signs_of(group.phases, lambda: group.give_from_first([torch.zeros(2 * PIECES)])),
+            "file": signs_of(group.phases, lambda: group.file_from(0, io.BytesIO(b"12345678" * PIECES))),
+        }
+    print(json.dumps(signs), flush=True)

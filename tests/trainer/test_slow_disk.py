@@ -12,8 +12,11 @@ import pytest
 import torch
 
 from jobc.trainer import checkpoint_store as store
+from jobc.trainer import train_json
+from jobc.trainer.distributed import Group
 from jobc.trainer.leave import tell
 from jobc.trainer.rt.exit_codes import CRASHED, DONE
+from jobc.trainer.saver import Saver
 
 from .conftest import Run
 from .in_process import train
@@ -72,6 +75,16 @@ def test_saves_that_come_faster_than_the_disk_takes_them_are_told_once(
     warnings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning:")]
     assert [line[: line.index(" s ")].rstrip("0123456789.") for line in warnings] == ["warning: all ranks waited "]
     assert " s for the save of step 3, before that of step 6: save less often (checkpoint.every_steps)" in warnings[0]
+
+
+def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_path: Path) -> None:
+    config, group = train_json.parse(digits()).checkpoint, Group(0, 1, torch.device("cpu"))
+    saver = Saver(tmp_path / "checkpoints", config, group)
+    saver.save(1, lambda keep: {"weights.pt": b"1"}, None, wait=False)
+    saver.finish()
+    assert store.newest_verified(tmp_path / "checkpoints")[0] == tmp_path / "checkpoints" / "step_00000001"
+    assert saver.save(2, lambda keep: {"weights.pt": b"2"}, None, wait=True)
+    saver.close()
 
 
 SLOW_DISK = """

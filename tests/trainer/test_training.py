@@ -158,8 +158,10 @@ def test_fp32_is_fp32_on_a_gpu_as_well(digits: Tree, device: str, precision: str
     torch.set_float32_matmul_precision("highest")  # as it is at first
     use_one_way_of_computing(train_json.parse(digits({"loop.precision": precision})), torch.device(device))
     assert torch.get_float32_matmul_precision() == products
+    assert torch.backends.cudnn.allow_tf32 == (precision != "fp32"), "of convolutions; a CPU has none of it"
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = True  # as it is at first
 
 
 def test_a_checkpoint_of_a_later_format_is_refused_and_stays(

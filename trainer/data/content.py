@@ -77,6 +77,7 @@ class Content:
         mine = [int.from_bytes(whole, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}
         different: dict[tuple[int, int], int] = {}
+        self._group.phases.enter("exchange")  # who is still at its data holds up the others
         for rank, row in enumerate(self._group.gather(torch.tensor(mine, dtype=torch.int64))):
             content, number, num_different = row.tolist()
             by_content.setdefault((content, number), []).append(rank)
