@@ -489,6 +489,7 @@ def test_a_shell_that_stops_keeps_the_status(options: str, fires: int) -> None:
         ('python3 train.py --note "abc', '"abc'),
         ("echo it's\npython3 train.py", "'s"),
         ("python3 train.py <<'END'\n'\nEND\nls \"x", '"x'),
+        ("bash -c 'python3 train.py --note \"a'", '"a'),
     ],
 )
 def test_a_quote_without_an_end_is_told(text: str, rest: str) -> None:
@@ -504,10 +505,21 @@ def test_a_quote_without_an_end_is_told(text: str, rest: str) -> None:
         "python3 train.py --note it\\'s \"it's\" 'a \"' $'it\\'s'",
         'python3 train.py --note "$(echo "it\'s")"',
         "echo ${#x} $# ${x#a}; python3 train.py",
+        'python3 train.py --note "${NOTE:-"it\'s"}"',
+        "python3 train.py <<E/F\nit's\nE/F",
+        "python3 train.py <<$X\nit's\n$X",
+        "python3 train.py <<E'O'F\nit's\nEOF",
+        "python3 train.py <<EOF\nit's",
     ],
 )
 def test_a_quote_that_only_looks_open_is_not(text: str) -> None:
     assert not found("JC3013", *in_shell(text))
+
+
+@pytest.mark.parametrize("options", [["-c"], ["-lc"], ["-eo", "pipefail", "-c"], ["--rcfile", "a", "-c"], ["-c", "-e"]])
+def test_the_text_of_a_shell_is_behind_its_own_options(options: list[str]) -> None:
+    assert found("JC3013", "bash", *options, "python3 train.py 'a")
+    assert not found("JC3013", "bash", "run.sh", *options, "python3 train.py 'a"), "then they are the script's"
 
 
 @pytest.mark.parametrize(
@@ -521,6 +533,11 @@ def test_a_quote_that_only_looks_open_is_not(text: str) -> None:
         ("python3 train.py --note 'a \\ # b\nc'", None),
         ("python3 train.py <<'END'\na \\ \nb\nEND", None),
         ("python3 train.py # ends with \\ \nls", None),
+        ("IFS=\\ \npython3 train.py", None),
+        ("cut -d\\ \n", None),
+        ("cat <<END\nit's\nEND\nawk 'BEGIN { x=1; \\ \n print x }'", None),
+        ("cat <<END\nit's\nEND\nls \\ \n --note 'a'", "cat <<END\nit's\nEND\nls \\\n --note 'a'"),
+        ("python3 train.py \\\r\n  --lr 1", "python3 train.py \\\n  --lr 1"),
     ],
 )
 def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | None) -> None:
@@ -528,3 +545,13 @@ def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | N
     assert [each.hint for each in told] == ([f"-- {on_a_line(in_shell(mended))}"] if mended else [])
     if mended:
         assert not found("JC3009", *in_shell(text)) and not found("JC3014", *in_shell(mended))
+
+
+def test_a_backslash_before_a_blank_at_the_end_is_a_word() -> None:
+    (told,) = found("JC3014", *in_shell("python3 train.py --a 1 \\ \n"))
+    assert told.title == "the command ends with a word that is a blank"
+
+
+def test_a_backslash_before_a_blank_is_found_within_a_shell_as_well() -> None:
+    (told,) = found("JC3014", *in_shell("bash -c 'python3 train.py \\ \n --lr 1'"))
+    assert told.hint == "let nothing stand behind the backslash"

@@ -22,9 +22,10 @@ _HIDDEN = re.compile(r"""(?sx)
     | (?:(?<=[\s;&|()])|^)\#[^\n]*  # a comment
 """)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
-    (?: '(?P<one>[^'\n]+)' | "(?P<two>[^"\n]+)" | \\?(?P<bare>[\w.!%+@:^~-]+) )""")  # the start of a here-document
+    (?P<word>(?: '[^'\n]+' | "[^"\n]+" | \\. | [^\s;&|<>()'"\\] )+)""")  # the start of a here-document
 _OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
-_BROKEN = re.compile(r"\\[ \t]+(?:#[^\n]*)?\n")
+_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # `cut -d\ ` ends with a word of its own
+_IN_BRACES = re.compile(r"\$\{[^}]*['\"]")  # `"${x:-"it's"}"`, whose quotes are within quotes
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
 _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
@@ -80,32 +81,41 @@ def text_of_bash(command: Sequence[str] | None) -> str:
     return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
 
 
+def texts_of_bash(command: Sequence[str] | None) -> Iterator[str]:
+    """That text, and those of each bash within it."""
+    if text := text_of_bash(command):
+        yield text
+        for each in commands(text):
+            yield from texts_of_bash(each.words)
+
+
 def _place_of_text(words: Sequence[str]) -> int:
-    """Which of the words a shell reads as its text, 0 for none."""
+    """Which of the words a shell reads as its text, 0 for none, as in `bash run.sh -c x`, whose -c is the script's."""
     if program(words) not in SHELLS:
         return 0
-    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word)), len(words))
-    return next((i for i in range(at + 1, len(words)) if words[i] != "pipefail"), 0)
+    at, reads_text = 1, False
+    while at < len(words) and re.match("[-+].", words[at]):
+        letters = "" if words[at].startswith("--") else words[at][1:]
+        reads_text |= words[at].startswith("-") and "c" in letters
+        has_value = "o" in letters or "O" in letters or words[at] in ("--rcfile", "--init-file")
+        at += 2 if has_value else 1
+    return at if reads_text and at < len(words) else 0
 
 
 def open_quote(text: str) -> int | None:
-    """Where a quote begins that has no end; None where there is none, or where one that `$(…)` or `…` has in quotes of
-    its own could be taken for it."""
-    if "$(" in text or "`" in text:
+    """Where a quote begins that has no end; None where there is none, or where one that `$(…)`, `…` or `${…}` has in
+    quotes of its own could be taken for it, or one in a here-document without an end."""
+    if "$(" in text or "`" in text or _IN_BRACES.search(text):
+        return None
+    if any(kind == "body" and start == end for start, end, kind in _parts(text)):
         return None
     return next((at for at, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
 
 
 def broken_continuations(text: str) -> list[tuple[int, int]]:
     """Where a backslash stands before blanks, or blanks and a comment, and then the line ends: (start, end) of each."""
-    found, at, plain = list[tuple[int, int]](), 0, _quotes_blanked(text)
-    while at < len(text):
-        hidden = _HIDDEN.match(text, at)
-        broken = _BROKEN.match(text, at)
-        if broken and plain[at] == "_":  # not in a here-document
-            found.append(broken.span())
-        at = broken.end() if broken else hidden.end() if hidden else at + 1
-    return found
+    found = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
+    return [broken.span() for broken in found if broken]
 
 
 def in_one_word(command: Sequence[str] | None) -> bool:
@@ -156,27 +166,40 @@ def unquoted(text: str) -> str:
 
 
 def _quotes_blanked(text: str) -> str:
-    """Without quotes, comments and here-documents; the body of one begins with the next line, and may have quotes."""
-    plain, at, bodies = "", 0, list[re.Match[str]]()
+    """Without quotes, comments and here-documents."""
+    plain = ""
+    for start, end, kind in _parts(text):
+        blank = " " if kind in ("comment", "body") or text[start:end] == "\\\n" else "_"
+        plain += text[start:end] if kind == "sign" else blank * (end - start)
+    return plain
+
+
+def _parts(text: str) -> Iterator[tuple[int, int, str]]:
+    """What the text is made of, (start, end, kind): a sign of the shell's own, what is hidden from it, a comment, the
+    start of a here-document or its body, which begins with the next line and may have quotes."""
+    at, bodies = 0, list[re.Match[str]]()
     while at < len(text):
+        start = at
         if found := _HIDDEN.match(text, at):
-            plain += (" " if found[0] == "\\\n" or found[0][0] == "#" else "_") * len(found[0])
+            at = found.end()
+            yield start, at, "comment" if found[0][0] == "#" else "hidden"
         elif found := _HERE.match(text, at):
             bodies.append(found)
-            plain += "_" * len(found[0])
+            at = found.end()
+            yield start, at, "here"
         else:
-            plain += text[at]
-        at = found.end() if found else at + 1
-        if plain[-1] == "\n" and bodies:
-            end = _end_of(bodies, text, at)
-            plain, at, bodies = plain + " " * (end - at), end, []
-    return plain
+            at += 1
+            yield start, at, "sign"
+            if text[start] == "\n" and bodies:
+                end = _end_of(bodies, text, at)
+                yield at, end, "body"
+                at, bodies = end, []
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
     """Where here-documents that begin at a line end; what has no end is none, but a shift such as `((1<<n))`."""
     for body in bodies:
-        word = re.escape(body["one"] or body["two"] or body["bare"])
+        word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
         last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)
         at = last.end() if last else at
     return at

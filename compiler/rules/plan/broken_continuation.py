@@ -7,19 +7,23 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import broken_continuations, on_a_line, text_of_bash
+from ._shell import broken_continuations, on_a_line, texts_of_bash
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    text = text_of_bash(spec.command)
-    if not (broken := broken_continuations(text)):
+    found = ((text, broken_continuations(text)) for text in texts_of_bash(spec.command))
+    text, broken = next((each for each in found if each[1]), ("", []))
+    if not broken:
         return
     start, end = broken[0]
     next_line = text[end:].split("\n", 1)[0].strip()
     title = f"the command ends before `{next_line}`, which is on the next line"
+    if not next_line:
+        title = "the command ends with a word that is a blank"
     because = f"`{text[start:end].strip()}`: a backslash continues a line only as its very last sign"
     mended = text
     for start, end in reversed(broken):
         mended = f"{mended[:start]}\\\n{mended[end:]}"
     words = [mended if word == text else word for word in spec.command or ()]
-    yield Diagnostic("JC3014", title, because, f"-- {on_a_line(words)}", key="command", judgment=True)
+    hint = f"-- {on_a_line(words)}" if mended in words else "let nothing stand behind the backslash"
+    yield Diagnostic("JC3014", title, because, hint, key="command", judgment=True)

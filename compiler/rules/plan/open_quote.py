@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import open_quote, text_of_bash
+from ._shell import open_quote, texts_of_bash
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    text = text_of_bash(spec.command)
-    at = open_quote(text)
+    found = ((text, open_quote(text)) for text in texts_of_bash(spec.command))
+    text, at = next((each for each in found if each[1] is not None), ("", None))
     if at is not None:
         rest = text[at:].split("\n", 1)[0]
         title = f"a quote has no end: `{rest[:40]}{'…' if len(rest) > 40 else ''}`"
