@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-LONG = 8  # letters of a label that stands upright on its tick
+ROOM = 34  # letters of the labels side by side below a panel
 GIB = 2**30
 COLUMNS = 3  # of the legend, below each panel
 FAR = 10  # times the highest bar: a line there would leave nothing to see of the bars
@@ -48,7 +48,7 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
         axis = next(axes)
         axis.bar([one.label for one in with_time], [(one.total_s or 0) / 3600 for one in with_time])
         axis.set(title="training", ylabel="hours")
-    if max(map(len, labels)) > LONG:
+    if len(labels) * max(map(len, labels)) > ROOM:
         for label in (label for axis in picture.axes for label in axis.get_xticklabels()):
             label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     with rc_context({"svg.hashsalt": "jobc"}):
