@@ -58,7 +58,7 @@ class JobcSource(ConfigSource):
         return bool(_ask("a folder", self._file(config_path)))
 
     def is_config(self, config_path: str) -> bool:
-        return bool(_ask("a file", self._file(self._name(config_path))))
+        return bool(_ask("its kind", self._file(self._name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         found: list[str] = []
@@ -69,7 +69,7 @@ class JobcSource(ConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         file = self._name(config_path)
-        if not os.path.exists(self._file(file)):
+        if not _kind(self._file(file)):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_text(self._file(file), Origin(root, path))
@@ -97,6 +97,20 @@ class JobcSource(ConfigSource):
         raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, place)])
 
 
+_FILE = "a file"
+
+
+def _kind(path: str) -> str:
+    """What bears the name of a config file; "" for nothing. Whatever it is, nothing of that name elsewhere is meant."""
+    if not os.path.lexists(path):
+        return ""
+    if os.path.isfile(path):
+        return _FILE
+    if os.path.isdir(path):
+        return "a folder"
+    return "a device or a pipe" if os.path.exists(path) else "a link that leads to no file"
+
+
 def _text(path: str) -> str:
     with open(path, encoding="utf-8-sig") as stream:
         return stream.read()
@@ -109,7 +123,7 @@ def _words(line: str) -> list[str]:
 
 _QUESTIONS: dict[str, Callable[[str], Any]] = {
     "a folder": os.path.isdir,
-    "a file": os.path.isfile,
+    "its kind": _kind,
     "its names": os.listdir,
     "its text": _text,
 }
@@ -178,15 +192,16 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
 
 def read_text(file: str, origin: Origin) -> str:
     """The file's text, or CompileError JC1001 when it cannot be read as UTF-8."""
+    kind, hint = _kind(file), "save the file as UTF-8 and make it readable"
     try:
-        return _text(file)
+        if kind in (_FILE, ""):  # "": gone since somebody looked
+            return _text(file)
+        because, hint = f"it is {kind}", "put a file there, or move away what is there"
     except UnicodeDecodeError as error:
         because = f"byte {error.start} is not valid UTF-8"
     except OSError as error:
         because = error.strerror or str(error)
-    raise CompileError(
-        [Diagnostic("JC1001", "cannot read this file", because, "save the file as UTF-8 and make it readable", origin)]
-    )
+    raise CompileError([Diagnostic("JC1001", "cannot read this file", because, hint, origin)])
 
 
 def read_tree(text: str, root: str, path: str) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -413,6 +415,42 @@ def test_a_file_that_is_no_utf8_is_answered(jobc: Jobc) -> None:
     status, printed = jobc("cluster=mine")
     assert (status, codes(printed)) == (1, ["JC1001"])
     assert "project:cluster/mine.yaml" in printed and "byte 27" in printed
+
+
+ODD: dict[str, Callable[[Path], None]] = {
+    "it is a link that leads to no file": lambda file: file.symlink_to("nowhere"),
+    "it is a link that leads to no file, but to itself": lambda file: file.symlink_to(file.name),
+    "it is a folder": lambda file: file.mkdir(),
+    "it is a device or a pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("because", ODD)
+@pytest.mark.parametrize("folder", ["jobc", "../home/.config/jobc"])
+def test_a_config_that_is_no_file_is_not_passed_over(because: str, folder: str, jobc: Jobc) -> None:
+    Path(folder).mkdir(parents=True)
+    ODD[because](Path(folder, "config.yaml"))
+    status, printed = jobc("check")
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert f"because: {because.partition(',')[0]}\n" in printed and ":config.yaml\n" in printed
+    assert_complete(printed)
+
+
+def test_a_config_that_becomes_no_file_is_not_taken_from_memory(jobc: Jobc) -> None:
+    write("jobc/config.yaml", "name: mine\n")
+    for _ in range(2):
+        assert jobc("check") == (0, "")
+    Path("jobc/config.yaml").unlink()
+    os.mkfifo("jobc/config.yaml")
+    assert codes(jobc("check")[1]) == ["JC1001"]
+
+
+def test_a_preset_that_is_no_file_is_told_where_it_is_chosen(jobc: Jobc) -> None:
+    Path("jobc/cluster").mkdir(parents=True)
+    Path("jobc/cluster/mine.yaml").symlink_to("nowhere")
+    assert jobc("check") == (0, "")
+    status, printed = jobc("check", "cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1001"]) and "--> project:cluster/mine.yaml\n" in printed
 
 
 def test_aliases_that_repeat_without_end_are_refused_at_once(jobc: Jobc) -> None:
