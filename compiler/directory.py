@@ -18,6 +18,7 @@ from typing import Any
 
 from .artifact import Artifact
 from .diagnostics import CompileError, Diagnostic
+from .is_manifest import is_manifest
 from .sourcemap import SourceMap, from_json, line_sum
 from .spans import spans
 
@@ -63,13 +64,14 @@ def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
     """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
 
-    Raises CompileError: JC5001 a directory that jobc did not make, JC5002 files edited by hand (not with force),
-    JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged manifest (not with force); then
-    `target` is as it was.
+    Raises CompileError: JC5001 a directory, or something in it, that jobc did not make and cannot keep, JC5002 files
+    edited by hand (not with force), JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged
+    manifest (not with force); then `target` is as it was.
     """
     artifacts = list(artifacts)
     emitted = {artifact.path for artifact in artifacts}
     kept = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
+    _refuse_in_the_way(target, emitted, kept)
     staging: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -102,26 +104,19 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         because = f"{MANIFEST}: {error.strerror}"
         hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
         raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)]) from None
+    because = "it is not one that jobc wrote"
     try:
         tree = json.loads(text)
-        because = "it is not one that jobc wrote"
+        json.dumps(tree, ensure_ascii=False).encode()  # half a surrogate pair can be neither printed nor looked up
+    except (RecursionError, UnicodeEncodeError):
+        tree = None
     except ValueError:
         tree, because = None, "it is not JSON"
-    if not _is_manifest(tree):
+    if not is_manifest(tree):
         title = f"{directory / MANIFEST} is damaged"
         hint = "compile the directory again with --force: it writes its own files anew, and no other one is lost"
         raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
     return dict(tree)
-
-
-def _is_manifest(tree: Any) -> bool:
-    """Whether all is there that is read later."""
-    if not isinstance(tree, dict) or not isinstance(tree.get("inputs"), dict) or not {"digest", "jobc"} <= tree.keys():
-        return False
-    files = tree.get("files")
-    return isinstance(files, dict) and all(
-        isinstance(entry, dict) and {"sha256", "executable"} <= entry.keys() for entry in files.values()
-    )
 
 
 def read_source_map(directory: Path) -> SourceMap:
@@ -218,6 +213,31 @@ def _refuse_foreign(target: Path, emitted: Collection[str], force: bool) -> list
         hint = "put the change into the spec, or overwrite it with --force"
         raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
     return added
+
+
+def _refuse_in_the_way(target: Path, emitted: Collection[str], kept: Iterable[str]) -> None:
+    """CompileError JC5001 for what somebody put there that cannot be kept beside the files that jobc writes."""
+    folders = {folder for path in emitted for folder in _above(path)}
+    found: dict[str, str] = {}
+    for path in kept:
+        if hidden := next((folder for folder in _above(path) if folder in emitted), None):
+            found[hidden] = "it is a folder, and jobc writes a file of that name"
+        elif path in folders:
+            found[path] = "it is no folder, and jobc writes one of that name"
+        elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
+            found[path] = "only files and links can be taken along into the new directory"
+    hint = "move it away, or choose another place with --out DIR"
+    if found:
+        raise CompileError(
+            Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)
+            for path, because in found.items()
+        )
+
+
+def _above(path: str) -> list[str]:
+    """`a`, `a/b` of `a/b/c`."""
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]
 
 
 def describe(edit: Edit) -> str:

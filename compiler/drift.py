@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,5 +130,7 @@ def _text(place: str, folders: Mapping[str, Path]) -> str | None:
     root, _, path = place.partition(":")
     if root != "file" and root not in folders:
         return None
-    file = Path(path).expanduser() if root == "file" else folders[root] / path
-    return file.read_text(encoding="utf-8", errors="surrogateescape") if file.is_file() else None
+    file = os.path.expanduser(path) if root == "file" else folders[root] / path
+    if not os.path.isfile(file):  # which takes any name for one, also that of a user who is not here
+        return None
+    return Path(file).read_text(encoding="utf-8", errors="surrogateescape")

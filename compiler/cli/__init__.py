@@ -45,10 +45,7 @@ def _main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        place, hint = f"cannot use {error.filename}", "check its permissions"
-        if not error.filename:
-            place, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
-        report([Diagnostic("JC1001", place, error.strerror or str(error), hint)], arguments)
+        report([of_system(error)], arguments)
         return _refused(arguments)
     except (Exception, SystemExit) as error:  # of a plugin, which would end this without a word
         if os.environ.get("JOBC_DEBUG"):
@@ -57,6 +54,14 @@ def _main(words: list[str]) -> int:
         hint = "set JOBC_DEBUG=1 for the traceback, and please report it with the command line"
         report([Diagnostic("JC9001", "jobc itself failed", because, hint)], arguments)
         return OUR_BUG
+
+
+def of_system(error: OSError) -> Diagnostic:
+    """JC1001 for what the operating system refuses."""
+    title, hint = f"cannot use {error.filename}", "check its permissions"
+    if not error.filename:
+        title, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
+    return Diagnostic("JC1001", title, error.strerror or str(error), hint)
 
 
 def _refused(arguments: Arguments) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,10 +60,17 @@ def no_option(command: str, option: str, because: str) -> CompileError:
 
 
 def no_artifact(folder: Path, command: str) -> CompileError:
-    """JC5004 for a folder without a manifest; the hint names one below it that has one."""
+    """JC5004 for a folder without a manifest; the hint names one below or above it that has one."""
     below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]
+    around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / MANIFEST).is_file()]
     because = f"it holds no {MANIFEST}" if folder.is_dir() else "there is no such folder"
-    hint = f"{command} {min(below).parent.parent if below else 'artifacts/hello/local'}"
+    hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
+    if around:
+        hint = shlex.join([*command.split(), str(around[0])])
+    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "submit.sh")):
+        because = f"its {MANIFEST} is gone, which says what jobc wrote there"
+        hint = "move it away, and compile the job again"
+        hint += ": spec.yaml there says what it was" * (folder / "spec.yaml").is_file()
     return CompileError([Diagnostic("JC5004", f"{folder} is no artifact directory", because, hint)])
 
 

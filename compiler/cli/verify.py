@@ -1,7 +1,7 @@
 """jobc verify: whether an artifact directory is what jobc wrote, and still what its inputs give.
 
 jobc verify DIR …    files edited by hand, with their lines; inputs that have changed since; the digest to quote
-`--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ.
+`--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ, or one cannot be read.
 jobc verify --equivalence DIR …    what each rank gets, read back from the emitted files: against the plan, and with
                                    several directories against each other (equivalence.py beside this file)
 `--format json` prints one document on stdout, of either.
@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..diagnostics import Diagnostic, Severity
-from ..directory import MANIFEST, Edit, describe, read_manifest, verify
+from ..diagnostics import CompileError, Diagnostic, Severity
+from ..directory import MANIFEST, Edit, describe, read_manifest, text_of, verify
 from ..neutral import PLACE
-from . import DIAGNOSTICS, OK, report
+from . import DIAGNOSTICS, OK, of_system, report
 from .arguments import Arguments
 from .inspect import no_artifact, no_option, usage
 
@@ -45,17 +45,14 @@ def verify_command(arguments: Arguments) -> int:
         raise no_option("verify", option, "it has --equivalence, --config-dir FOLDER and --format json")
     if not words:
         raise usage("verify", "DIR", EXAMPLE)
-    for word in words:
-        if not (Path(word) / MANIFEST).is_file():
-            raise no_artifact(Path(word), "jobc verify")
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    found = [_verified(word, arguments) for word in words]
+    found = [_looked_at(word, arguments) for word in words]
     if for_machines:
         print(json.dumps([one.document() for one in found], indent=2, ensure_ascii=False))
     else:
         for one in found:
-            _tell(one)
+            report(one.diagnostics) if isinstance(one, Refused) else _tell(one)
     return DIAGNOSTICS if any(one.differs for one in found) else OK
 
 
@@ -112,12 +109,38 @@ class Verified:
         }
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A directory that cannot be read, and why."""
+
+    folder: str
+    diagnostics: tuple[Diagnostic, ...]
+    differs = True
+
+    def document(self) -> dict[str, Any]:
+        fields = ("code", "title", "because", "hint")
+        refused = [{field: getattr(one, field) for field in fields} for one in self.diagnostics]
+        return {"directory": self.folder, "refused": refused}
+
+
 def _meaning(found: Drift) -> dict[str, Any]:
     """What the change means, as `jobc diff` has it; null where that is not known."""
     from .diff import document
 
     tree = document(found.found) if found.found is not None else {}
     return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
+
+
+def _looked_at(word: str, arguments: Arguments) -> Verified | Refused:
+    """One that cannot be read keeps nobody from being told of the others."""
+    try:
+        if not (Path(word) / MANIFEST).is_file():
+            raise no_artifact(Path(word), "jobc verify")
+        return _verified(word, arguments)
+    except CompileError as error:
+        return Refused(word, error.diagnostics)
+    except OSError as error:
+        return Refused(word, (of_system(error),))
 
 
 def _verified(word: str, arguments: Arguments) -> Verified:
@@ -145,8 +168,8 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     options = [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []
     options += ["--strict"] * was.strict
-    out, place = folder.absolute().parents[1], folder / PLACE
-    is_copy = not place.is_file() or out / place.read_text(encoding="utf-8").strip() != folder.absolute()
+    out, place = folder.absolute().parent.parent, folder / PLACE
+    is_copy = not place.is_file() or out / text_of(place).strip() != folder.absolute()
     options += [] if is_copy or show(out) == "artifacts" else ["--out", show(out)]
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
@@ -175,15 +198,17 @@ def _tell(one: Verified) -> None:
 def _tell_drift(one: Verified, found: Drift) -> None:
     from .diff import describe as difference
 
-    because = "; ".join(found.causes) or "nothing that is recorded explains it: the checkout of jobc was changed"
+    unexplained = "nothing that is recorded explains it: the checkout of jobc was changed"
     hint = f"{one.again}, to take the change; a run goes on with what it began with"
     title = f"{one.folder}: its inputs give other files now"
     if found.refused:
         title = f"{one.folder}: its inputs do not compile any more"
         hint = f"bring back what is gone, or mend what is told of it here; then {hint}"
+        unexplained = "what refuses them is told of here"
     if found.elsewhere:
         title = f"{one.folder}: its inputs are not what they were"
         print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
+    because = "; ".join(found.causes) or unexplained
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
         print("\n".join(difference(found.found)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from textwrap import dedent
 import pytest
 
 from jobc.compiler.cli import main
+from jobc.compiler.diagnostics import CompileError
+from jobc.compiler.directory import read_manifest
 
 from .diagnosed import Jobc, codes, write
 
@@ -65,7 +68,10 @@ def test_files_beside_those_of_jobc_are_kept(jobc: Jobc) -> None:
     assert (TARGET / "lib/mine/notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("text", ["{", "", "[]", '{"files": {"submit.sh": {}}}'])
+DAMAGED = ["{", "", "[]", '{"files": {"submit.sh": {}}}', "[" * 200_000, r'{"files": {"\ud800": {}}}']
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=lambda text: text[:30])
 def test_a_damaged_manifest_is_said_to_be_and_force_repairs_it(text: str, jobc: Jobc) -> None:
     jobc()
     write(f"{TARGET}/notes.txt", "mine")
@@ -78,6 +84,76 @@ def test_a_damaged_manifest_is_said_to_be_and_force_repairs_it(text: str, jobc: 
     assert (TARGET / "notes.txt").read_text() == "mine"
     (TARGET / "notes.txt").unlink()
     assert whole()
+
+
+NO_ENTRY = {"sha256": "0"}, {"sha256": 0, "executable": False}, {"sha256": "0", "executable": "no"}
+PATHS = "\ud800", "a\0", "../outside", "/etc/passwd", "", "a" * 256
+EDITS: list[dict[str, object]] = [
+    *({key: None} for key in ("jobc", "digest", "words", "config_name", "strict", "inputs", "files")),
+    *({"words": value} for value in (5, "name=x", [1, None])),
+    *({"command": value} for value in (7, "x", ["\ud800"])),
+    *({"config_name": 5}, {"strict": "x"}, {"inputs": {"file:\ud800": "0"}}, {"inputs": {"file:hosts": 0}}),
+    *({"files": {path: {"sha256": "0", "executable": False}}} for path in PATHS),
+    *({"files": {"submit.sh": entry}} for entry in NO_ENTRY),
+]
+
+
+def test_each_value_of_a_manifest_is_one_that_jobc_may_have_written(jobc: Jobc) -> None:
+    jobc()
+    sound = read_manifest(TARGET)
+    lacking = [{key: sound[key] for key in sound if key != gone} for gone in ("command", "config_name")]
+    for tree in (*lacking, *({**sound, **edit} for edit in EDITS)):
+        write(f"{TARGET}/.jobc/manifest.json", json.dumps(tree))
+        with pytest.raises(CompileError, match="JC5011"):
+            read_manifest(TARGET)
+
+
+def test_a_folder_without_its_manifest_is_said_to_have_lost_it(jobc: Jobc) -> None:
+    jobc()
+    assert f"hint: jobc verify {TARGET}\n" in jobc("verify", f"{TARGET}/lib")[1]
+    (TARGET / ".jobc/manifest.json").unlink()
+    for words in (["verify"], ["verify", "--equivalence"], ["diff"], ["status"]):
+        status, printed = jobc(*words, str(TARGET))
+        assert status != 0 and codes(printed) == ["JC5004"], printed
+        assert "its .jobc/manifest.json is gone" in printed
+        assert "hint: move it away, and compile the job again: spec.yaml there says what it was" in printed
+    TARGET.rename("aside")
+    assert jobc()[0] == 0 and whole()
+
+
+def pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def folder(place: Path) -> None:
+    write(f"{place}/notes.txt", "mine")
+
+
+def file(place: Path) -> None:
+    write(str(place), "mine")
+
+
+@pytest.mark.parametrize(
+    ("path", "make", "because"),
+    [
+        ("submit.sh", folder, "it is a folder, and jobc writes a file of that name"),
+        ("lib", file, "it is no folder, and jobc writes one of that name"),
+        ("mine", pipe, "only files and links can be taken along"),
+    ],
+)
+def test_what_cannot_be_kept_beside_the_files_is_in_the_way(
+    path: str, make: Callable[[Path], None], because: str, jobc: Jobc
+) -> None:
+    jobc()
+    place = TARGET / path
+    if place.exists():
+        place.rename("was")
+    make(place)
+    status, printed = jobc("--force")
+    assert (status, codes(printed)) == (1, ["JC5001"])
+    assert f"{place} was not made by jobc" in printed and because in printed and "hint: move it away" in printed
+    place.rename("mine")
+    assert jobc("--force")[0] == 0 and whole()
 
 
 @pytest.mark.parametrize("path", ["artifacts", "artifacts/job", "artifacts/job/local"])

@@ -78,6 +78,13 @@ def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
     assert "hint: jobc --force, to undo this" in call("verify", "runs/job/1/artifact/0")[2]
 
 
+def test_a_place_that_is_no_text_is_an_edit(call: Call) -> None:
+    call("name=job")
+    Path(JOB, ".jobc/place").write_bytes(b"\xff\n")
+    status, _, said = call("verify", JOB)
+    assert status == 1 and f"[JC5007]: {JOB}/.jobc/place" in said and "hint: jobc --force name=job, to undo" in said
+
+
 def test_for_machines_it_is_one_document(call: Call) -> None:
     call("+experiment=long")
     status, printed, said = call("verify", JOB, "--format=json")
@@ -107,6 +114,22 @@ def test_for_machines_a_change_means_what_diff_says(call: Call) -> None:
     assert told["inputs"]["refused"] and told["inputs"]["meaning"] is None
 
 
+def test_a_directory_that_cannot_be_read_hides_no_other(call: Call) -> None:
+    call("name=job")
+    shutil.copytree(JOB, "damaged")
+    Path("damaged/.jobc/manifest.json").write_text("{")
+    status, printed, said = call("verify", "damaged", JOB, "nothing")
+    assert status == 1 and printed.startswith(f"{JOB}: ") and "give the same files now" in printed
+    assert "error[JC5011]: damaged/" in said and "error[JC5004]: nothing is no artifact directory" in said
+    status, printed, said = call("verify", "damaged", JOB, "nothing", "--format=json")
+    assert (status, said) == (1, "")
+    damaged, sound, nothing = json.loads(printed)
+    assert sound["directory"] == JOB and sound["inputs"] == {"state": "the same"} and "refused" not in sound
+    for one, folder, code in ((damaged, "damaged", "JC5011"), (nothing, "nothing", "JC5004")):
+        assert one.keys() == {"directory", "refused"} and one["directory"] == folder
+        assert [told["code"] for told in one["refused"]] == [code] and one["refused"][0].keys() > {"title", "hint"}
+
+
 @pytest.mark.parametrize("words", [["--format"], ["--format", "yaml"], ["--format=sarif"], ["--config-dir"]])
 def test_an_option_without_what_it_takes_is_refused(words: list[str], call: Call) -> None:
     call("name=job")
@@ -125,6 +148,22 @@ def test_a_file_that_joins_the_inputs_is_found(call: Call) -> None:
     Path("jobc/config.yaml").write_text("seed: 7\n")
     status, printed, said = call("verify", JOB)
     assert status == 1 and "project:config.yaml was not read then" in said and "train.seed  0 → 7" in printed
+
+
+def test_a_file_that_joins_the_inputs_and_cannot_be_read_is_not_blamed_on_jobc(call: Call) -> None:
+    call("name=job")
+    Path("jobc/config.yaml").symlink_to("nowhere")
+    status, _, said = call("verify", JOB)
+    assert status == 1 and "do not compile any more" in said and "[JC1001]" in said
+    assert "because: what refuses them is told of here" in said
+
+
+def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
+    call("name=job")
+    manifest = Path(JOB, ".jobc/manifest.json")
+    tree = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
+    assert "not compared: not here: file:~nobody-of-that-name/hosts" in call("verify", JOB)[1]
 
 
 def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
