@@ -21,7 +21,9 @@ MISTAKES = {
     r"\[\[ ! -[ef] [^\]]*/STOP \]\] \|\| exit [1-9]": "who was stopped for good ends with 0",
     r"^\s*(?:local .*)?\bcode=[1-9]\s*$": "it begins as a failure, whatever it does",
     r"\(\(.*\b(?:code|status) != [1-9]": "0 and most failures are taken alike: all is well with 0 alone",
-    r"\b(?:if|elif) (?:! )?grep (?!-\w*q)": "grep in a condition prints what it finds; -q does not",
+    r"\b(?:if|elif) (?:! )?grep (?!-\w*q|--quiet|--silent)(?!(?:\"[^\"]*\"|'[^']*'|[^;|&\"'])*(?:&|(?<!2))>)": (
+        "grep in a condition prints what it finds; -q does not"
+    ),
     r"^\s*([^|&;]+?)(?: 2>/dev/null)? (?:\|\||&&) \1\s*$": "a command stands for itself, should it fail",
     # words about another thing
     r"\brun \$\(basename -- \"\$own_run\"\)|basename -- \"\$\{?(?:artifact|project|here)\}?\"": (
@@ -60,12 +62,12 @@ MISTAKES = {
     r"\$\{\w+//?\$\\\\?n/": "$\\n is no end of a line; $'\\n' is",
     r"\bawk \w+=": "awk takes a variable behind -v; before that its first word is the program",
     r"\btr '[^']*'\)": "tr takes two sets of signs, and one alone with -d or -s",
-    r"\bmapfile (?!-\w*t)\w": "without -t each line keeps its end",
+    r"\bmapfile (?:addresses|flags|hosts|list|names|ranks)\b": "without -t each line keeps its end",
     r"\bgrep (?!-\w*[EPF])(?:-\w+ )*'[^']*\][+?]": "without -E a + is a sign like others to grep",
     r"\bgrep (?:-\w*[A-Zabceg-z] )*<\(": "grep takes a file of patterns behind -f; by itself it is a file to read",
     r"\(\(\$\(grep (?!-\w*c)[^|()]*\)": "grep prints the lines that it finds; -c is their number",
     r"\bbash '[^']* ": "bash takes a command behind -c; by itself it is the name of a file",
-    r"\bumask (?![0-7]{3,4}\b|-S\b)\S": "umask takes three digits from 0 to 7",
+    r"\bumask (?![0-7]{1,4}\b)\d": "umask takes digits from 0 to 7",
     r"\brm (?!-\w*r)(?:-\S+ )*\"\$\{?folder\b": "rm removes no folder; -r does",
     r"\bprintf (?!-v|--)(?![\"'$])[^%\s]*:(?: |$)": "printf prints its first word alone, for that has no %",
     r"(?:^|[|(]) *wc(?! -)\b": "wc prints three numbers; -l is the number of lines",

@@ -20,6 +20,7 @@ from ..backend import VERBS
 from .exit_codes import wrong_codes
 from .lines import mistakes_in_line
 from .order import read_too_early
+from .quoted import code_of
 from .users_text import without
 from .variables import FOREIGN
 
@@ -49,6 +50,7 @@ OF_BASH = re.compile(
     r"(BASH|SLURM|SKYPILOT|JOBC|OMPI|PMI|NCCL|GLOO|TORCH|HF|PYTHON|APPTAINER|KUBE|CUDA)\w*|[A-Z]+|OMP_NUM_THREADS|"
     r"SSH_\w+|XDG_\w+|LC_ALL|CONDA_\w+|VIRTUAL_ENV|FI_\w+|LD_LIBRARY_PATH|TRANSFORMERS_\w+|_"
 )
+_READ_WITHOUT_DEFAULT = re.compile(r"(?<=\$)[A-Za-z_]\w*|(?<=\$\{)[A-Za-z_]\w*(?!\w|:?[-+=])")
 _SEVERAL = re.compile(r"[@*]|^\\$|^\$\w")  # a word that may be several, or none, and the end of a line that goes on
 _WORD = re.compile(r"""(?:"(?:\\.|\$\([^)]*\)|[^"\\])*"|'[^']*'|\$\(\([^)]*\)+|[^\s;|&()<>"'])+""")
 
@@ -134,7 +136,8 @@ def _place(line: str) -> Iterator[str]:
 def _words(line: str, takes: Mapping[str, tuple[str, ...]], plan: Mapping[str, Any]) -> Iterator[str]:
     """What each function is called with."""
     for start in re.finditer(
-        r"(?:^|[;|&{!]|(?<!=)\(|\$\(|^\s*[^()]+\))\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )", line
+        r"(?:^|[;|&{!]|(?<!=)\(|\$\(|^\s*[^()]+\))\s*(?:(?:if|elif|then|do|else|while|until|!)\s+)*(\w+)(?= )",
+        code_of(line),
     ):
         if start[1] not in takes:
             continue
@@ -220,7 +223,7 @@ def _unread(path: str, scripts: Mapping[str, list[str]], plan: Mapping[str, Any]
         for name in _set_in(line):
             if name not in _known(plan) and name not in read:
                 yield f"{path}:{number}: {name} is set, and nothing reads it"
-        for name in re.findall(r"\$\{?([A-Za-z_]\w*)", re.sub(r"'[^']*'", "''", line)):
+        for name in _READ_WITHOUT_DEFAULT.findall(re.sub(r"'[^']*'", "''", line)):
             if name not in FOREIGN and not OF_BASH.fullmatch(name) and name not in settable:
                 yield f"{path}:{number}: {name} is read, and nothing sets it"
 

@@ -302,7 +302,7 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("slurm", "in_job.sh", "-Fxv -f <(", "-Fxv <(", "grep takes a file of patterns behind -f"),
     ("kubernetes", "engine.sh", "$(grep -c ", "$(grep ", "grep prints the lines that it finds"),
     ("kubernetes", "engine.sh", "bash -c 'mkdir", "bash 'mkdir", "bash takes a command behind -c"),
-    ("skypilot", "shell.sh", "umask 077", "umask 078", "umask takes three digits"),
+    ("skypilot", "shell.sh", "umask 077", "umask 078", "umask takes digits"),
     ("ssh", "engine.sh", "((nodes == 1))", "((nodes == 2))", "2 nodes are several as well"),
     ("ssh", "engine.sh", "/$attempt code=0", "/$attempt code=1", "begins as a failure"),
     ("kubernetes", NODE, 'fail 65 "launcher $launcher is', 'fail 65 launcher "$launcher is', "fail takes"),

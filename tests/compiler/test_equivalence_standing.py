@@ -26,6 +26,7 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("slurm", NODE, START, f"exec 1>/dev/null\n{START}", r"^node\.sh: stdout of .* leads to /dev/null, and must"),
     ("slurm", NODE, START, f"ulimit -n 64\n{START}", r"^node\.sh: open files \(ulimit -n\) of .* is 64, and must be "),
     ("slurm", NODE, "# ---- the environment of the ranks\n", "umask 0123\n", r"^node\.sh: umask of .* is 0123, and"),
+    ("slurm", NODE, START, f"umask u=rwx,g=rx,o=\n{START}", r"^node\.sh: umask of .* is 0?027, and must be "),
     ("slurm", NODE, START, START.removeprefix("exec "), r"^node\.sh: what starts the ranks is a process below it"),
     ("docker", NODE, START, f"exec 2>&1\n{START}", r"^node\.sh: stderr of .* to /dev/null, .* run/logs/node_00\.log$"),
     ("mpirun", NODE, START, f"{START[:-1]} <\"$here/hosts.txt\"\n", r"^node\.sh: stdin of .* to another file"),
