@@ -16,25 +16,31 @@ class HostVerbs(Verbs):
         calls = [call for call in self.call("smoke.sh").calls if call.name in ("ssh", "pdsh", "clush")]
         for call in calls[:1]:
             told = f" {_options(call)} "
-            lacks = [words for words in self._wanted(call.name) if f" {unquoted(words)} " not in told]
+            wanted = [*self._wanted(call.name)]
+            lacks = [words for _, words in wanted if f" {unquoted(words)} " not in told]
             if lacks:
                 yield f"client.sh: {call.name} is called without {', '.join(lacks)}"
             fanout = re.search(r"^fanout=(\d+)", self.place.files["client.sh"], re.MULTILINE)
             if fanout and int(fanout[1]) != self.plan["backend.fanout"]:
                 yield f"client.sh: fanout is {fanout[1]}, the plan has {self.plan['backend.fanout']}"
+            self.compared |= {key for key, _ in wanted} | ({"backend.fanout"} if fanout else set())
 
-    def _wanted(self, client: str) -> Iterator[str]:
-        """What is not asked for by default stands in the plan of those backends alone that have the option."""
+    def _wanted(self, client: str) -> Iterator[tuple[str, str]]:
+        """Plan key, and words of the client for it.
+
+        What is not asked for by default stands in the plan of those backends alone that have the option.
+        """
         plan = self.plan
-        yield f"ConnectTimeout={plan['backend.connect_timeout']}"
-        yield f"StrictHostKeyChecking={'yes' if plan['backend.host_keys'] == 'known' else 'accept-new'}"
+        yield "backend.connect_timeout", f"ConnectTimeout={plan['backend.connect_timeout']}"
+        keys = "yes" if plan["backend.host_keys"] == "known" else "accept-new"
+        yield "backend.host_keys", f"StrictHostKeyChecking={keys}"
         if client != "ssh":
-            yield f"-f {plan['backend.fanout']}"
+            yield "backend.fanout", f"-f {plan['backend.fanout']}"
         if plan.get("backend.user"):
-            yield f"-l {plan['backend.user']}"
+            yield "backend.user", f"-l {plan['backend.user']}"
         if plan.get("backend.port"):
-            yield f"-p {plan['backend.port']}"
-        yield from plan.get("backend.options", ())
+            yield "backend.port", f"-p {plan['backend.port']}"
+        yield from (("backend.options", words) for words in plan.get("backend.options", ()))
 
 
 def _options(call: Call) -> str:

@@ -24,7 +24,7 @@ from .by_rank import by_rank
 from .data_files import mistakes_in_data
 from .launchers import Node, read_node
 from .reading import Files, Rank, Reading, Unreadable
-from .scripts import mistakes
+from .scripts import compared_keys, mistakes
 from .stage import ScriptStage, refused_by_bash, stage
 from .standing import stands_otherwise
 from .steps import left_outside, missing
@@ -114,7 +114,10 @@ def _compared(
         differences += other_ways(_emitted(files), plan, ways)
         if isinstance(backend, CheckedVerbs):
             with stage(_emitted(files)) as place:
-                differences += backend.verbs()(place, plan).wrong()
+                verbs = backend.verbs()(place, plan)
+                differences += verbs.wrong()
+            expectation.compared |= verbs.compared
+    expectation.compared |= compared_keys(_emitted(files))
     given = frozenset(name for start in reading.starts for name in start.env)
     ranks = tuple(rank for node in nodes for rank in node.ranks)
     compared = tuple(sorted(expectation.compared))

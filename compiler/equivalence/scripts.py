@@ -50,6 +50,7 @@ OF_BASH = re.compile(
     r"(BASH|SLURM|SKYPILOT|JOBC|OMPI|PMI|NCCL|GLOO|TORCH|HF|PYTHON|APPTAINER|KUBE|CUDA)\w*|[A-Z]+|OMP_NUM_THREADS|"
     r"SSH_\w+|XDG_\w+|LC_ALL|CONDA_\w+|VIRTUAL_ENV|FI_\w+|LD_LIBRARY_PATH|TRANSFORMERS_\w+|_"
 )
+_CONSTANT = re.compile(r"(?:export )?(\w+)=([^\s$]*)( #.*)?$")
 _READ_WITHOUT_DEFAULT = re.compile(r"(?<=\$)[A-Za-z_]\w*|(?<=\$\{)[A-Za-z_]\w*(?!\w|:?[-+=])")
 _SEVERAL = re.compile(r"[@*]|^\\$|^\$\w")  # a word that may be several, or none, and the end of a line that goes on
 _WORD = re.compile(r"""(?:"(?:\\.|\$\([^)]*\)|[^"\\])*"|'[^']*'|\$\(\([^)]*\)+|[^\s;|&()<>"'])+""")
@@ -84,6 +85,12 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
             yield from (f"{path}:{number}: {what}" for what in found)
 
 
+def compared_keys(files: Mapping[str, str]) -> set[str]:
+    """Plan keys of the constants that the scripts set, which `mistakes` compares."""
+    lines = (line for path, text in files.items() if path.endswith(SCRIPT) for line in _code(text))
+    return {CONSTANTS[found[1]] for line in lines if (found := _CONSTANT.match(line)) and found[1] in CONSTANTS}
+
+
 @cache
 def library() -> tuple[str, Mapping[str, tuple[str, ...]], str]:
     """All of its text, what its shell functions take, and the text of those."""
@@ -105,8 +112,8 @@ def _code(text: str) -> list[str]:
 
 
 def _constant(line: str, plan: Mapping[str, Any]) -> Iterator[str]:
-    found = re.match(r"(?:export )?(\w+)=(\S*)( #.*)?$", line)
-    if found and found[1] in CONSTANTS and "$" not in found[2]:
+    found = _CONSTANT.match(line)
+    if found and found[1] in CONSTANTS:
         planned = plan[CONSTANTS[found[1]]]
         said, wanted = "".join(shlex.split(found[2])), str(0 if planned is None else planned)
         if said != wanted:

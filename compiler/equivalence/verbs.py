@@ -32,6 +32,7 @@ class Verbs:
     brings:       the kinds of code that submit.sh puts into the run
     tells_run:    describe_run is told which run a fork begins with
     parts:        methods, each of which yields what is wrong
+    compared:     plan keys that wrong() has compared, of those that no start tells of
     """
 
     is_record = False
@@ -42,6 +43,7 @@ class Verbs:
 
     def __init__(self, place: ScriptStage, plan: Plan) -> None:
         self.place, self.plan = place, plan
+        self.compared: set[str] = set()
         self.hosts = place.files["hosts.txt"].split() if "hosts.txt" in place.files else []
 
     @property

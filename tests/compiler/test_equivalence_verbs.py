@@ -9,6 +9,7 @@ import pytest
 from jobc.compiler import pairs
 from jobc.compiler.backend import CheckedVerbs
 from jobc.compiler.compare import PLAN
+from jobc.compiler.equivalence.check import check
 from jobc.compiler.equivalence.reading import Files
 from jobc.compiler.equivalence.stage import stage
 from jobc.compiler.equivalence.verbs import PARTS
@@ -96,6 +97,24 @@ def test_an_edit_of_a_verb_is_noticed(job: str, path: str, before: str, after: s
         {**files, path: files[path].replace(before, after, 1)}, (part,) if part in (*PARTS, "client") else parts
     )
     assert any(re.search(said, text) for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "before", "after", "key"),
+    [
+        ("ssh", CLIENT, "fanout=32", "fanout=4", "backend.fanout"),
+        ("ssh", CLIENT, "ConnectTimeout=10", "ConnectTimeout=9", "backend.connect_timeout"),
+        ("c10d", CLIENT, "StrictHostKeyChecking=yes", "StrictHostKeyChecking=accept-new", "backend.host_keys"),
+        ("client", CLIENT, "  -p 2222\n", "", "backend.port"),
+        ("kubernetes", ENGINE, "start_timeout_s=1800", "start_timeout_s=60", "backend.start_timeout"),
+    ],
+)
+def test_what_is_compared_is_not_said_to_be_left_out(job: str, path: str, before: str, after: str, key: str) -> None:
+    files = files_of(job)
+    edited = {**files, path: files[path].replace(before, after, 1)}
+    for found in (check(files, thorough=True), check(edited, thorough=True)):
+        assert key in found.compared and key not in found.waived
+    assert found.differences
 
 
 @pytest.mark.parametrize(
