@@ -24,6 +24,7 @@ from ..neutral import LIB
 from . import OK
 from .arguments import Arguments, is_override
 from .inspect import no_option, usage
+from .why_gpus import VISIBLE_GPUS, chosen_by
 from .why_job import Job
 from .why_launcher import made_by, own_lines
 from .why_line import as_written, keys_of, lines_of, spec_key, why
@@ -231,9 +232,6 @@ def _column(title: str, rows: Any) -> Iterator[str]:
 # ---- a variable
 
 
-VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-
-
 def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     """Where a variable of the ranks is set: lines of this artifact, then of the trainer's files beside them."""
     from ...trainer.env import LAUNCHER_NAMES, TABLE
@@ -246,13 +244,13 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield f"  rank     {_place(job, rank, name)}"
     made = made_by(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
-    of_engine = name in VISIBLE_GPUS and made is None and key not in job.source_map.spec
-    if of_engine:
-        yield "  how      the engine sets it, if anybody does: it is asked for `gpus` on each node, and chooses which"
+    own = _settings(job, name)
+    of_gpus = name in VISIBLE_GPUS and made is None and key not in job.source_map.spec
+    if of_gpus and job.plan:
+        yield f"  how      {chosen_by(job.plan, own[0][0] if own else '')}"
     if made is not None:
         yield f"  how      {made.how}"
     told: set[tuple[str, int]] = set()
-    own = _settings(job, name)
     if made is not None and made.words and job.plan["launcher"] == "accelerate" and name in LAUNCHER_NAMES:
         own = []  # those lines are for a single process
     yield from _all(job, "set", name, own, told)
@@ -269,7 +267,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     yield from _all(job, "through", "", _saving(job, name), told)
     if name == "WORLD_SIZE":
         yield from _plan_keys(job, ["topology.world_size"])
-    if of_engine:
+    if of_gpus:
         yield from _plan_keys(job, ["topology.gpus"])
     if not own and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
@@ -278,7 +276,7 @@ def _variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         library = [p for p in library if made is not None and p.rpartition("/")[2] in made.files]
     copied = [job.show(path, n) for path in library for n in _naming(job.files[path], name, path.endswith(".py"))]
     yield from _column("on node", copied)
-    if row is None and not of_engine and not own and not copied and key not in job.source_map.spec:
+    if row is None and not of_gpus and not own and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
         because = "no file of this job sets it, and docs/environment.md does not name it"

@@ -13,6 +13,10 @@ from jobc.compiler.cli import main
 
 JOB = ("name=x", "nodes=2", "gpus=4", "hosts=a,b,c", "backend=ssh", "model.width=${model.context}", "env.MINE=1")
 FOLDER = "artifacts/x/ssh"
+PODS = (
+    "backend=kubernetes", "image=x:1", "storage.root=/s/runs", "code=none",
+    "mounts=[{kind: claim, source: shared, target: /s, read_only: false}]",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +145,26 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
     assert all(line in said for line in found), said
     assert "smoke.sh" not in said and said.count("secret_env") <= 1
     assert f"spec     secrets.TOK = {words[0].partition('=')[2]}\n" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nodes=2", "gpus=2"), "client.sh sets it\n  set      client.sh:"),
+        (("nodes=1", "gpus=2"), "nobody chooses GPUs here"),
+        (("nodes=2", "gpus=0"), "nothing of this job sets it, and no engine is asked for GPUs"),
+        (("backend=ssh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
+        (("backend=pdsh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
+        (("backend=slurm", "gpus=2"), "the engine is asked for `gpus` on each node"),
+        (("backend=slurm", "gpus=0"), "nothing of this job sets it, and no engine is asked for GPUs"),
+        (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine is asked for `gpus` on each node"),
+        ((*PODS, "gpus=2"), "the engine is asked for `gpus` on each node"),
+    ],
+)
+def test_who_chooses_the_gpus_is_told_as_it_is(ask: Ask, words: tuple[str, ...], said: str) -> None:
+    answer = ask(*words, "CUDA_VISIBLE_DEVICES")
+    assert f"CUDA_VISIBLE_DEVICES\n  how      {said}" in answer
+    assert ("  set  " in answer) == (" sets it\n" in answer)
 
 
 def test_without_a_directory_the_overrides_are_asked(ask: Ask, project: Path) -> None:
