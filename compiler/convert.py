@@ -7,6 +7,7 @@ every leaf, and a diagnostic for every leaf that does not fit. Nothing stops at 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -187,15 +188,14 @@ class _Conversion:
         kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])
         if kind in kinds:
             return self.dataclass(raw, kinds[kind], key)
-        close = nearest(str(kind), kinds)
-        one_of = ", ".join(sorted(kinds))
+        fits = [name for name in sorted(kinds) if not {*raw} - {*hints(kinds[name])}] or sorted(kinds)
+        close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
         self.refuse(
             "JC1202",
             join(key, "kind"),
             f"{key}.kind: {kind!r} is none of {one_of}",
-            "the kind decides which other keys there are",
-            _sweep_hint(str(kind), join(key, "kind"), kinds.__contains__)
-            or f"{key}.kind={close[0] if close else sorted(kinds)[0]}",
+            f"the kind decides which other keys there are; {key}=OPTION brings those of another",
+            _sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
         )
         return None
 
@@ -221,7 +221,8 @@ class _Conversion:
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
-            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", f"{key}.NAME=VALUE")
+            because = f"{'a list' if isinstance(raw, list) else 'a single value'} was given"
+            self.refuse("JC1202", key, f"{key} is a mapping", because, f"{key}.NAME=VALUE")
             return None
         out = {}
         for name, inner in raw.items():
@@ -240,17 +241,15 @@ class _Conversion:
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if not isinstance(raw, list):
-            as_list = f"{key}=[{','.join(raw.split())}]" if isinstance(raw, str) else f"{key}=[]"
-            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", as_list)
+            as_list = example((hint,), raw if isinstance(raw, str) else "")
+            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", assignment(key, as_list))
             return None
         types_of_items = get_args(hint)
         if types_of_items[-1] is Ellipsis:
             types_of_items = (types_of_items[0],) * len(raw)
         if len(raw) != len(types_of_items):
-            count = len(types_of_items)
-            given = [str(item) for item in raw] or [example(types_of_items[:1])]
-            hint_text = f"{key}=[{','.join([*given, *given[-1:] * count][:count])}]"
-            self.refuse("JC1202", key, f"{key} has {count} values", f"{len(raw)} were given", hint_text)
+            title, as_many = f"{key} has {len(types_of_items)} values", example((hint,), " ".join(map(str, raw)))
+            self.refuse("JC1202", key, title, f"{len(raw)} were given", assignment(key, as_many))
             return None
         inner = _Conversion(self.origin_of)
         values = tuple(
@@ -303,14 +302,12 @@ class _Conversion:
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
-                if key.startswith("secrets.") and leaf:  # it may be one, and messages end up in logs
-                    origin = self.origin_of(key)
-                    if origin is not None and origin.line == 0:
-                        origin = dataclasses.replace(origin, path=f"{key}=…")
-                    title = f"{key}: the text is not {scalar.name}"
-                    self.diagnostics.append(Diagnostic("JC1202", title, error.because, hint_text, origin, key))
-                    return None
-                self.refuse("JC1202", key, f"{key}: {text!r} is not {scalar.name}", error.because, hint_text)
+                is_private = key.startswith("secrets.") and leaf  # it may be a secret
+                given = "the text" if is_private else repr(text)
+                title, origin = f"{key}: {given} is not {scalar.name}", self.origin_of(key)
+                self.diagnostics.append(
+                    Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private)
+                )
                 return None
             shown = scalar.show(value)
         if leaf:
@@ -371,18 +368,49 @@ def _flow(raw: Any) -> str:
     return "null" if is_null(raw) else str(raw)
 
 
-def example(options: tuple[Any, ...]) -> str:
-    """A value of the type: the one that its reader recommends for empty text."""
+def example(options: tuple[Any, ...], text: str = "") -> str:
+    """A value of the type: the text where it is one, else what its reader recommends for it.
+
+    text: of a list the items, of a section in a list its first keys
+    """
     option = next(o for o in options if o is not type(None))
-    if words := choices(option):
-        return words[0]
+    words = choices(option)
+    if words:
+        return text if text in words else (nearest(text, words) or words)[0]
     scalar = value_type(option)
     if scalar is None:
-        return "{}" if is_mapping(option) or dataclasses.is_dataclass(option) else "[]"
+        given = re.split(r"[\s,]+", text) if text else []
+        is_section = is_mapping(option) or dataclasses.is_dataclass(option)
+        return "{}" if is_section else _list_example(get_args(option), given)
+    if not text and scalar.example:
+        return scalar.example
     try:
-        return scalar.show(scalar.read("")) or "TEXT"
+        value = scalar.read(text)
     except Refused as error:
-        return error.values[0]
+        return next(value for value in error.values if value != "null" or type(None) in options)
+    return text or scalar.show(value) or "TEXT"
+
+
+def _list_example(types_of_items: tuple[Any, ...], given: list[str]) -> str:
+    """One of as many items as the type has; more than are given repeat the last."""
+    first = types_of_items[0]
+    if types_of_items[-1] is Ellipsis and not given:
+        return "[]"
+    if isinstance(first, type) and dataclasses.is_dataclass(first):
+        needed = [(name, hint) for name, hint in hints(first).items() if type(None) not in options_of(hint)]
+        texts = [*given, *[""] * len(needed)]
+        keys = (f"{name}: {example((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
+        return f"[{{{', '.join(keys)}}}]"
+    if types_of_items[-1] is Ellipsis:
+        types_of_items = (first,) * len(given)
+    texts = [*given, *(given[-1:] or [""]) * len(types_of_items)]
+    items = (example((hint,), text) for hint, text in zip(types_of_items, texts, strict=False))
+    return f"[{','.join(items)}]"
+
+
+def assignment(key: str, value: str) -> str:
+    """`key=value` as a shell takes it."""
+    return f"'{key}={value}'" if "{" in value else f"{key}={value}"
 
 
 def _sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:

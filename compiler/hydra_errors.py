@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
 from . import engine_words
-from .convert import is_list, is_mapping, type_at
+from .convert import assignment, example, is_list, is_mapping, options_of, type_at, value_type
 from .diagnostics import Diagnostic, alternatives, nearest
 from .overrides import Override
 from .source import USER_ROOTS, read_files
@@ -62,7 +62,7 @@ def explain(
         return _null_group(error, overrides, loader, known())
     twice = _TWICE.search(message)
     if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
-        options = ",".join(o.typed.partition("=")[2].strip("[]") for o in added)
+        options = ",".join(o.shown.partition("=")[2].strip("[]") for o in added)
         because, hint = "one + adds all options of a group", f"+{twice[1]}=[{options}]"
         title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
         return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
@@ -88,18 +88,20 @@ def explain(
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]
     if "already at" in message and culprit:
-        hint = culprit.typed.lstrip("+")
+        hint = culprit.shown.lstrip("+")
         return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
     if culprit and ("Could not override" in message or "does not exist" in message):
         return _unknown_key(message, culprit, loader, known()), culprit
     if culprit and "force-add" in message:
         title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
-        hint = culprit.typed.lstrip("+")
+        hint = culprit.shown.lstrip("+")
         return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
         title, because = f"cannot compose: {key} is a list", "it is a list, and a mapping was given"
-        hint = f"{key}=[TEXT], one text for each item"
-        if culprit.typed.partition("=")[2].lstrip().startswith("["):
+        here = type_at(JobSpec, key)
+        as_list = example(options_of(here), "TEXT") if here else "[TEXT], one text for each item"
+        hint = assignment(key, as_list)
+        if culprit.canonical.partition("=")[2].startswith("["):
             title, because = f"cannot compose: {key} is a mapping", "it has names, and a list was given"
             hint = f"{key}.NAME=VALUE, one for each"
         return Diagnostic("JC1105", title, because, hint, origin, key), culprit
@@ -113,7 +115,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     place = culprit.origin.of_key(key)
-    value = culprit.typed.partition("=")[2]
+    value = culprit.shown.partition("=")[2]
     because = f"no config file has a key {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
         close, because = [group[1]], f"the group has another package than {culprit.package}"
@@ -131,12 +133,15 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
         because = f"another option of {section} has it; the one that is chosen has not"
         hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
     elif close:
-        hint = f"did you mean {close[0]}{_assigned(close[0], value, loader) if key == culprit.key else ''}?"
+        named = key.split(".")[close[0].count(".") + 1 :]
+        hint = f"did you mean {_with_value(close[0], named, value, loader) if key == culprit.key else close[0]}?"
+        if culprit.operator == "~" and close[0].startswith(tuple(f"{mapping}." for mapping in OPEN_KEYS)):
+            hint = f"did you mean ~{close[0]}?"
     else:
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
-            else f"leave out {culprit.typed}, and the word that sets it if there is one"
+            else f"leave out {culprit.shown}, and the word that sets it if there is one"
             if culprit.operator == "~" and section in ("env", "labels", "secrets")
             else _beside(section, known)
         )
@@ -164,16 +169,23 @@ def _beside(section: str, known: Sequence[str]) -> str:
     return f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
 
 
-def _assigned(key: str, value: str, loader: Any) -> str:
-    """`=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; "" when
-    no value was typed."""
-    if not value:
-        return ""
+def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
+    """`key=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; a
+    value that its type does not take gives way to one that it does. The key alone when no value was typed.
+
+    named: what was typed below the key, such as the name of an item
+    """
     here = type_at(JobSpec, key)
-    is_whole = value[:1] in ("{", "$") or value in loader.get_group_options(key)
-    name = ".NAME" if is_mapping(here) and not is_whole else ""
-    is_item = is_list(here) and value[:1] not in ("[", "@", "$")
-    return f"=[{value}]" if is_item else f"{name}={value}"
+    if is_mapping(here) and value == "null":
+        return f"{key}={{}}"
+    if not value or here is None or value[:1] in ("{", "[", "@", "$") or value in loader.get_group_options(key):
+        return f"{key}={value}" if value else key
+    if is_list(here):
+        return assignment(key, example(options_of(here), " ".join([*named, value])))
+    if is_mapping(here):
+        key, here = f"{key}.NAME", get_args(here)[1]
+    is_judged = value_type(here) and re.fullmatch(r"[\w.:/%+…-]+", value)  # no sweep, and no text in quotes
+    return f"{key}={example(options_of(here), value) if is_judged else value}"
 
 
 def _null_group(

@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 from .diagnostics import CompileError, Diagnostic
+from .private import shown
 from .text import COMMAND_LINE, Origin
 
 MOST_POINTS = 2_000  # of a sweep; Slurm's own MaxArraySize is 1,001 unless a site raises it
@@ -43,8 +44,13 @@ class Override:
     canonical: str
 
     @property
+    def shown(self) -> str:
+        """As messages repeat it."""
+        return shown(self.typed)
+
+    @property
     def origin(self) -> Origin:
-        return Origin(COMMAND_LINE, self.typed)
+        return Origin(COMMAND_LINE, self.shown)
 
     @property
     def is_of_hydra(self) -> bool:
@@ -116,7 +122,9 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
         except _Unreadable as error:
             because, hint, *other = error.args
             code, title = other or ("JC1101", f"cannot read the override {word!r}")
-            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, word)))
+            if (said := shown(word)) != word:
+                title, hint = f"cannot read the override {said}", "secrets.NAME=env:NAME"
+            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, said)))
     if refused:
         raise CompileError(refused)
     return found

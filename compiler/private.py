@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
+
+from .diagnostics import nearest
 
 # Variables that hold nothing else, by their usual names; and how tokens look (GitHub, GitLab, Hugging Face, AWS and
 # others document what they put in front, so that it can be found). Longer than the words of a path or a package:
@@ -58,6 +61,24 @@ _OF_HYDRA = re.compile(rf"(?!.*[,()[\]])[+~]{{0,2}}([\w./@-]+)=[\"']?({_VALUE})[
 _LOGIN = re.compile(
     r"\bwandb\s+login(?:\s+--?[\w-]+(?:[=\s]\s*https?://\S+)?)*\s+[\"']?(?=(?:[a-zA-Z_-]*\d){3})[\w-]{32,}(?![\w/.])"
 )
+
+_REFERENCES = re.compile(  # what `secrets` takes: one, or a mapping or a sweep of them
+    r"""(?:[\s,{}"']|null|(?:\w+\s*:\s*)?(?:env:[A-Za-z_]\w*|(?:file|k8s):[^\s,{}"']+))*"""
+)
+
+
+def shown(override: str) -> str:
+    """A word of the command line as messages repeat it, which end up in logs: `secrets.NAME=…` where `secrets`, or a
+    section that is spelled nearly so, is given more than references."""
+    head, equals, value = override.partition("=")
+    section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
+    is_safe = not equals or not _like_secrets(section) or _REFERENCES.fullmatch(value)
+    return override if is_safe else f"{head}=…"
+
+
+@cache
+def _like_secrets(section: str) -> bool:
+    return bool(nearest(section, ["secrets"]))
 
 
 def looks_like_token(text: str) -> bool:

@@ -41,6 +41,8 @@ from .values import (
     HostList,
     Interface,
     Label,
+    MountSource,
+    MountTarget,
     Name,
     Path,
     Port,
@@ -154,8 +156,8 @@ class MountSpec:
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
-    source: str
-    target: Path
+    source: MountSource
+    target: MountTarget
     read_only: bool
 
 

@@ -99,7 +99,7 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
 def _masked(word: str) -> str:
     """`NAME=…` of a word that seems to hold a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
-    return f"{word.partition('=')[0]}=…" if private.secret_in_words(words) else word
+    return f"{word.partition('=')[0]}=…" if private.secret_in_words(words) else private.shown(word)
 
 
 def _is_within(key: str, section: str) -> bool:

@@ -28,12 +28,14 @@ class ValueType:
     """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
 
     units: the text says what the value does not, a unit, or is far shorter, so only the text is written into files
+    example: for hints, where what is recommended for empty text says too little
     """
 
     name: str
     read: Callable[[str], Any]
     show: Callable[[Any], str] = str
     units: bool = False
+    example: str = ""
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
@@ -355,6 +357,8 @@ SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Interface = Annotated[str, ValueType("a network interface", _interface)]
 Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
+MountSource = Annotated[str, ValueType("text", str, example="/data")]
+MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
 
 PLAIN: dict[type, ValueType] = {
     int: ValueType("a whole number", read_int),

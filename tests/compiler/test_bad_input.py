@@ -31,6 +31,8 @@ LINES = [  # words, code, what the message says besides
     (["estimate.price={H100: 2}"], "JC1102", "did you mean estimate.prices={H100: 2}?"),
     (["secret.HF=env:X"], "JC1102", "did you mean secrets.HF=env:X?"),
     (["secret=env:X"], "JC1102", "did you mean secrets.NAME=env:X?"),
+    (["secretss.TOKEN=env:X"], "JC1102", "did you mean secrets.TOKEN=env:X?"),
+    (["secretss.TOKEN=hunter2"], "JC1102", "did you mean secrets.TOKEN=env:HF_TOKEN?"),
     (["lables.team=x"], "JC1102", "did you mean labels.team=x?"),
     (["lable.team=x"], "JC1102", "did you mean labels.team=x?"),
     (["accelerate.extr.rdzv.x=1"], "JC1102", "did you mean accelerate.extra.rdzv.x=1?"),
@@ -171,7 +173,7 @@ def test_a_wrong_command_line_is_answered(words: list[str], code: str, says: str
     status, printed = jobc(*words)
     assert status == 1
     assert set(codes(printed)) == {code}
-    assert says in printed
+    assert says in f"{printed}\n"
     assert max(map(len, printed.splitlines())) < 1100, "a long value does not flood the screen"
     assert not Path("artifacts").exists()
     if code != "JC1111":
@@ -264,6 +266,13 @@ HINTS_THAT_COMPILE = [
     ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
     ["env=venv", "python.path=null"],
     ["launcher=srun"],
+    ["data.kind=0"],
+    ["data.kind=digit"],
+    ["optim.betas=0.9"],
+    ["optim.beta=0.9"],
+    ["profile.steps=3"],
+    ["caches.prefetch=gpt2"],
+    ["pocs=two"],
     ["hosts=a,a"],
     ["hosts=me@a,b,A"],
     ["hosts=me@,b"],
@@ -341,6 +350,48 @@ FILES = [  # text below `# @package _global_`, code, place, what the message say
     ("env: {X: a", "JC1002", "3:1", "began in line 2"),
     ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
     ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
+@pytest.mark.parametrize(
+    "word",
+    [
+        "secrets.T=X",
+        "secretss.T=X",
+        "secret.T=X",
+        "+secretss.T=X",
+        "++secretss.T=X",
+        "~secrets.T=X",
+        "secret=X",
+        "secrets=X",
+        "secrets=[X]",
+        "secretss={T:X}",
+        "secrets={T:X}",
+        "secrets.T=[X]",
+        "secrets.A-B=X",
+        "secrets.1=X",
+        "secrets.T='X",
+        "secrets.T=${X",
+        "secrets.T@x=X",
+        "secrets.T=env:T,X",
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("-m",), ("--format", "json")])
+def test_what_may_be_a_secret_is_not_repeated(word: str, options: tuple[str, ...], jobc: Jobc) -> None:
+    status, printed = jobc("check", *options, word.replace("X", "hunter2"))
+    assert status == 1 and "hunter2" not in printed, printed
+
+
+def test_what_may_be_a_secret_in_a_file_is_not_shown(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\nsecrets: {TOKEN: hunter2}\n")
+    _, printed = jobc("check", "cluster=mine")
+    assert "project:cluster/mine.yaml:2:18" in printed and "hunter2" not in printed
+
+
+@pytest.mark.parametrize("word", ["mounts=/data:/data", "network.settings=x", "network.setting.X=1"])
+def test_a_list_of_mappings_is_shown_whole(word: str, jobc: Jobc) -> None:
+    _, printed = jobc("check", word)
+    hint = re.findall(r"= hint: (?:did you mean )?(.*?)\??$", printed, re.MULTILINE)[0]
+    assert jobc("check", *shlex.split(hint), "container=docker", "image=x")[0] == 0, hint
+
+
     ("env: {X: a: b}", "JC1002", "2:11", "quote text"),
     ("nodes: &a 2\n<<: *a", "JC1002", "3:1", "<< takes the keys of a mapping"),
     ("<<:", "JC1002", "2:4", "<< takes the keys of a mapping"),

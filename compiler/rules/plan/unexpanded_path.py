@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 from ...diagnostics import Diagnostic, Severity
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ...values import Path
+from ...values import MountTarget, Path
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
 _FOUND = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z][^`]*`)|^(~[\w.-]*)(?:/|$)")
@@ -41,7 +41,8 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
     elif is_dataclass(value):
         types = get_type_hints(type(value), include_extras=True)
         for field in fields(value):
-            text, is_path = getattr(value, field.name), Path in (types[field.name], *get_args(types[field.name]))
+            text, options = getattr(value, field.name), (types[field.name], *get_args(types[field.name]))
+            is_path = Path in options or MountTarget in options
             if isinstance(text, str) and (is_path or (field.name == "source" and getattr(value, "kind", "") == "host")):
                 yield f"{key}.{field.name}", text
 
