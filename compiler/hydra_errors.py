@@ -200,10 +200,6 @@ def _null_group(
         because = f"{of_list} is a list, and its items have no names"
         return Diagnostic("JC1102", title, because, hint, below.origin.of_key(below.key), below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
-    if culprit is None and (where := re.search(r"[iI]n '?([^':, ]+)'?[,:]", str(error))):
-        because = "its section `defaults` must be a list of `- group: option` lines, one group each"
-        hint = "defaults: [{override /model: mlp}]"
-        return Diagnostic("JC1105", f"cannot compose: {where[1]}.yaml", because, hint), None
     if culprit is None:
         raise error
     key, options = culprit.key, loader.get_group_options(culprit.key)
@@ -242,8 +238,14 @@ def _item(group: str, option: str, loader: Any) -> str:
     options = loader.get_group_options(group)
     if not group or not options:
         return ""
-    chosen = option if option in options else (nearest(option, options) or ["OPTION"])[0]
+    chosen = (_close(options, option) or ["OPTION"])[0]
     return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
+
+
+def _close(options: Sequence[str], option: str) -> list[str]:
+    """The one that was written where there is such an option, else those that are like it, as `deepspeed` is like
+    deepspeed/zero2."""
+    return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
 
 def _has_default(group: str) -> bool:
@@ -259,7 +261,8 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
         chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
-        hint = f"- override /{twice[1]}: {chosen[-1].option if chosen else 'OPTION'}"
+        close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
+        hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = "config.yaml chooses one, and a second is to override it" if _has_default(group) else "one is to win"
         title, place = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
         return Diagnostic("JC1105", title, because, hint, place)
@@ -296,13 +299,14 @@ def _missing_config(
         return Diagnostic("JC1108", f"no config named {option or config_name}", "no folder has it", hint), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))
-    if not options and parent and (fault := _beside_file(parent[1], group, option, loader)):
+    if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    within = [part for part in option.split("/") if part in options]  # deepspeed/zero2
-    close = within or nearest(option, options) or (options if len(options) == 1 else [])
-    plus = "+" if culprit and culprit.typed.startswith("+") else ""
-    if "," in option:
+    close = _close(options, option) or (options if len(options) == 1 else [])
+    plus = "+" if culprit and culprit.shown.startswith("+") else ""
+    if culprit is None:
+        hint = _item(group, option, loader) or f"leave {group} out"
+    elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
         hint = f"{plus}{group}={close[0]}"
@@ -328,17 +332,20 @@ def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader
     return group, option
 
 
-def _beside_file(file: str, group: str, option: str, loader: Any) -> Diagnostic | None:
+def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     """JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra takes for experiment/backend.
 
-    None where no group is meant that there is
+    wanted: experiment/backend/slurm. None where no group is meant that there is
     """
     folder = file.rpartition("/")[0]
-    meant = group.removeprefix(f"{folder}/")
-    hint = _item(meant, option, loader) if meant != group else ""
-    if not hint:
+    parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []
+    for count in range(len(parts) - 1, 0, -1):
+        meant, option = "/".join(parts[:count]), "/".join(parts[count:])
+        if hint := _item(meant, option, loader):
+            break
+    else:
         return None
     place = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
-    options = ", ".join(sorted(loader.get_group_options(meant)))
+    group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
     because = f"a group without / is one beside the file; group {meant} has: {options}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group)

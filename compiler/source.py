@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import GrammarParseError
 from omegaconf.grammar_parser import parse as parse_interpolation
 
+from .defaults_lists import faults
 from .diagnostics import CompileError, Diagnostic
 from .text import Origin, Text
 
@@ -178,8 +179,7 @@ class NoHydraJob(ConfigSource):
 def _lay_over_ours(tree: dict[str, Any]) -> None:
     """A user's own config.yaml says what differs from ours: ours comes first in its defaults list."""
     entries = tree.setdefault("defaults", [])
-    if isinstance(entries, list):  # Hydra refuses any other
-        tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
+    tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
 
 
 def origin_root(provider: str, file: str) -> tuple[str, str]:
@@ -208,7 +208,8 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """The mapping in one YAML document.
 
     Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
-    (JC1006), broken interpolation (JC1007) and `???` (JC1008) of the file, or the YAML syntax error (JC1002).
+    (JC1006), broken interpolation (JC1007), `???` (JC1008) and line of a defaults list that Hydra cannot read (JC1105)
+    of the file, or the YAML syntax error (JC1002).
     """
     try:
         _refuse_deep(text, Origin(root, path))
@@ -373,7 +374,12 @@ class _Reader:
     def plain(self, node: yaml.Node) -> Any:
         """The defaults list, which Hydra itself reads, with YAML's ordinary types."""
         try:
-            return yaml.constructor.SafeConstructor().construct_document(node)
-        except yaml.MarkedYAMLError as error:
-            self.refuse("JC1002", node, "this section is not valid", error.problem or "", "see hydra.cc for its form")
+            entries = yaml.constructor.SafeConstructor().construct_document(node)
+        except (yaml.MarkedYAMLError, ValueError) as error:
+            because = getattr(error, "problem", None) or str(error)
+            self.refuse("JC1002", node, "this section is not valid", because, "see hydra.cc for its form")
             return None
+        for at, what, hint in faults(entries, node):
+            because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {what}"
+            self.refuse("JC1105", at, f"cannot compose: {self.path}", because, hint)
+        return entries

@@ -426,8 +426,23 @@ def test_a_list_of_mappings_is_shown_whole(word: str, jobc: Jobc) -> None:
     ("defaults: [backend/slurm]", "JC1109", "", "hint: - override /backend: slurm\n"),
     ("defaults: [/model: mlp]", "JC1105", "2:13", "two files choose model"),
     ("defaults:\n  - /backend: slurm", "JC1105", "3:6", "hint: - override /backend: slurm\n"),
-    ("defaults: 3", "JC1105", "", "cluster/mine.yaml"),
-    ("defaults: [{override /model: mlp, override /data: digits}]", "JC1105", "", "one group each"),
+    ("defaults: 3", "JC1105", "2:11", "cluster/mine.yaml"),
+    ("defaults: [{override /model: mlp, override /data: digits}]", "JC1105", "2:12", "one group each"),
+    ("defaults:\n  -\n  - override /backend: slurm", "JC1105", "3:4", "this is empty"),
+    ("defaults: [5]", "JC1105", "2:12", 'hint: "5", in quotes'),
+    ("defaults: [true]", "JC1105", "2:12", "true is no text"),
+    ("defaults: ['']", "JC1105", "2:12", "this is empty"),
+    ("defaults: [[a]]", "JC1105", "2:12", "this is a list"),
+    ("defaults: [{}]", "JC1105", "2:12", "this names no group"),
+    ("defaults:\n  - override /cluster: 7", "JC1105", "3:24", "7 is no text"),
+    ("defaults: [{override /backend: {a: b}}]", "JC1105", "2:32", "this is a mapping"),
+    ("defaults: [{override /model: [null]}]", "JC1105", "2:31", "this is empty"),
+    ("defaults: [{5: 6}]", "JC1105", "2:13", "this names no group"),
+    ('defaults: [{"": x}]', "JC1105", "2:13", "this names no group"),
+    ("defaults: [2020-13-45]", "JC1002", "2:11", "month must be in 1..12"),
+    ("defaults: [override /parallel: deepspeed/zero2]", "JC1109", "2:22", "hint: - override /parallel: deepspeed\n"),
+    ("defaults: [/parallel: deepspeed/zero2]", "JC1109", "2:13", "hint: - override /parallel: deepspeed\n"),
+    ("defaults: [parallel: deepspeed/zero2]", "JC1109", "2:12", "hint: - override /parallel: deepspeed\n"),
     ("defaults: [mine]", "JC1105", "", "brings in its own file"),
     ("optim: [a]", "JC1105", "", "cluster/mine.yaml"),
 ]
@@ -456,6 +471,25 @@ def test_a_missing_key_is_not_shown_at_the_value_of_another(jobc: Jobc) -> None:
 def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
     write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
     status, printed = jobc("cluster=mine")
+def test_an_option_that_two_choose_and_that_is_not_there_is_not_repeated(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\ndefaults: [/parallel: deepspeed/zero2]\n")
+    _, printed = jobc("cluster=mine", "parallel=deepspeed")
+    assert codes(printed) == ["JC1105"] and "hint: - override /parallel: deepspeed\n" in f"{printed}\n"
+
+
+def test_a_config_of_ones_own_with_a_broken_defaults_list_is_answered(jobc: Jobc) -> None:
+    write("jobc/config.yaml", "defaults: [null]\n")
+    status, printed = jobc()
+    assert (status, codes(printed)) == (1, ["JC1105"]) and "--> project:config.yaml:1:12" in printed
+    assert_complete(printed)
+
+
+def test_a_missing_section_is_not_shown_at_a_file_that_never_had_it(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\ndefaults: [override /model: null]\n")
+    _, printed = jobc("cluster=mine")
+    assert codes(printed) == ["JC1203"] and "  --> model\n" in printed and "~model" not in printed
+
+
     assert status == 1
     assert codes(printed) == ["JC1002"] and f"mine.yaml:2:{line.index('@') + 1}" in printed, printed
     assert_complete(printed)
