@@ -288,7 +288,7 @@ def _at(tree: Any, key: str) -> Any:
                 return _at(tree[head], ".".join(parts[n:]))
     if isinstance(tree, list):
         head, _, rest = key.partition(".")
-        if head.isdigit() and int(head) < len(tree):
+        if head.isdecimal() and int(head) < len(tree):
             return _at(tree[int(head)], rest)
     return None
 

@@ -126,11 +126,10 @@ class _Conversion:
             else:
                 at = join(key, name)
                 because = f"{key or 'a job'} needs it, and nothing gives it a value"
-                hint = (
-                    f"give {at} a value" if at[0].isdigit() or "." in at else f"leave out ~{at}, or give {at} a value"
-                )
-                beside = self.origin_of(key)
+                beside = self.origin_of(key) if key else None
                 origin = self.origin_of(at) or (beside and beside.whole)
+                removal = f"leave out {origin.path}, or " if origin and origin.path.startswith("~") else ""
+                hint = f"{removal}give {at} a value"
                 self.diagnostics.append(Diagnostic("JC1203", f"missing key {at}", because, hint, origin, at))
         return into(**values) if len(values) == len(known) else None
 
@@ -375,9 +374,9 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
     """
     option = next(o for o in options if o is not type(None))
     words = choices(option)
+    scalar = value_type(option)
     if words:
         return text if text in words else (nearest(text, words) or words)[0]
-    scalar = value_type(option)
     if scalar is None:
         given = re.split(r"[\s,]+", text) if text else []
         is_section = is_mapping(option) or dataclasses.is_dataclass(option)

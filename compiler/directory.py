@@ -318,7 +318,7 @@ def _sweep_stale(target: Path) -> None:
     for folder in target.parent.glob(f".{target.name}.*"):
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
         gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()
-        if pid.isdigit() and (gone or int(pid) == os.getpid()):
+        if pid.isdecimal() and (gone or int(pid) == os.getpid()):
             _remove(folder)
 
 

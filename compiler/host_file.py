@@ -25,7 +25,7 @@ from .values import Refused, expand_hostlist, fold_hostlist, machine_of
 
 Folders = Mapping[str, Path]  # root of an origin -> its folder
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
-_SLOTS = re.compile(r"(?:max[-_])?slots=(\d+)")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
+_SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]+)")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
         )
     if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
         raise Refused("one line holds one host, or several with commas between", ",".join(names))
-    if colon := re.fullmatch(r"([^:]+):(\d+)", names[0] if names else ""):
+    if colon := re.fullmatch(r"([^:]+):([0-9]+)", names[0] if names else ""):
         raise Refused("a number after : is MPICH's way to say how many processes", f"{colon[1]} slots={colon[2]}")
     slots = min((int(count[1]) for count in counts), default=None)
     return [(name, slots) for name in expand_hostlist(" ".join(names))]

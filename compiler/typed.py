@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .arranged import KeepsOrder, arranged, meaningful
 from .backend import Backend
-from .compose import Composed
+from .compose import Composed, groups_with_default
 from .convert import Converted, convert
 from .diagnostics import CompileError, Diagnostic
 from .host_file import Folders, HostFiles, read_host_files
@@ -79,8 +79,11 @@ def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> boo
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """A preset such as cluster/mine.yaml: its keys are not the job's own, or its options are another backend's."""
+    """What the tree alone does not tell: a section is gone with its group; of a preset such as cluster/mine.yaml the
+    keys are not the job's own, or its options are another backend's."""
     group = diagnostic.key
+    if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
+        return replace(diagnostic, hint=f"leave out {gone.path}", origin=gone)
     if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
         because = f"that file sets it for another backend than {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
@@ -95,6 +98,12 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
     because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _removed_group(composed: Composed) -> Origin | None:
+    """The `~env` that took a section of another name away: the tree has a key of its own name."""
+    gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
+    return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 
 
 def _in_preset(origin: Origin | None) -> bool:

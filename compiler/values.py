@@ -139,14 +139,14 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 def _duration(text: str) -> int:
     if len(text) > 40 or re.search(r"[0-9]{10}", text):
         raise Refused("no engine counts that long", "365d")
-    if match := re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", text):
+    if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
-    if re.fullmatch(r"(\d+(w|d|h|min|m|s))+", text):
-        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"(\d+)(w|d|h|min|m|s)", text))
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"([0-9]+(w|d|h|min|m|s))+", text):
+        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)(w|d|h|min|m|s)", text))
+    if re.fullmatch(r"[0-9]+", text):
         raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m", f"{text}s")
-    if re.fullmatch(r"\d+:\d+", text):
+    if re.fullmatch(r"[0-9]+:[0-9]+", text):
         raise Refused(
             "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
         )
@@ -199,7 +199,7 @@ def _bytes(text: str) -> int:
     if match and match[2].upper() in ("K", "M", "G", "T", "P"):
         unit = match[2].upper()
         raise Refused(f"{unit} is 1024-based for Slurm and 1000-based for Kubernetes", f"{match[1]}{unit}iB")
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"[0-9]+", text):
         raise Refused("a bare number is MiB for some engines and bytes for others", f"{text}MiB")
     raise Refused("a size is a number with a unit", "64GiB")
 

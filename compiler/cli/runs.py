@@ -118,7 +118,7 @@ def _artifact(command: str, arguments: Arguments) -> tuple[Path, list[str]]:
 
 def _of_run(folder: Path) -> Path:
     """The newest copy of the artifact in a run folder, whose scripts are about that run; any other folder as it is."""
-    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdigit() and (copy / MANIFEST).is_file()]
+    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / MANIFEST).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 

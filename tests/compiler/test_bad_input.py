@@ -34,6 +34,10 @@ LINES = [  # words, code, what the message says besides
     (["secretss.TOKEN=env:X"], "JC1102", "did you mean secrets.TOKEN=env:X?"),
     (["secretss.TOKEN=hunter2"], "JC1102", "did you mean secrets.TOKEN=env:HF_TOKEN?"),
     (["lables.team=x"], "JC1102", "did you mean labels.team=x?"),
+    (["lables=null"], "JC1102", "did you mean labels={}?"),
+    (["~evn.A"], "JC1102", "did you mean ~env.A?"),
+    (["network.setting.NCCL_X=1"], "JC1102", "'network.settings=[{name: NCCL_X, value: 1, reason: TEXT}]'?"),
+    (["network.settings={A: 1}"], "JC1105", "hint: 'network.settings=[{name: TEXT, value: TEXT, reason: TEXT}]'\n"),
     (["lable.team=x"], "JC1102", "did you mean labels.team=x?"),
     (["accelerate.extr.rdzv.x=1"], "JC1102", "did you mean accelerate.extra.rdzv.x=1?"),
     (["envs=venv"], "JC1102", "did you mean env=venv?"),
@@ -79,6 +83,8 @@ LINES = [  # words, code, what the message says besides
     (["task=null"], "JC1109", "~task"),
     (["~backend"], "JC4001", "backend="),
     (["~seed"], "JC1203", "~seed"),
+    (["~env"], "JC1203", "--> command line: ~env   (python)"),
+    (["~env"], "JC1203", "hint: leave out ~env\n"),
     (["+seed=1"], "JC1104", "seed=1"),
     (["++env=venv"], "JC1105", "env=venv"),
     (["~nodes=5"], "JC1105", "nodes"),
@@ -124,6 +130,12 @@ LINES = [  # words, code, what the message says besides
     (["check", "--json"], "JC1110", "hint: --format json\n"),
     (["~env.NAME"], "JC1102", "hint: leave out ~env.NAME, and the word"),
     (["env.MASTER_PORT=80"], "JC2006", "hint: ~env.MASTER_PORT\n"),
+    (["env.MASTER_PORT=²"], "JC2006", "hint: ~env.MASTER_PORT\n"),
+    (["env.OMP_NUM_THREADS=²"], "JC2006", "hint: ~env.OMP_NUM_THREADS\n"),
+    (["env.OMP_NUM_THREADS=٣"], "JC2006", "hint: ~env.OMP_NUM_THREADS\n"),
+    (["env.OMP_NUM_THREADS=04"], "JC2006", "hint: ~env.OMP_NUM_THREADS threads=4\n"),
+    (["time=٣m"], "JC1202", "hint: time=12h"),
+    (["mem=٣"], "JC1202", "hint: mem=64GiB\n"),
     (["env.MASTER_PORT=2000"], "JC2006", "hint: ~env.MASTER_PORT rendezvous.port=2000\n"),
     (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
     (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
@@ -254,6 +266,13 @@ HINTS_THAT_COMPILE = [
     ["name=a b"],
     ["queue.after=5"],
     ["code.kind=snapshott"],
+    ["data.kind=0"],
+    ["data.kind=digit"],
+    ["optim.betas=0.9"],
+    ["optim.beta=0.9"],
+    ["profile.steps=3"],
+    ["caches.prefetch=gpt2"],
+    ["pocs=two"],
     ["queue.exclusive=1"],
     ["seed=null"],
     ["gpus=4", "procs=8"],
@@ -266,13 +285,6 @@ HINTS_THAT_COMPILE = [
     ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
     ["env=venv", "python.path=null"],
     ["launcher=srun"],
-    ["data.kind=0"],
-    ["data.kind=digit"],
-    ["optim.betas=0.9"],
-    ["optim.beta=0.9"],
-    ["profile.steps=3"],
-    ["caches.prefetch=gpt2"],
-    ["pocs=two"],
     ["hosts=a,a"],
     ["hosts=me@a,b,A"],
     ["hosts=me@,b"],
@@ -331,25 +343,6 @@ def test_the_hint_compiles(words: list[str], jobc: Jobc) -> None:
     assert seen and status == 0, printed
 
 
-# ---- in a file ------------------------------------------------------------------------------------------------------
-
-FILES = [  # text below `# @package _global_`, code, place, what the message says besides
-    ("nodse: 2", "JC1201", "2:8", "did you mean nodes?"),
-    ("loop:\n  setps: 3", "JC1201", "3:10", "did you mean loop.steps?"),
-    ("env.X: 3", "JC1201", "2:8", "env: {X: VALUE}"),
-    ("backend: {partition: x}", "JC1201", "2:22", "backend.partition"),
-    ("backend: slurm", "JC1202", "2:10", "override /backend: slurm"),
-    ("model: 3", "JC1202", "2:8", "'3'"),
-    ("model: {kind: null}", "JC1202", "2:15", "gpt, mlp"),
-    ("labels: x", "JC1202", "2:9", "labels.NAME=VALUE"),
-    ("queue: null", "JC1204", "2:8", "a mapping"),
-    ("time: 12", "JC1202", "2:7", "time=12m"),
-    ("hosts: [a, [b]]", "JC1202", "2:9", "a list"),
-    ("mounts: [x]", "JC1202", "2:10", "mounts.0"),
-    ("optim: {betas: [0.9]}", "JC1202", "2:17", "2 values"),
-    ("env: {X: a", "JC1002", "3:1", "began in line 2"),
-    ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
-    ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
 @pytest.mark.parametrize(
     "word",
     [
@@ -392,6 +385,25 @@ def test_a_list_of_mappings_is_shown_whole(word: str, jobc: Jobc) -> None:
     assert jobc("check", *shlex.split(hint), "container=docker", "image=x")[0] == 0, hint
 
 
+# ---- in a file ------------------------------------------------------------------------------------------------------
+
+FILES = [  # text below `# @package _global_`, code, place, what the message says besides
+    ("nodse: 2", "JC1201", "2:8", "did you mean nodes?"),
+    ("loop:\n  setps: 3", "JC1201", "3:10", "did you mean loop.steps?"),
+    ("env.X: 3", "JC1201", "2:8", "env: {X: VALUE}"),
+    ("backend: {partition: x}", "JC1201", "2:22", "backend.partition"),
+    ("backend: slurm", "JC1202", "2:10", "override /backend: slurm"),
+    ("model: 3", "JC1202", "2:8", "'3'"),
+    ("model: {kind: null}", "JC1202", "2:15", "gpt, mlp"),
+    ("labels: x", "JC1202", "2:9", "labels.NAME=VALUE"),
+    ("queue: null", "JC1204", "2:8", "a mapping"),
+    ("time: 12", "JC1202", "2:7", "time=12m"),
+    ("hosts: [a, [b]]", "JC1202", "2:9", "a list"),
+    ("mounts: [x]", "JC1202", "2:10", "mounts.0"),
+    ("optim: {betas: [0.9]}", "JC1202", "2:17", "2 values"),
+    ("env: {X: a", "JC1002", "3:1", "began in line 2"),
+    ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
+    ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
     ("env: {X: a: b}", "JC1002", "2:11", "quote text"),
     ("nodes: &a 2\n<<: *a", "JC1002", "3:1", "<< takes the keys of a mapping"),
     ("<<:", "JC1002", "2:4", "<< takes the keys of a mapping"),
@@ -459,18 +471,6 @@ def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: st
     assert_complete(printed)
 
 
-def test_a_missing_key_is_not_shown_at_the_value_of_another(jobc: Jobc) -> None:
-    write("jobc/network/mine.yaml", "profile: auto\ninterface: docker0\nsettings: []\n")
-    status, printed = jobc("network=mine")
-    assert (status, codes(printed)) == (1, ["JC1203"])
-    assert "--> project:network/mine.yaml   (network.debug)\n  = because" in printed
-    assert "--> command line: mounts=[{source: /a}]" in jobc("mounts=[{source: /a}]")[1]
-
-
-@pytest.mark.parametrize("line", ["# @package _global_ ${a.b.c}", "# @package", "# @package\t_global_", "#@x"])
-def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
-    write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
-    status, printed = jobc("cluster=mine")
 def test_an_option_that_two_choose_and_that_is_not_there_is_not_repeated(jobc: Jobc) -> None:
     write("jobc/cluster/mine.yaml", "# @package _global_\ndefaults: [/parallel: deepspeed/zero2]\n")
     _, printed = jobc("cluster=mine", "parallel=deepspeed")
@@ -490,6 +490,18 @@ def test_a_missing_section_is_not_shown_at_a_file_that_never_had_it(jobc: Jobc) 
     assert codes(printed) == ["JC1203"] and "  --> model\n" in printed and "~model" not in printed
 
 
+def test_a_missing_key_is_not_shown_at_the_value_of_another(jobc: Jobc) -> None:
+    write("jobc/network/mine.yaml", "profile: auto\ninterface: docker0\nsettings: []\n")
+    status, printed = jobc("network=mine")
+    assert (status, codes(printed)) == (1, ["JC1203"])
+    assert "--> project:network/mine.yaml   (network.debug)\n  = because" in printed
+    assert "--> command line: mounts=[{source: /a}]" in jobc("mounts=[{source: /a}]")[1]
+
+
+@pytest.mark.parametrize("line", ["# @package _global_ ${a.b.c}", "# @package", "# @package\t_global_", "#@x"])
+def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
+    status, printed = jobc("cluster=mine")
     assert status == 1
     assert codes(printed) == ["JC1002"] and f"mine.yaml:2:{line.index('@') + 1}" in printed, printed
     assert_complete(printed)

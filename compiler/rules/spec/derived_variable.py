@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...diagnostics import Diagnostic
@@ -27,6 +28,6 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def _instead(name: str, value: str) -> str:
     key, least, most = _KEYS.get(name, ("", 0, 0))
-    if key and value.isdigit() and least <= int(value) <= most:
-        return f"~env.{name} {key}={value}"
+    if key and re.fullmatch(r"[0-9]{1,5}", value) and least <= int(value) <= most:
+        return f"~env.{name} {key}={int(value)}"
     return "~env.WORLD_SIZE nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
