@@ -160,6 +160,20 @@ def test_the_shell_for_a_command_in_one_word_starts_what_jobc_starts(command: st
     assert told.hint == f"-- {command}; or, for a shell, -- {shell}"
 
 
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("python3 train.py --note it's", """-- python3 train.py --note 'it'"'"'s'"""),
+        ("python3 train.py \\\n --lr 1", r"-- bash -c $'python3 train.py \\\n --lr 1'"),
+        ("python3 train.py\n --lr 1", r"-- bash -c $'python3 train.py\n --lr 1'"),
+    ],
+)
+def test_of_a_command_in_one_word_no_form_is_hinted_that_breaks(command: str, hint: str) -> None:
+    (told,) = found("JC3010", command)
+    assert told.hint == hint
+    assert not any(found(code, *shlex.split(hint.replace("$'", "'"))[1:]) for code in ("JC3010", "JC3013"))
+
+
 @pytest.mark.parametrize("command", ["python train.py | tee log", "python train.py --lr $LR", "bash a.sh && bash b.sh"])
 def test_of_a_command_in_one_word_that_needs_a_shell_only_the_shell_is_hinted(command: str) -> None:
     (told,) = found("JC3010", command)

@@ -10,7 +10,7 @@ from ... import derive
 from ...diagnostics import Diagnostic
 from ...plan import LaunchPlan
 from ...spec import JobSpec
-from ._shell import in_one_word, on_a_line, unquoted
+from ._shell import in_one_word, on_a_line, open_quote, unquoted
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -19,7 +19,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         text = " ".join(spec.command)
         in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
         hint = f"-- {on_a_line(['bash', '-c', in_shell])}"
-        if not re.search(r"[^\w\s./:=,@%+'\"\\-]", unquoted(text)):  # else it is a shell that must read it
+        if open_quote(text) is not None:  # no shell can read it
+            hint = f"-- {on_a_line(text.split())}"
+        elif not re.search(r"[^\w ./:=,@%+'\"-]", unquoted(text)) and "\\" not in text:  # else a shell must read it
             hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one word with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)
