@@ -23,6 +23,7 @@ from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
 from ..drift import OF_SWEEP, recorded
 from ..driver import Compiled, compile_job, compile_unlabelled
 from ..overrides import command_word
+from ..private import shown
 from . import OK, tell_progress
 from .arguments import Arguments, is_override
 from .compiling import request
@@ -51,7 +52,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     words = arguments.words
     if VERSUS in words:
         at = words.index(VERSUS)
-        sides = [_compiled_or_written(arguments, part) for part in (words[:at], words[at + 1 :])]
+        sides = [_compiled_or_written(arguments, part) for part in _of_versus(words[:at], words[at + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
         rest = tuple(word for word in words if word not in folders)
         sides = [*map(_written, folders)]
@@ -71,6 +72,18 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
     return sides[0], sides[1]
 
 
+def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """CompileError JC1110 for a side that is neither one directory nor words: nothing, or both."""
+    for side in sides:
+        folders = [word for word in side if not is_override(word)]
+        if not side or (folders and len(side) > 1):
+            title = f"{' '.join(map(shown, side)) or 'nothing'} is no side of {VERSUS}"
+            because = "a side is one directory, or words that make a job"
+            hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
+            raise CompileError([Diagnostic("JC1110", title, because, hint)])
+    return sides
+
+
 def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
     """`words -- COMMAND vs …`, as it can be read: the commands as overrides."""
     at = rest.index(VERSUS)
@@ -87,7 +100,7 @@ def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
     one = compile_job(request(dataclasses.replace(arguments, words=words)))
-    return _side(" ".join(words) or "the defaults", one)
+    return _side(" ".join(words), one)
 
 
 def _now(arguments: Arguments, word: str) -> Side:
@@ -143,7 +156,7 @@ def _read_back(files: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _attempts(run: Path) -> list[Path]:
-    found = [path for path in run.glob("artifact/*") if path.name.isdigit() and (path / MANIFEST).is_file()]
+    found = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / MANIFEST).is_file()]
     return sorted(found, key=lambda path: int(path.name))
 
 

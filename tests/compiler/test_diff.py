@@ -321,6 +321,9 @@ def test_a_file_beside_those_of_jobc_and_a_lost_x_are_differences(diff: Diff) ->
     [
         ("backend=slurm,ssh", "hosts=null"),
         ("procs=2", "vs", "procs=none"),
+        (str(OLD), "vs"),
+        ("vs", "procs=2"),
+        (str(OLD), "procs=2", "vs", str(OLD)),
         (str(OLD), str(OLD), "nodes=2"),
         ("nowhere", "name=old"),
         ("nodes=1",),
