@@ -297,7 +297,7 @@ class _Conversion:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
                 sweep = "" if takes_commas else _sweep_hint(text, key, partial(_is_read, scalar))
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
-                values = values or tuple(value for value in error.values if nullable or value != "null")
+                values = values or _taken(error.values, nullable)
                 hint_text = sweep or alternatives(f"{key}={value}" for value in values)
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
@@ -386,8 +386,13 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
     try:
         value = scalar.read(text)
     except Refused as error:
-        return next(value for value in error.values if value != "null" or type(None) in options)
+        return _taken(error.values, type(None) in options)[0]
     return text or scalar.show(value) or "TEXT"
+
+
+def _taken(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
+    """Of the values that a reader recommends, those that the key takes."""
+    return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
 
 
 def _list_example(types_of_items: tuple[Any, ...], given: list[str]) -> str:

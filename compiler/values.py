@@ -121,8 +121,13 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
-    fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-") or "job"
+    fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
     raise Refused("a name is 1 to 63 of A-Z a-z 0-9 . _ -, with a letter or digit at both ends", fitting)
+
+
+def _text_or(fitting: str, other: str) -> str:
+    """The first where a key takes it for text: not nothing, and not `null`."""
+    return fitting if fitting not in ("", "null") else other
 
 
 def _env_name(text: str) -> str:
@@ -322,7 +327,7 @@ def _download(text: str) -> str:
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
-    fitting = re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60] or "a"
+    fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
     raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 def without(text: str, plan: Mapping[str, Any], least_lines: int = 1) -> str:
     """least_lines: of a value that is taken out."""
     values = sorted({value for value in _strings(plan.values()) if value.count("\n") >= least_lines - 1}, key=len)
-    for value in reversed(values):
+    for value in filter(str.strip, reversed(values)):  # a quoted blank looks like what is between two quoted words
         if (quoted := shlex.quote(value)) != value:
             text = text.replace(quoted, "'" + "\n" * value.count("\n") + "'")
     if least_lines > 1:

@@ -98,6 +98,7 @@ LINES = [  # words, code, what the message says besides
     (["nodes=99999999999999999999"], "JC1202", "64 bits"),
     (["optim.lr=1e999"], "JC1202", "finite"),
     (["mem=0GiB"], "JC1202", "no limit"),
+    (['name="[null]"'], "JC1202", "hint: name=job\n"),
     (["code.max_size=0"], "JC1202", "hint: code.max_size=64GiB\n"),
     (["mem=0"], "JC1202", "hint: mem=null or mem=64GiB\n"),
     (["shm=0"], "JC1202", "hint: shm=null or shm=64GiB\n"),
@@ -561,12 +562,12 @@ def test_aliases_that_repeat_without_end_are_refused_at_once(jobc: Jobc) -> None
     assert time.process_time() - before < 1
 
 
-def test_a_folder_in_the_place_of_a_file_is_no_option(jobc: Jobc) -> None:
+def test_a_folder_in_the_place_of_a_file_is_told(jobc: Jobc) -> None:
     Path("jobc/cluster/mine.yaml").mkdir(parents=True)
     write("jobc/cluster/other.yaml", "# @package _global_\n")
     status, printed = jobc("cluster=mine")
-    assert (status, codes(printed)) == (1, ["JC1109"])
-    assert "group cluster has: other" in printed
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert "cluster/mine.yaml" in printed and "it is a folder" in printed
 
 
 def test_a_preset_without_its_first_line_is_told_of_it(jobc: Jobc) -> None:

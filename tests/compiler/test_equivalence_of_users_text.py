@@ -43,7 +43,7 @@ def test_a_command_is_the_users_own(backend: str, text: str) -> None:
 
 @pytest.mark.parametrize("backend", ON)
 def test_so_are_variables_and_words(backend: str) -> None:
-    values = [f"env.M{number}={json.dumps(text)}" for number, text in enumerate(COMMANDS)]
+    values = [f"env.M{number}={json.dumps(text)}" for number, text in enumerate([*COMMANDS, " "])]
     words = ("wc", "find", "exit 9", "nodes=7", "die 5")
     assert differences(f"backend={backend}", *ON[backend], *values, command=words) == ()
 
