@@ -78,9 +78,7 @@ class Training:
         before, run = self.steps(), self.folder / "scratch" / "node_00" / "job" / "first"
         wait_for(lambda: (run / "exit").exists() and f"attempt={attempt}" in text(run / "state" / "node_00"), "it", 120)
         saved = run / "checkpoints"
-        wait_for(
-            lambda: bool({path.parent.name for path in saved.glob("*/MANIFEST.json")} - before), "a checkpoint", 120
-        )
+        wait_for(lambda: bool({path.name for path in saved.glob("step_*")} - before), "a checkpoint", 120)
         signal_all(pids_of(self.folder, "RANK="), signal.SIGSTOP)
         assert not (run / "final").exists(), "the training was over before it could be held"
         wait_for(lambda: bool(self.steps() - before), "the checkpoint in the bucket")
