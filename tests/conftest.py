@@ -1,12 +1,22 @@
-"""Two rules for the whole suite: groups come first; in CI a skipped test fails, for nobody knows whether it works."""
+"""Rules for the whole suite: groups come first; signals mean the same however it was started; in CI a skipped test
+fails, for nobody knows whether it works.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 pytest_plugins = ["jobc.compiler.testing", "jobc.tests.testbed.fixtures"]  # --update-golden; cluster, make_cluster
+
+
+def pytest_configure() -> None:
+    """What nohup or `&` of a script has left ignored would be ignored by all that the tests start and send it to."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
