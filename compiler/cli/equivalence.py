@@ -1,4 +1,7 @@
-"""jobc verify --equivalence: what each rank gets, read back from the emitted files, against the plan and each other."""
+"""jobc verify --equivalence: what each rank gets, read back from the emitted files, against the plan and each other.
+
+Each directory is compared with its plan, and with the first that can be read.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from ..directory import describe, read_manifest, text_of, verify
 from ..equivalence.check import ENGINE_SAYS, Checked, beside, check
 from . import DIAGNOSTICS, OK, report
 from .inspect import no_artifact, no_option, usage
+from .verify import Refused, readable
 
 
 def equivalence_command(words: Sequence[str], for_machines: bool) -> int:
@@ -20,52 +24,58 @@ def equivalence_command(words: Sequence[str], for_machines: bool) -> int:
         raise no_option("verify --equivalence", option, "it recompiles nothing, and has --format json")
     if not words:
         raise usage("verify", "DIR", "jobc verify --equivalence artifacts/hello/local artifacts/hello/slurm")
-    checked = [(word, check(_files(Path(word)), thorough=True)) for word in words]
-    first, *others = checked
-    between = [(word, beside(first[1], other)) for word, other in others]
+    looked_at = [(word, readable(word, _checked)) for word in words]
+    checked = [(word, one) for word, one in looked_at if isinstance(one, Checked)]
+    refused = [one for _, one in looked_at if isinstance(one, Refused)]
+    between = [(word, beside(checked[0][1], other)) for word, other in checked[1:]]
     if for_machines:
-        print(json.dumps(_document(checked, between), indent=2, ensure_ascii=False))
+        documents = [_document(word, one) if isinstance(one, Checked) else one.document() for word, one in looked_at]
+        others = [{"directory": word, "differences": list(differences)} for word, differences in between]
+        waived = dict(ENGINE_SAYS) if others else {}
+        tree = {"directories": documents, "between": others, "waived_between": waived}
+        print(json.dumps(tree, indent=2, ensure_ascii=False))
     else:
-        _tell(checked, between)
-    differs = any(one.differences for _, one in checked) or any(differences for _, differences in between)
+        _tell(checked, between, refused)
+    differs = refused or any(one.differences for _, one in checked) or any(differences for _, differences in between)
     return DIAGNOSTICS if differs else OK
 
 
-def _tell(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]]) -> None:
+def _checked(word: str) -> Checked:
+    return check(_files(Path(word)), thorough=True)
+
+
+def _tell(
+    checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]], refused: Sequence[Refused]
+) -> None:
     hints = {word: _hint(word) for word, one in checked if one.differences}
     found = [
         Diagnostic("JC5033", f"{word}: {difference}", "the emitted files were read back", hints[word])
         for word, one in checked
         for difference in one.differences
     ]
-    first = checked[0][0]
     for word, differences in between:
+        first = checked[0][0]
         because = f"the ranks of {first} and {word} were put side by side"
         hint = f"jobc diff {first} {word} shows whether they were compiled as one job"
         found += [Diagnostic("JC5034", text, because, hint) for text in differences]
-    report(found)
+    report([*(diagnostic for one in refused for diagnostic in one.diagnostics), *found])
     for word, one in checked:
         print("\n".join(_text(word, one)))
     if between:
         print(f"between them\n{_waivers(ENGINE_SAYS)}")
 
 
-def _document(checked: Sequence[tuple[str, Checked]], between: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
-    """The same for machines; `between` has the first directory beside each of the others."""
-    directories = [
-        {
-            "directory": word,
-            "backend": one.name,
-            "ranks": len(one.ranks),
-            "world_size": one.world_size,
-            "compared": one.compared,
-            "differences": one.differences,
-            "waived": dict(one.waived),
-        }
-        for word, one in checked
-    ]
-    others = [{"directory": word, "differences": list(differences)} for word, differences in between]
-    return {"directories": directories, "between": others, "waived_between": dict(ENGINE_SAYS) if others else {}}
+def _document(word: str, one: Checked) -> dict[str, Any]:
+    """The same for machines, of one directory."""
+    return {
+        "directory": word,
+        "backend": one.name,
+        "ranks": len(one.ranks),
+        "world_size": one.world_size,
+        "compared": one.compared,
+        "differences": one.differences,
+        "waived": dict(one.waived),
+    }
 
 
 def _hint(word: str) -> str:

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..diagnostics import CompileError, Diagnostic, Severity
 from ..directory import MANIFEST, Edit, describe, read_manifest, text_of, verify
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..drift import Drift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
+T = TypeVar("T")
 
 
 def verify_command(arguments: Arguments) -> int:
@@ -47,7 +48,7 @@ def verify_command(arguments: Arguments) -> int:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    found = [_looked_at(word, arguments) for word in words]
+    found = [readable(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
         print(json.dumps([one.document() for one in found], indent=2, ensure_ascii=False))
     else:
@@ -131,12 +132,10 @@ def _meaning(found: Drift) -> dict[str, Any]:
     return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
 
 
-def _looked_at(word: str, arguments: Arguments) -> Verified | Refused:
-    """One that cannot be read keeps nobody from being told of the others."""
+def readable(word: str, look: Callable[[str], T]) -> T | Refused:
+    """What `look` finds in a directory: one that cannot be read keeps nobody from being told of the others."""
     try:
-        if not (Path(word) / MANIFEST).is_file():
-            raise no_artifact(Path(word), "jobc verify")
-        return _verified(word, arguments)
+        return look(word)
     except CompileError as error:
         return Refused(word, error.diagnostics)
     except OSError as error:
@@ -146,6 +145,8 @@ def _looked_at(word: str, arguments: Arguments) -> Verified | Refused:
 def _verified(word: str, arguments: Arguments) -> Verified:
     from ..drift import NotHere, drift
 
+    if not (Path(word) / MANIFEST).is_file():
+        raise no_artifact(Path(word), "jobc verify")
     manifest, found, unknown = read_manifest(Path(word)), None, ""
     try:
         found = drift(Path(word), arguments.config_dirs)

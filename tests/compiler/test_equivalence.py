@@ -480,3 +480,24 @@ def test_a_plan_that_somebody_removed_is_said_to_be_missing(
     assert main(["verify", "--equivalence", "artifacts/f/local"]) == 1
     said = capsys.readouterr().err
     assert "[JC5009]" in said and ".jobc/plan.txt is missing, which jobc wrote" in said and "sweep" not in said
+
+
+def test_one_directory_that_cannot_be_read_hides_none_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["-m", "name=x", "nodes=2", "hosts=node[1-2]", "backend=ssh,slurm"])
+    capsys.readouterr()
+    places = ["nowhere", "artifacts/x/ssh", "artifacts/x/slurm"]
+    assert main(["verify", "--equivalence", *places]) == 1
+    told = capsys.readouterr()
+    assert "[JC5004]" in told.err and "nowhere" in told.err and "JC5034" not in told.err
+    assert "artifacts/x/slurm: 2 ranks read back" in told.out and "between them" in told.out
+    assert main(["verify", "--equivalence", "--format", "json", *places]) == 1
+    document = json.loads(capsys.readouterr().out)
+    refused, *read = document["directories"]
+    assert refused["directory"] == "nowhere" and [one["code"] for one in refused["refused"]] == ["JC5004"]
+    assert [one["directory"] for one in read] == places[1:]
+    assert document["between"] == [{"directory": places[2], "differences": []}]
+    assert main(["verify", "--equivalence", "nowhere"]) == 1
+    assert capsys.readouterr().out == ""
