@@ -21,8 +21,9 @@ if [[ ! -d $artifact/lib ]]; then
   for file in /jobc/files/*; do
     key=${file##*/}
     path=$artifact/${key//--//}
-    mkdir -p -- "${path%/*}"
-    cp -- "$file" "$path"
+    [[ -d ${path%/*} ]] || mkdir -p -- "${path%/*}"
+    IFS= read -rd '' text <"$file" || true # to its end, without a process for each of them
+    printf '%s' "$text" >"$path"
   done
   chmod +x "$artifact"/*.sh
 fi
