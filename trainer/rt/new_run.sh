@@ -75,7 +75,7 @@ keep_temporary_run() {
 copy_artifact() {
   local copy=$run/artifact/$attempt
   try "create the folder $run/artifact" mkdir -p -- "$run/artifact"
-  mkdir -- "$copy" 2>/dev/null || die 1 "attempt $attempt of run $(basename -- "$run") is being started by another"
+  mkdir -- "$copy" 2>/dev/null || die 1 "attempt $attempt of run ${run##*/} is being started by another"
   unfinished=${unfinished:-$copy}
   trap discard_unfinished EXIT
   try "copy the artifact to $copy" cp -R -- "$artifact/." "$copy"
@@ -94,7 +94,7 @@ choose_continued_run() {
   local id last changed hint
   choose_run "$1"
   refuse_live "$run"
-  id=$(basename -- "$run")
+  id=${run##*/}
   last=$(last_attempt "$run")
   changed=$(compare_specs "$run/artifact/$last/.jobc/identity.txt" "$artifact/.jobc/identity.txt")
   if [[ -z $changed ]]; then return; fi
@@ -117,7 +117,7 @@ continue_run() {
     printf 'attempt %s\n%s\n' "$attempt" "$changed" >>"$run/state/changes"
   fi
   if [[ -d $run/code ]]; then
-    printf 'the code is that of the first submit, in %q; --fork %q takes it as it is now\n' "$run/code" "$(basename -- "$run")"
+    printf 'the code is that of the first submit, in %q; --fork %q takes it as it is now\n' "$run/code" "${run##*/}"
   fi
   rm -f -- "$run/control/STOP"
 }

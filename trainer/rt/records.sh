@@ -99,7 +99,7 @@ describe_reason() {
 describe_next() {
   local file state code
   if observe "$1" || [[ $code != @(1|69|75) ]]; then return; fi
-  printf '  go on with: %q --resume %q\n' "$artifact/submit.sh" "$(basename -- "$1")"
+  printf '  go on with: %q --resume %q\n' "$artifact/submit.sh" "${1##*/}"
 }
 
 # wait_for_end SECONDS RUN: false when it is still live then.
@@ -109,7 +109,7 @@ wait_for_end() {
     if ((SECONDS >= until)); then return 1; fi
     sleep 1
   done
-  echo "run $(basename -- "$2"): $(run_status "$2")"
+  echo "run ${2##*/}: $(run_status "$2")"
 }
 
 # wait_for_job RUN: until it has ended; the exit code of the job.
@@ -118,7 +118,7 @@ wait_for_job() {
   while is_live "$1"; do sleep 2; done
   fetch_news "$1"
   code=$(run_code "$1")
-  echo "run $(basename -- "$1"): $(run_status "$1")"
+  echo "run ${1##*/}: $(run_status "$1")"
   return "${code:-1}"
 }
 

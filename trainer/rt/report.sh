@@ -176,5 +176,5 @@ wait_for_end() {
     if ((SECONDS >= until)); then return 1; fi
     sleep 0.2
   done
-  echo "run $(basename -- "$2"): $(run_status "$2")"
+  echo "run ${2##*/}: $(run_status "$2")"
 }

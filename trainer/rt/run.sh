@@ -204,7 +204,7 @@ seems_live() {
 # refuse_live RUN
 refuse_live() {
   if is_live "$1"; then
-    die 1 "run $(basename -- "$1") is live" 'stop.sh ends it; without --resume, submit.sh starts another one'
+    die 1 "run ${1##*/} is live" 'stop.sh ends it; without --resume, submit.sh starts another one'
   fi
 }
 
@@ -219,7 +219,7 @@ choose_live_run() {
   local candidate live=()
   if [[ -n ${1:-}$own_run ]]; then
     choose_run "${1:-}"
-    is_live "$run" || die 1 "run $(basename -- "$run") is not live: $(run_status "$run")"
+    is_live "$run" || die 1 "run ${run##*/} is not live: $(run_status "$run")"
     return
   fi
   while IFS= read -r -d '' candidate; do
@@ -254,5 +254,5 @@ forget_secrets() {
 
 for part in new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report follow; do
   # shellcheck source=/dev/null
-  source "$(dirname -- "${BASH_SOURCE[0]}")/$part.sh"
+  source "${BASH_SOURCE[0]%/*}/$part.sh"
 done
