@@ -137,11 +137,14 @@ def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
     return made
 
 
-def measure(base: tuple[str, ...]) -> Measured:
-    """Change every leaf of the job `base`, one at a time, and compare what changes with what `why` attributes."""
+def measure(base: tuple[str, ...], first: int = 0, every: int = 1) -> Measured:
+    """Change every leaf of the job `base`, one at a time, and compare what changes with what `why` attributes.
+
+    first, every: of every so many leaves only one, from that on
+    """
     before = compile_job(Request(base))
     measured = Measured()
-    for key, value in before.source_map.spec.items():
+    for key, value in list(before.source_map.spec.items())[first::every]:
         afters = variants(base, key, value.value) if key != "backend" else []
         if afters:
             measured.leaves.append(key)

@@ -14,13 +14,14 @@ KUBERNETES = BASES["kubernetes"]
 SKYPILOT = ("name=w", "backend=skypilot")
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_changed_lines_are_the_attributed_lines(base: str) -> None:
-    found = measure(BASES[base])
+@pytest.mark.parametrize(("number", "base"), enumerate(BASES))
+def test_changed_lines_are_the_attributed_lines(number: int, base: str) -> None:
+    """A third of the leaves of each, all of them in three jobs; `make prove ARGS=why` takes all of all."""
+    found = measure(BASES[base], first=(number + 2) % 3, every=3)
     print("\n".join([*found.missed, *(f"noise: {line}" for line in found.noise)]))
     assert not found.missed
     assert found.precision >= LEAST.get(base, PRECISION)
-    assert len(found.leaves) >= 40
+    assert len(found.leaves) >= 30
 
 
 def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
