@@ -15,7 +15,7 @@ import torch
 from .config import MetricsConfig
 from .console import score_text, skipped_line, step_line
 from .metrics import MetricsFile, flush_interval
-from .speed import flops_per_sample, peak_flops, percentile
+from .speed import peak_flops, percentile
 from .step import StepResult
 from .stragglers import OwnWork, Stragglers
 from .strict import plain
@@ -50,7 +50,6 @@ class Progress:
         self._data_s, self._forward_s = 0.0, 0.0
         is_gpu = group.device.type == "cuda"
         self._peak = peak_flops(torch.cuda.get_device_name(group.device)) if is_gpu else None
-        self._flops = flops_per_sample(config.model, training.parallel.num_parameters)
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """`done` steps are finished, the last one took step_s seconds."""
@@ -188,9 +187,10 @@ class Progress:
 
     def _mfu(self, samples_per_s: float) -> float | None:
         """Of all GPUs together; None on CPUs, and for a GPU or a model that is not known."""
-        if self._peak is None or self._flops is None:
+        flops = self._training.flops_per_sample
+        if self._peak is None or flops is None:
             return None
-        return round(samples_per_s * self._flops / (self._peak * self._training.group.world_size), 4)
+        return round(samples_per_s * flops / (self._peak * self._training.group.world_size), 4)
 
     def _write(self, done: int, values: Mapping[str, object]) -> None:
         training = self._training

@@ -23,6 +23,7 @@ from .errors import BrokenInput
 from .instantiate import function_of, guarded, locate
 from .models.build import build_model
 from .optimizer import build_optimizer
+from .speed import flops_per_sample
 from .target import Target
 
 Sum: TypeAlias = Tensor
@@ -82,6 +83,11 @@ class Recipe:
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
         loss, num_items = summed(self.items_of(logits, targets), targets, self.items_of, self.config)
         return loss, 0.0, num_items
+
+    def flops_per_sample(self, num_parameters: int) -> float | None:
+        """Floating-point operations of training on one sample, forward and backward, by which MFU is told; None: not
+        known. `num_parameters` are those of the whole model."""
+        return flops_per_sample(self.config.model, num_parameters)
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:
         """Map-style data sets as a Source. val: one too, the share of `train` that is held out, or None."""

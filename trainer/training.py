@@ -45,6 +45,7 @@ class Training:
     total_steps  optimizer steps from the very beginning
     loader       the batches of this rank, from the first step of this attempt on
     proof        what the ranks have been fed
+    flops_per_sample  as the recipe says; None where it is not known
     items_per_sample  of rank 0's first batch: the same on all ranks and in each attempt, so that steps can expect it
     parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
     """
@@ -61,6 +62,7 @@ class Training:
     start: checkpoint.Start
     loader: Loader
     proof: Proof
+    flops_per_sample: float | None
     items_per_sample: float
     parts: dict[str, Any]
 
@@ -98,6 +100,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         print(line, flush=True)
     phases.enter("exchange")
     parallel = share(model, made, config, env, group)
+    flops = known_flops(made, parallel.num_parameters)
     num_items = warm_up(parallel, made, config, source, group)
     samples = known_samples(made, config, source, group)
     phases.begin_part("restore")
@@ -122,6 +125,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         start=start,
         loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),
         proof=Proof(order, group, start.step, start.parts.get("data")),
+        flops_per_sample=flops,
         items_per_sample=of_first / config.batch.micro if of_first > 0 else 1.0,
         parts={**start.parts, SOURCE: {**known(source), "samples": samples}},
     )
@@ -325,6 +329,17 @@ def warm_up(parallel: Parallel, made: Recipe, config: TrainConfig, source: Sourc
         first_measure(parallel, made, Copier(group.device).finish(held_out_batch.batch))
     buffers.put_back()
     return float(num_items if expected is None else expected)
+
+
+def known_flops(made: Recipe, num_parameters: int) -> float | None:
+    """Of training on one sample, as the recipe says."""
+    found = guarded(lambda: made.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
+    if found is None:
+        return None
+    if not (is_number(found) and float(found) > 0):
+        hint = "return None where it is not known"
+        raise BrokenInput(f"recipe: flops_per_sample() gave {found!r:.60}, which is no number above 0", hint=hint)
+    return float(found)
 
 
 def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:

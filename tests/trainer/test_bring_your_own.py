@@ -149,6 +149,14 @@ class MeasureRaises(Recipe):
     def measure(self, model, batch):
         raise KeyError("caption")
 
+class NoFlops(Recipe):
+    def flops_per_sample(self, num_parameters):
+        return 0
+
+class FlopsRaise(Recipe):
+    def flops_per_sample(self, num_parameters):
+        return 6 * num_parameters * self.context
+
 NUMBER = 7
 
 class UnusedLater(torch.nn.Linear):
@@ -505,6 +513,8 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             {"recipe": "broken.MeasureRaises"},
             "validation: the first held-out batch cannot be measured: KeyError: 'caption'",
         ),
+        ({"recipe": "broken.NoFlops"}, "recipe: flops_per_sample() gave 0, which is no number above 0"),
+        ({"recipe": "broken.FlopsRaise"}, "recipe: flops_per_sample() failed: AttributeError"),
         ({"loss": {"_target_": "broken.NUMBER"}}, "loss: broken.NUMBER is no class and no function, but 7"),
         ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import gzip
 import json
@@ -24,10 +25,14 @@ from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
 from jobc.trainer.profiling import Profiling
+from jobc.trainer.recipe import Recipe
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 from jobc.trainer.speed import flops_per_sample, peak_flops, percentile
+from jobc.trainer.target import Target
 from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
+from jobc.trainer.train_json import parse
+from jobc.trainer.training import known_flops
 
 from .in_process import train
 
@@ -410,6 +415,20 @@ def test_ranks_that_are_not_alike_are_listed() -> None:
 ])  # fmt: skip
 def test_a_copy_that_is_on_more_nodes_than_it_needs_is_told(hosts: str, shards: int, told: str) -> None:
     assert roll_call.scattered([{"host": host} for host in hosts], shards) == told
+
+
+class Counted(Recipe):
+    """A user's, who knows what a sample takes."""
+
+    def flops_per_sample(self, num_parameters: int) -> float | None:
+        return 2 * num_parameters
+
+
+def test_a_recipe_says_what_its_model_takes(digits: Tree) -> None:
+    of_the_trainer = parse(digits())
+    own = dataclasses.replace(of_the_trainer, model=Target({"_target_": "torch.nn.Linear"}))
+    assert [known_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
+    assert known_flops(Counted(own), 7) == 14.0
 
 
 def test_mfu_of_known_gpus() -> None:
