@@ -162,6 +162,19 @@ def test_the_last_checkpoint_that_stays_is_a_sound_one(finished):
     assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes") == (0, "nothing to remove\n")
 
 
+def test_a_checkpoint_that_the_disk_does_not_give_stays(finished):
+    old = checkpoints(finished.runs / "a", 3, 2, 1, 2, 2)
+    unread, damaged = old / "step_00000005/weights.pt", old / "step_00000004/weights.pt"
+    unread.unlink()
+    unread.symlink_to("/proc/self/mem")  # EIO when it is read, as of a disk that is ill
+    with pytest.raises(OSError, match="Input/output error"):
+        unread.read_bytes()
+    damaged.unlink()
+    code, output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")
+    assert code == 0 and "step_00000005 cannot be read, and stays\n" in output
+    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000003", "step_00000005"]
+
+
 def test_the_checkpoints_of_another_folder_stay(finished, tmp_path):
     elsewhere = checkpoints(finished.runs / "a", 1, 2, 3).rename(tmp_path / "elsewhere")
     (finished.runs / "a/checkpoints").symlink_to(elsewhere)

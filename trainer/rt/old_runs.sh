@@ -113,7 +113,7 @@ old_checkpoints() {
   while IFS= read -r folder; do
     if [[ -z $last ]] && is_sound "$folder"; then
       last=$folder
-    elif [[ ${folder##*/} != "$best" ]]; then
+    elif [[ ${folder##*/} != "$best" ]] && { [[ -n $last ]] || is_readable "$folder"; }; then
       others+=("$folder")
     fi
   done < <(find "$1/checkpoints" -mindepth 1 -maxdepth 1 -type d -name 'step_*' 2>/dev/null | sort -rV)
@@ -125,6 +125,13 @@ is_sound() {
   local sums
   sums=$(awk -F '"' '/^    "/ { name = $2 } $2 == "sha256" { print $4 "  " name }' "$1/MANIFEST.json" 2>/dev/null) || return 1
   [[ -n $sums ]] && (cd -- "$1" && sha256sum --check --status --strict <<<"$sums" 2>/dev/null)
+}
+
+# is_readable CHECKPOINT: the disk gives all that is there. What it does not give now may be sound: that stays.
+is_readable() {
+  find -L "$1" -type f -exec cat -- {} + >/dev/null 2>&1 && return
+  printf 'warning: %q cannot be read, and stays\n' "$1" >&2
+  return 1
 }
 
 # erase FOLDER: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic
