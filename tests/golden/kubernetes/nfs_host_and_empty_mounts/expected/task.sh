@@ -17,13 +17,13 @@ image_folder=$PWD
 # ---- the artifact; a key of a ConfigMap has no slash, so -- stands for it
 
 artifact=/jobc/artifact
-if [[ ! -d $artifact/lib ]]; then
+if [[ -d /jobc/files && ! -d $artifact/lib ]]; then
   for file in /jobc/files/*; do
     key=${file##*/}
     path=$artifact/${key//--//}
     [[ -d ${path%/*} ]] || mkdir -p -- "${path%/*}"
-    IFS= read -rd '' text <"$file" || true # to its end, without a process for each of them
-    printf '%s' "$text" >"$path"
+    mapfile -d '' text <"$file" # all of it, without a process for each
+    printf '%s' "${text[*]}" >"$path"
   done
   chmod +x "$artifact"/*.sh
 fi
