@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ...compiler.equivalence.reading import Call
-from ...compiler.equivalence.verbs import PARTS, Verbs, unquoted
+from ...compiler.equivalence.reading import RUN, Call
+from ...compiler.equivalence.verbs import LIVE, PARTS, Verbs, unquoted
 
 
 class HostVerbs(Verbs):
     parts = (*PARTS, "client")
+
+    def shells(self) -> list[tuple[str, int, Mapping[str, str], str]]:
+        beside = f"{RUN}/artifact/0/task.sh {RUN} 0 0 "  # what that run has, not what is here now
+        return [*super().shells(), ("", 0, {**LIVE, "JOBC_STAGE_RUNS": "yes"}, beside)]
 
     def client(self) -> Iterator[str]:
         calls = [call for call in self.call("smoke.sh").calls if call.name in ("ssh", "pdsh", "clush")]

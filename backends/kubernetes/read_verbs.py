@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from ...compiler.equivalence.reading import RUN
 from ...compiler.equivalence.verbs import LIVE, PARTS, Verbs
 
 
@@ -21,6 +22,22 @@ class PodVerbs(Verbs):
     def submit(self) -> Iterator[str]:
         yield from super().submit()
         yield from self._made("submit.sh --fork X --replace", "train", "run", "run")
+
+    def logs(self) -> Iterator[str]:
+        node = str(10 // self.plan["topology.procs"])
+        for words, env, asked in (
+            (" --run X", {}, ("", RUN, "logs/node_00.log", "0")),
+            (" --node 08", {}, ("", RUN, "logs/node_08.log", "8")),
+            (" --rank 10", {}, ("", RUN, "logs/rank_10.log", node)),
+            (" --rank 10 --follow", LIVE, ("follow", RUN, "logs/rank_10.log", node)),
+        ):
+            wanted = [("choose_run", "X" if "--run" in words else ""), ("read_storage", *asked)]
+            yield from self.differ(f"logs.sh{words}", self.call(f"logs.sh{words}", env), wanted)
+        ended = self.call("logs.sh --follow", {"JOBC_STAGE_SAYS": "0|pod|Running"})
+        if not any({"logs", "--follow", "pod"} <= {*call.words} for call in ended.calls if call.name == "kubectl"):
+            yield "logs.sh --follow: what a pod prints is not followed"
+        elif "status of run" not in ended.said:
+            yield "logs.sh --follow: it does not say how the run ended"
 
     def trials(self) -> Iterator[str]:
         for payload in ("smoke", "preflight"):

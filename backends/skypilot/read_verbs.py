@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from ...compiler.equivalence.reading import RUN, Call
-from ...compiler.equivalence.verbs import Verbs
+from ...compiler.equivalence.verbs import Verbs, shown
 
 
 class SkyVerbs(Verbs):
@@ -16,6 +16,20 @@ class SkyVerbs(Verbs):
 
     def shells(self) -> list[tuple[str, int, Mapping[str, str], str]]:
         return []  # its cluster is not up
+
+    def logs(self) -> Iterator[str]:
+        """Of a rank: from its node, or from the bucket, as far as it is there."""
+        node, is_managed = str(9 // self.plan["topology.procs"]), self.plan["backend.managed"]
+        for word, follow in (("", ()), (" --follow", ("-f",))):
+            wanted: tuple[str, ...] = ("on_node", "c", node, "tail", "-n", "+1", *follow, "--")
+            if self.plan["run.storage"] == "object" and (is_managed or not follow):
+                wanted = ("depot", "cat")
+            elif is_managed:  # whose machines cannot be reached
+                wanted = ()
+            ended = self.call(f"logs.sh --rank 9{word}", {"JOBC_STAGE_SAYS": '"status": "UP",'})
+            said = next((c.words for c in reversed(ended.calls) if c.name in ("on_node", "depot")), ())
+            if said[:-1] != wanted or (wanted and not said[-1].endswith("logs/rank_09.log")):
+                yield f"logs.sh --rank 9{word}: it asks {shown([said])}, not {shown([wanted])} …/logs/rank_09.log"
 
     def trials(self) -> Iterator[str]:
         yield from self._sent("smoke.sh", "smoke", "trial-smoke", "")
@@ -46,5 +60,5 @@ class SkyVerbs(Verbs):
         ):
             yield f"{line}: the artifact is not put where SkyPilot takes it from"
         follows = [c for c in ended.calls if c.name == "sky" and "logs" in c.words]
-        if not follows or any("--follow" not in c.words for c in follows[:1]):
-            yield f"{line}: what the job prints is not followed"
+        if not follows or not {"--follow", "--tail"} <= {*follows[0].words}:
+            yield f"{line}: what the job prints is not followed from its beginning"

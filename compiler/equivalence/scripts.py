@@ -204,9 +204,10 @@ def _options(path: str, text: str) -> Iterator[str]:
     usage = re.search(rf"^# usage: {re.escape(path)}(.*)$", text, re.MULTILINE)
     if usage is not None and path in (*VERBS, "node.sh") and not re.search(r"^ +-h \| --help\) ", text, re.MULTILINE):
         yield f"{path}: it has no --help"
-    arms = re.findall(r"^    (-[\w -|]*)\) (.*)$", text, re.MULTILINE)
-    if usage is None or not re.search(r"^  case \$1 in$", text, re.MULTILINE):
+    case = re.search(r"^( *)case \$(?:1|\{1:-\}) in$", text, re.MULTILINE)
+    if usage is None or case is None:
         return
+    arms = re.findall(rf"^{case[1]}  (-[\w -|]*)\) (.*)$", text, re.MULTILINE)
     explained = re.findall(r"^#   (--\w.*)$", text, re.MULTILINE)
     said = {
         n: bool(value) for part in (*explained, usage[1]) for n, value in re.findall(r"(--\w[\w-]*)( [A-Z]+\b)?", part)

@@ -90,7 +90,7 @@ this_job() {
 jobc_hear() {
   local name
   for name in mark_stopped signal_nodes wait_for_end wait_for_job describe_nodes fetch_news fetch_logs follow_logs \
-    forget_secrets; do
+    forget_secrets read_storage on_node; do
     if declare -F "$name" >/dev/null; then
       eval "jobc_own_$(declare -f "$name")"
       eval "$name() { jobc_note $name \"\$@\" && jobc_own_$name \"\$@\"; }"

@@ -63,7 +63,7 @@ class Verbs:
         verb, *words = line.split()
         there = {
             "sent/.here": "",
-            "state/job_0": f"job_id=7\nnodes={self.plan['topology.nodes']}\n",
+            "state/job_0": f"job_id=7\ncluster=c\nnodes={self.plan['topology.nodes']}\n",
             **{f"artifact/{n}/hosts.txt": self.place.files.get("hosts.txt", "") for n in (0, 1)},
         }
         environment = {"JOBC_STAGE_VERBS": "yes", **(env or {})}
@@ -97,6 +97,8 @@ class Verbs:
                 yield f"{line}: a run has {waits[0]} s to save, in the plan {grace_s} s"
             if line == "stop.sh" and f"not ended after {waits[0]} s" not in ended.said:
                 yield f"{line}: it waits {waits[0]} s, and says another number"
+            if not env and "not ended" in ended.said:
+                yield f"{line}: it says that a run has not ended before it has waited for it"
 
     def status(self) -> Iterator[str]:
         ended = self.call("status.sh --run X")

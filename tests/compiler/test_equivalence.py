@@ -317,6 +317,16 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("kubernetes", "task.sh", 'mkdir -p -- "${path%/*}"', 'mkdir -- "${path%/*}"', "mkdir fails where the folder"),
     ("slurm", "engine.sh", '  local file said\n', '  said=x\n  local file said\n', "is made local after that"),
     ("skypilot", "task.sky.yaml", 'printf "error: %s', "printf error: %s", "printf prints its first word alone"),
+    ("ssh", NODE, "(procs > gpus)); then gpus=0", "(procs > gpus)); then gpus=1", "ranks that are more than the GPUs"),
+    ("local", NODE, "code=${JOBC_RUN_DIR:-$here}", "code=${JOBC_RUN_DIR:-$project}", "ranks start in .project"),
+    ("kubernetes", "engine.sh", 'k get pods --selector="jobc/job=$object$1" ', "k get pods ", "those of every job"),
+    ("kubernetes", "engine.sh", '-shell" --ignore-not-found >', '-shell" >', "fails where nothing is left"),
+    ("kubernetes", "logs.sh", "k logs --follow --prefix", "k logs --prefix", "ends with what was printed so far"),
+    ("kubernetes", "engine.sh", "grep -m 1 -E $'", "grep -m 2 -E $'", "2 lines where one is meant"),
+    ("kubernetes", "engine.sh", "print found + 0", "print found + 1", "found is counted from 0"),
+    ("skypilot", "engine.sh", "($2 + 0 == wanted", "($2 + 1 == wanted", "compared with the one after it"),
+    ("ssh", "engine.sh", "trap 'exit 129' HUP", "trap 'exit 130' HUP", "a shell that was hung up on ends with 129"),
+    ("slurm", "preflight.sh", "  --queue-only) only=yes ;;\n", "", "--queue-only is one thing in the usage"),
 ]  # fmt: skip
 
 

@@ -35,6 +35,9 @@ def files_with(line: str) -> dict[str, str]:
         'echo "stopped; reason is not known" >&2',
         "echo 'gone (reason is not known)' >&2",
         "mapfile my_lines </dev/null",
+        "grep -m 5 foo f || true",
+        "trap 'exit 1' HUP",
+        "command ls >/dev/null",
         "echo ${MY_CASE:-} ${my_case-none} ${MY_CASE:+is set}",
     ],
 )

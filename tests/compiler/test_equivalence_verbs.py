@@ -84,6 +84,12 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("slurm", SUBMIT, "init_from=$run; fi", "init_from=$artifact; fi", "describe_run <artifact>"),
     ("skypilot", SUBMIT, "  keep_run\n", "", "not choose_continued_run X; continue_run; keep_run"),
     ("ssh", SUBMIT, 'create_run "$run_id"', "create_run", "create_run; snapshot_code"),
+    ("ssh", STOP, "if wait_for_end", "echo not ended; if wait_for_end", "before it has waited for it"),
+    ("ssh", SHELL, "then beside=yes; fi", "then beside=''; fi", "not come to `<run>/artifact/0/task.sh <run> 0 0 "),
+    ("kubernetes", LOGS, "node=$((10#${node:-0}))\n", "node=0\n", "logs.sh --node 08: it calls choose_run ;"),
+    ("kubernetes", LOGS, '  wait\n  run_status "$run"\n', "  wait\n", "it does not say how the run ended"),
+    ("skypilot", LOGS, "at=$((10#$rank", "at=$((1 + 10#$rank", "it asks on_node c"),
+    ("skypilot", ENGINE, "sky logs --tail 0 ", "sky logs ", "not followed from its beginning"),
 ]  # fmt: skip
 
 

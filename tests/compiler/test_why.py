@@ -14,7 +14,7 @@ KUBERNETES = BASES["kubernetes"]
 SKYPILOT = ("name=w", "backend=skypilot")
 
 
-@pytest.mark.parametrize(("number", "base"), enumerate(BASES))
+@pytest.mark.parametrize(("number", "base"), list(enumerate(BASES)))
 def test_changed_lines_are_the_attributed_lines(number: int, base: str) -> None:
     """A third of the leaves of each, all of them in three jobs; `make prove ARGS=why` takes all of all."""
     found = measure(BASES[base], first=(number + 2) % 3, every=3)
