@@ -1,7 +1,7 @@
 # What a checkout can do; `make` lists it. Each target first makes the environment it needs (tools/bootstrap.py).
 # PYTHON=… another Python >= 3.10, JOBC_VENV=… another place than .venv, JOBS=… test processes, ARGS=… for pytest, prove
 
-JOBS ?= 3
+JOBS ?= 4
 ARGS ?=
 VENV = $(or $(JOBC_VENV),$(CURDIR)/.venv)
 IN_VENV = . "$(VENV)/bin/activate" &&
