@@ -170,9 +170,27 @@ def test_a_checkpoint_that_the_disk_does_not_give_stays(finished):
     with pytest.raises(OSError, match="Input/output error"):
         unread.read_bytes()
     damaged.unlink()
+    (old / "step_00000002/weights.pt").unlink()
     code, output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")
     assert code == 0 and "step_00000005 cannot be read, and stays\n" in output
     assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000003", "step_00000005"]
+    unread.unlink()
+    unread.symlink_to("/not/mounted/weights.pt")
+    output = finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")[1]
+    assert "step_00000005 cannot be read, and stays\n" in output and (old / "step_00000005").exists()
+
+
+def test_a_checkpoint_that_the_disk_gives_at_the_second_time_is_the_last_sound_one(finished, tmp_path, monkeypatch):
+    old = checkpoints(finished.runs / "a", 1, 2, 3)
+    fails_once = tmp_path / "bin/sha256sum"
+    fails_once.parent.mkdir()
+    sums = shutil.which("sha256sum")
+    fails_once.write_text(f'#!/bin/bash\nmkdir {tmp_path}/failed 2>/dev/null && exit 1\nexec {sums} "$@"\n')
+    fails_once.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fails_once.parent}:{os.environ['PATH']}")
+    assert finished.run("clean.sh", "--keep", "1", "--keep-checkpoints", "--yes")[0] == 0
+    assert (tmp_path / "failed").exists()
+    assert sorted(path.name for path in old.iterdir()) == ["best", "step_00000001", "step_00000003"]
 
 
 def test_the_checkpoints_of_another_folder_stay(finished, tmp_path):

@@ -108,16 +108,33 @@ remove_them() {
 
 # old_checkpoints RUN: the trainer's checkpoints there but the last sound one and the best, one a line. None when none is sound.
 old_checkpoints() {
-  local folder last='' best others=()
+  local folder last='' best found others=()
   best=$(readlink -- "$1/checkpoints/best" || true)
   while IFS= read -r folder; do
-    if [[ -z $last ]] && is_sound "$folder"; then
+    found=older
+    if [[ -z $last ]]; then found=$(looked_at "$folder"); fi
+    if [[ $found == sound ]]; then
       last=$folder
-    elif [[ ${folder##*/} != "$best" ]] && { [[ -n $last ]] || is_readable "$folder"; }; then
+    elif [[ $found == unread ]]; then
+      printf 'warning: %q cannot be read, and stays\n' "$folder" >&2
+    elif [[ ${folder##*/} != "$best" ]]; then
       others+=("$folder")
     fi
   done < <(find "$1/checkpoints" -mindepth 1 -maxdepth 1 -type d -name 'step_*' 2>/dev/null | sort -rV)
   if [[ -n $last && ${#others[@]} -gt 0 ]]; then printf '%s\n' "${others[@]}"; fi
+}
+
+# looked_at CHECKPOINT: sound, damaged or unread: what the disk does not give now may be sound.
+looked_at() {
+  if is_sound "$1"; then
+    echo sound
+  elif ! is_readable "$1"; then
+    echo unread
+  elif is_sound "$1"; then # the disk gave it only now
+    echo sound
+  else
+    echo damaged
+  fi
 }
 
 # is_sound CHECKPOINT: its files are those of its manifest, which checkpoint_store.py writes with one key a line.
@@ -127,11 +144,9 @@ is_sound() {
   [[ -n $sums ]] && (cd -- "$1" && sha256sum --check --status --strict <<<"$sums" 2>/dev/null)
 }
 
-# is_readable CHECKPOINT: the disk gives all that is there. What it does not give now may be sound: that stays.
+# is_readable CHECKPOINT: every byte of what is there, and no link that leads nowhere.
 is_readable() {
-  find -L "$1" -type f -exec cat -- {} + >/dev/null 2>&1 && return
-  printf 'warning: %q cannot be read, and stays\n' "$1" >&2
-  return 1
+  [[ -z $(find -L "$1" -type l -print -quit 2>&1) ]] && find -L "$1" -type f -exec cat -- {} + >/dev/null 2>&1
 }
 
 # erase FOLDER: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic

@@ -252,7 +252,8 @@ forget_secrets() {
 
 # ---- the other parts
 
+parts=$(dirname -- "${BASH_SOURCE[0]}")
 for part in new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report follow; do
   # shellcheck source=/dev/null
-  source "${BASH_SOURCE[0]%/*}/$part.sh"
+  source "$parts/$part.sh"
 done
