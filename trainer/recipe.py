@@ -87,6 +87,8 @@ class Recipe:
     def flops_per_sample(self, num_parameters: int) -> float | None:
         """Floating-point operations of training on one sample, forward and backward, by which MFU is told; None: not
         known. `num_parameters` are those of the whole model."""
+        if type(self).build_model is not Recipe.build_model:  # then it is another one than the config says
+            return None
         return flops_per_sample(self.config.model, num_parameters)
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> Source:

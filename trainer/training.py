@@ -1,5 +1,6 @@
 """Everything that a step needs, built once: data, model, optimizer and where to begin."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -336,10 +337,11 @@ def known_flops(made: Recipe, num_parameters: int) -> float | None:
     found = guarded(lambda: made.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if found is None:
         return None
-    if not (is_number(found) and float(found) > 0):
-        hint = "return None where it is not known"
-        raise BrokenInput(f"recipe: flops_per_sample() gave {found!r:.60}, which is no number above 0", hint=hint)
-    return float(found)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if isinstance(found, int | float) and not isinstance(found, bool) and 0 < float(found) < math.inf:
+            return float(found)
+    hint = "return None where it is not known"
+    raise BrokenInput(f"recipe: flops_per_sample() gave {found!r:.60}, and no number above 0", hint=hint)
 
 
 def first_pass(parallel: Parallel, made: Recipe, batch: Any) -> tuple[Tensor, Any]:

@@ -153,6 +153,18 @@ class NoFlops(Recipe):
     def flops_per_sample(self, num_parameters):
         return 0
 
+class EndlessFlops(Recipe):
+    def flops_per_sample(self, num_parameters):
+        return 1e300 * 1e300
+
+class HugeFlops(Recipe):
+    def flops_per_sample(self, num_parameters):
+        return 10 ** 400
+
+class WordOfFlops(Recipe):
+    def flops_per_sample(self, num_parameters):
+        return "many"
+
 class FlopsRaise(Recipe):
     def flops_per_sample(self, num_parameters):
         return 6 * num_parameters * self.context
@@ -513,7 +525,10 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             {"recipe": "broken.MeasureRaises"},
             "validation: the first held-out batch cannot be measured: KeyError: 'caption'",
         ),
-        ({"recipe": "broken.NoFlops"}, "recipe: flops_per_sample() gave 0, which is no number above 0"),
+        ({"recipe": "broken.NoFlops"}, "recipe: flops_per_sample() gave 0, and no number above 0"),
+        ({"recipe": "broken.EndlessFlops"}, "recipe: flops_per_sample() gave inf, and no number above 0"),
+        ({"recipe": "broken.HugeFlops"}, f"recipe: flops_per_sample() gave 1{'0' * 59}, and no number above 0"),
+        ({"recipe": "broken.WordOfFlops"}, "recipe: flops_per_sample() gave 'many', and no number above 0"),
         ({"recipe": "broken.FlopsRaise"}, "recipe: flops_per_sample() failed: AttributeError"),
         ({"loss": {"_target_": "broken.NUMBER"}}, "loss: broken.NUMBER is no class and no function, but 7"),
         ({"recipe": "broken.NoCount"}, "recipe: count() of the first batch failed: AttributeError"),

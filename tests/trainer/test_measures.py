@@ -21,6 +21,7 @@ import torch
 
 from jobc.trainer import attempts, patient, roll_call
 from jobc.trainer.config import GptConfig, ProfileConfig
+from jobc.trainer.data.source import Source
 from jobc.trainer.distributed import Group
 from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
 from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
@@ -424,11 +425,19 @@ class Counted(Recipe):
         return 2 * num_parameters
 
 
+class BuildsItsOwn(Recipe):
+    """Whatever the section `model` of the config says."""
+
+    def build_model(self, source: Source) -> torch.nn.Module:
+        return torch.nn.Linear(3, 2)
+
+
 def test_a_recipe_says_what_its_model_takes(digits: Tree) -> None:
     of_the_trainer = parse(digits())
     own = dataclasses.replace(of_the_trainer, model=Target({"_target_": "torch.nn.Linear"}))
     assert [known_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
     assert known_flops(Counted(own), 7) == 14.0
+    assert known_flops(BuildsItsOwn(of_the_trainer), 7) is None
 
 
 def test_mfu_of_known_gpus() -> None:
