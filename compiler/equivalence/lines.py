@@ -40,7 +40,7 @@ MISTAKES = {
     r"\bnodes=\$\{?(procs|gpus|attempt|rank)\b": "the number of nodes is said to be ${}",
     r"\bJOBC_RUN_DIR=\"?\$\{?(artifact|project|here)\b": "the folder of the run is said to be ${}",
     r"/job\.sbatch\" \"\$\{?(artifact|project|here|attempt)\b": "job.sbatch gets ${} for the folder of the run",
-    r"\(\(procs > gpus\)\); then gpus=[1-9]": "ranks that are more than the GPUs can have none of them",
+    r"\(\(procs > gpus\)\); then gpus=[1-9]\d*; fi # then": "ranks that are more than the GPUs can have none of them",
     r"\bcode=\$\{JOBC_RUN_DIR:-\$\{?(artifact|project)\b": "without code ranks start in ${}, not in the run folder",
     r"\bwait_for_name \"\$(?!JOBC_HEAD_ADDR\b|\d)": "another name than that of node 0 is waited for",
     # commands without the option that makes them fit
@@ -72,14 +72,18 @@ MISTAKES = {
     r"\bumask (?![0-7]{1,4}\b)\d": "umask takes digits from 0 to 7",
     r"\brm (?!-\w*r)(?:-\S+ )*\"\$\{?folder\b": "rm removes no folder; -r does",
     r"\bprintf (?!-v|--)(?![\"'$])[^%\s]*:(?: |$)": "printf prints its first word alone, for that has no %",
-    r"\bk get (?:jobs|pods) (?!-\S*selector)": "kubectl get without --selector lists those of every job",
-    r"\bk delete (?!configmap)(?!.*--ignore-not-found)": "kubectl delete fails where nothing is left to delete",
-    r"\bk logs --prefix .*\| sed -u\b": "kubectl logs without --follow ends with what was printed so far",
-    r"\bgrep -m (?!1\b)(\d+) -E \$?'\^(?:jobc|\(Failed)": "{} lines where one is meant",
-    r"\b(found|pending) \+ [1-9]\d* ?[,}]": "{} is counted from 0",
+    r"\bk get (?:jobs|pods) (?:\\$|--sort-by)(?!.*(?:--selector| -l\b))": (
+        "kubectl get without --selector lists those of every job"
+    ),
+    r"\bk delete (?:\"\$(?:kind|companions)\"|pod \"\$own_object-shell\")(?!.*(?:--ignore-not-found|\|\|))": (
+        "kubectl delete fails where nothing is left to delete"
+    ),
+    r"\bk logs (?!.*--follow).*--prefix.*\| sed -u\b": "kubectl logs without --follow ends with what is there",
+    r"\bgrep -m (?!1\b)(\d+) -E (?:'\^jobc: \.\*\(failed|\$'\^\(Failed)": "{} lines where one is meant",
+    r"\bprint (?:found \+ 0, )?(found|pending) \+ [1-9]": "{} is counted from 0",
     r"\(\$\d \+ [1-9]\d* == wanted": "a number is compared with the one after it",
-    r"\btrap 'exit (?!129\b)\d+' HUP TERM\b": "a shell that was hung up on ends with 129",
-    r"\bcommand module >/dev/null": "command runs it; -v asks whether it is there",
+    r"\btrap 'exit (?!129\b)\d+' HUP TERM # the run goes on": "a shell that was hung up on ends with 129",
+    r"\bcommand module >/dev/null \|\| \.": "command runs it; -v asks whether it is there",
     r"(?:^|[|(]) *wc(?! -)\b": "wc prints three numbers; -l is the number of lines",
 }
 COMPILED = [(re.compile(pattern), words) for pattern, words in MISTAKES.items()]

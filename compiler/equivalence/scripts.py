@@ -204,10 +204,11 @@ def _options(path: str, text: str) -> Iterator[str]:
     usage = re.search(rf"^# usage: {re.escape(path)}(.*)$", text, re.MULTILINE)
     if usage is not None and path in (*VERBS, "node.sh") and not re.search(r"^ +-h \| --help\) ", text, re.MULTILINE):
         yield f"{path}: it has no --help"
-    case = re.search(r"^( *)case \$(?:1|\{1:-\}) in$", text, re.MULTILINE)
-    if usage is None or case is None:
+    cases = re.findall(r"^( *)case \$(?:1|\{1:-\}) in\n(.*?)^\1esac$", text, re.MULTILINE | re.DOTALL)
+    of_options = [body for _, body in cases if re.search(r"^ +-h \| --help\) ", body, re.MULTILINE)]
+    if usage is None or not of_options:
         return
-    arms = re.findall(rf"^{case[1]}  (-[\w -|]*)\) (.*)$", text, re.MULTILINE)
+    arms = re.findall(r"^ +(-[\w -|]*)\) (.*)$", of_options[0], re.MULTILINE)
     explained = re.findall(r"^#   (--\w.*)$", text, re.MULTILINE)
     said = {
         n: bool(value) for part in (*explained, usage[1]) for n, value in re.findall(r"(--\w[\w-]*)( [A-Z]+\b)?", part)

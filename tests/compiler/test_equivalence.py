@@ -321,7 +321,7 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("local", NODE, "code=${JOBC_RUN_DIR:-$here}", "code=${JOBC_RUN_DIR:-$project}", "ranks start in .project"),
     ("kubernetes", "engine.sh", 'k get pods --selector="jobc/job=$object$1" ', "k get pods ", "those of every job"),
     ("kubernetes", "engine.sh", '-shell" --ignore-not-found >', '-shell" >', "fails where nothing is left"),
-    ("kubernetes", "logs.sh", "k logs --follow --prefix", "k logs --prefix", "ends with what was printed so far"),
+    ("kubernetes", "logs.sh", "k logs --follow --prefix", "k logs --prefix", "ends with what is there"),
     ("kubernetes", "engine.sh", "grep -m 1 -E $'", "grep -m 2 -E $'", "2 lines where one is meant"),
     ("kubernetes", "engine.sh", "print found + 0", "print found + 1", "found is counted from 0"),
     ("skypilot", "engine.sh", "($2 + 0 == wanted", "($2 + 1 == wanted", "compared with the one after it"),

@@ -84,12 +84,13 @@ EDITS = [  # job, file, what stands there, what somebody makes of it, what is sa
     ("slurm", SUBMIT, "init_from=$run; fi", "init_from=$artifact; fi", "describe_run <artifact>"),
     ("skypilot", SUBMIT, "  keep_run\n", "", "not choose_continued_run X; continue_run; keep_run"),
     ("ssh", SUBMIT, 'create_run "$run_id"', "create_run", "create_run; snapshot_code"),
-    ("ssh", STOP, "if wait_for_end", "echo not ended; if wait_for_end", "before it has waited for it"),
+    ("ssh", STOP, "if wait_for_end", "echo it has not ended after 9 s; if wait_for_end", "before it has waited for it"),
     ("ssh", SHELL, "then beside=yes; fi", "then beside=''; fi", "not come to `<run>/artifact/0/task.sh <run> 0 0 "),
     ("kubernetes", LOGS, "node=$((10#${node:-0}))\n", "node=0\n", "logs.sh --node 08: it calls choose_run ;"),
     ("kubernetes", LOGS, '  wait\n  run_status "$run"\n', "  wait\n", "it does not say how the run ended"),
     ("skypilot", LOGS, "at=$((10#$rank", "at=$((1 + 10#$rank", "it asks on_node c"),
     ("skypilot", ENGINE, "sky logs --tail 0 ", "sky logs ", "not followed from its beginning"),
+    ("skypilot", ENGINE, "sky logs --tail 0 ", "sky logs --tail 5 ", "not followed from its beginning"),
 ]  # fmt: skip
 
 
@@ -128,6 +129,7 @@ def test_what_is_compared_is_not_said_to_be_left_out(job: str, path: str, before
     [
         (STOP, "\nchoose_live_run", "\necho 'one moment'\nchoose_live_run"),
         (STATUS, "\nchoose_run", "\ndate\nchoose_run"),
+        (STOP, "\nchoose_live_run", "\necho 'nodes that have not ended yet are told to save'\nchoose_live_run"),
         (SUBMIT, "\nstart_run", "\nnotify-send started\nstart_run"),
         (SMOKE, "\ncreate_temporary_run", "\nmodule load x\ncreate_temporary_run"),
         (LOGS, "\nchoose_run", "\nrun_id=${run_id:-${MY_RUN:-}}\nchoose_run"),
@@ -135,6 +137,7 @@ def test_what_is_compared_is_not_said_to_be_left_out(job: str, path: str, before
 )
 def test_what_a_user_adds_to_a_verb_is_left_alone(path: str, before: str, after: str) -> None:
     part = path.removesuffix(".sh") if path != SMOKE else "trials"
-    for job in ("local", "ssh"):
+    for job in ("local", "ssh", *(("kubernetes", "skypilot") if path in (STOP, STATUS, LOGS) else ())):
         files = files_of(job)
+        assert before in files[path]
         assert found_in({**files, path: files[path].replace(before, after, 1)}, (part,)) == []
