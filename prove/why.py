@@ -8,7 +8,7 @@ A digest of the plan, such as the end of an object's name on Kubernetes, is take
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -137,14 +137,13 @@ def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
     return made
 
 
-def measure(base: tuple[str, ...], first: int = 0, every: int = 1) -> Measured:
-    """Change every leaf of the job `base`, one at a time, and compare what changes with what `why` attributes.
-
-    first, every: of every so many leaves only one, from that on
-    """
+def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: True) -> Measured:
+    """Change each leaf of the job `base` that is taken, and compare what changes with what `why` attributes."""
     before = compile_job(Request(base))
     measured = Measured()
-    for key, value in list(before.source_map.spec.items())[first::every]:
+    for key, value in before.source_map.spec.items():
+        if not taken(key):
+            continue
         afters = variants(base, key, value.value) if key != "backend" else []
         if afters:
             measured.leaves.append(key)
