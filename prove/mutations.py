@@ -54,7 +54,7 @@ SCOPES = (  # names that are easily taken for each other
     ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_GPUS_PER_NODE"), ("requests:", "limits:"), ("$rank", "$attempt"),
 )  # fmt: skip
 
-DRAW = 6  # a new one after the check has learnt from the survivors of the last
+DRAW = 7  # a new one after the check has learnt from the survivors of the last
 PARTS = {"reached": "in lines that a start executes or an engine reads", "other": "in all other lines"}
 
 Sites = Iterator[list[str]]  # the lines of the file with one of them changed
