@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ def mistakes(files: Mapping[str, str], plan: Mapping[str, Any]) -> Iterator[str]
         first = next((line for line in lines if line), "")
         if files[path].startswith("#!") and not re.fullmatch(r"set -eu(o pipefail)?", first.strip()):
             yield f"{path}: it goes on after an error: its first command is not set -euo pipefail"
+        yield from _called_too_early(path, lines)
         yield from _unread(path, scripts, plan)
         sourced = "\n".join(ours[other] for other in ours if other not in (*VERBS, *ON_NODES, path))
         early = read_too_early(lines, "\n".join((library()[2], *ours.values())), sourced)
@@ -220,6 +221,14 @@ def _options(path: str, text: str) -> Iterator[str]:
     for name in sorted(said.keys() | taken.keys()):
         if said.get(name) != taken.get(name):
             yield f"{path}: {name} is one thing in the usage line and another in the code"
+
+
+def _called_too_early(path: str, lines: Sequence[str]) -> Iterator[str]:
+    """A script begins by reading the library, and tells it which job this is."""
+    read = next((number for number, line in enumerate(lines, 1) if line.endswith('/rt/run.sh"')), 0)
+    for number, line in enumerate(lines[: max(read - 1, 0)], 1):
+        if line.startswith("this_job "):
+            yield f"{path}:{number}: this_job is called before run.sh is read, which has it"
 
 
 def _unread(path: str, scripts: Mapping[str, list[str]], plan: Mapping[str, Any]) -> Iterator[str]:

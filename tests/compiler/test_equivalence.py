@@ -326,6 +326,7 @@ UNREACHED = [  # edits of lines that no start of the job executes
     ("kubernetes", "engine.sh", "print found + 0", "print found + 1", "found is counted from 0"),
     ("skypilot", "engine.sh", "($2 + 0 == wanted", "($2 + 1 == wanted", "compared with the one after it"),
     ("ssh", "engine.sh", "trap 'exit 129' HUP", "trap 'exit 130' HUP", "a shell that was hung up on ends with 129"),
+    ("ssh", "clean.sh", "set -euo pipefail\n", "set -euo pipefail\nthis_job base runs\n", "before run.sh is"),
     ("slurm", "preflight.sh", "  --queue-only) only=yes ;;\n", "", "--queue-only is one thing in the usage"),
 ]  # fmt: skip
 
