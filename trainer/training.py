@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -337,8 +338,8 @@ def known_flops(made: Recipe, num_parameters: int) -> float | None:
     found = guarded(lambda: made.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if found is None:
         return None
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        if isinstance(found, int | float) and not isinstance(found, bool) and 0 < float(found) < math.inf:
+    with contextlib.suppress(OverflowError):
+        if isinstance(found, Real) and 0 < float(found) < math.inf:
             return float(found)
     hint = "return None where it is not known"
     raise BrokenInput(f"recipe: flops_per_sample() gave {found!r:.60}, and no number above 0", hint=hint)
