@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PRECOMPILE = (
-    "import sys, pathlib; from jobc.compiler.templating import precompile; precompile(pathlib.Path(sys.argv[1]))"
+    "import sys, pathlib; from jobc.compiler.emit.templating import precompile; precompile(pathlib.Path(sys.argv[1]))"
 )
 FOLDERS = ("compiler", "backends")  # where templates are
 LEFT_OVERS = shutil.ignore_patterns("__pycache__", "__compiled__")

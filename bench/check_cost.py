@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".dev"))  # the 
 
 from goals import figure
 
-from jobc.compiler import driver
 from jobc.compiler.cli import compiling, main
-from jobc.compiler.registry import plugin
+from jobc.compiler.pipeline import compile as driver
+from jobc.compiler.plugins.registry import plugin
 
 WORDS = ["check", "backend=slurm", "nodes=4", "gpus=8", "time=12h", "+experiment=slurm_ddp"]
 GOAL = 1.10
@@ -44,7 +44,7 @@ def unchecked() -> Iterator[None]:
     """Without any rule."""
     rules: list[tuple[Any, str, Any]] = [
         (driver.rules, "findings", nothing),
-        *((place, "check", nothing) for place in (driver.trainer_checks, driver.policy, driver.accelerate_checks)),
+        *((place, "check", nothing) for place in (driver.trainer_config, driver.site_policy, driver.accelerate_checks)),
         (driver.capabilities, "check_scopes", nothing),
         (driver.capabilities, "check_honours", nothing),
         (compiling, "_of_sizes", nothing),

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.testbed import Cluster, Process, Seen, Shape, wait_for
-from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.loop.metrics import read, training_steps
 
 TIMEOUT_S = 180.0
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer import checkpoint_store
+from jobc.trainer.checkpoint import store
 
 from .campaign import Campaign, expect, k_of_n_by
 from .job import MICRO, STAND_IN, Job
@@ -49,8 +49,8 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
         gap_ms = two_sigterms(job, chance)
         code = job.code()
         done = job.steps()[-1]
-        found = checkpoint_store.newest_first(job.run_folder / "checkpoints")
-        saved = [checkpoint_store.step_of(path) for path in found if checkpoint_store.problem(path) is None]
+        found = store.newest_first(job.run_folder / "checkpoints")
+        saved = [store.step_of(path) for path in found if store.problem(path) is None]
         measured = {"gap_ms": gap_ms, "code": code, "stopped_after_step": done, "saved_steps": saved}
         expect(code == 75, f"submit.sh ended with {code} instead of 75", **measured)
         expect(saved == [done], f"step {done} was the last, checkpoints are of {saved}", **measured)

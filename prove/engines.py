@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.pods import Rack
 from jobc.tests.podrunner import PodRunner
 from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed

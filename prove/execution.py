@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from jobc.compiler.driver import compile_job
-from jobc.compiler.golden import read_case
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.testing.golden import read_case
 
 from .reach import BEGIN, REPO, Reach, checkout, origin, reach, run_tests
 
@@ -39,8 +39,8 @@ TESTS = tuple(f"tests/{name}.py" for name in (
 MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds of each but the first
 TIMEOUT_S = 120  # of one test that hangs
 COMPILE = (
-    "import sys; from pathlib import Path; from jobc.compiler.driver import compile_job;"
-    "from jobc.compiler.golden import read_case; case, path = sys.argv[1:];"
+    "import sys; from pathlib import Path; from jobc.compiler.pipeline.compile import compile_job;"
+    "from jobc.compiler.testing.golden import read_case; case, path = sys.argv[1:];"
     "made = compile_job(read_case(Path(case))).artifacts;"
     "sys.stdout.buffer.write(next(a.text for a in made if a.path == path).encode())"
 )

@@ -46,7 +46,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     del logs[frozen]
     says = re.compile(rf"rank {frozen} on \S+ gives no sign of life")
     named = sum(says.search(log) is not None for log in logs)
-    in_loop = re.compile(r'jobc_trainer/loop\.py", line \d+ in steps')  # in a step, or exchanging metrics after it
+    in_loop = re.compile(r'jobc_trainer/loop/loop\.py", line \d+ in train\b')  # in a step, or in its metrics
     measured |= {"named_by": named, "stacks_of": sum(in_loop.search(log) is not None for log in logs)}
     told = f"{logs[0][-800:]}"
     expect(measured["ended_s"] <= TIMEOUT_S + MORE_S, f"the others ended after {measured['ended_s']} s", **measured)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.loop.metrics import read, training_steps
+from jobc.trainer.rt.untrusted_files import Unreadable
 
 TIMEOUT_S = 600  # patience, not a claim: a machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
@@ -130,7 +131,7 @@ class Job:
 
     def steps(self, attempt: int | None = None) -> list[int]:
         """The steps that rank 0 has done, in order of time; of all attempts, or of one."""
-        with contextlib.suppress(FileNotFoundError, ValueError):  # ValueError: there is no run folder yet
+        with contextlib.suppress(FileNotFoundError, Unreadable, ValueError):  # ValueError: there is no run folder yet
             lines = [line for line in read(self.metrics()) if "loss" in line]
             return [int(str(line["step"])) for line in lines if attempt in (None, line["attempt"])]
         return []

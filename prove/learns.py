@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer.metrics import read
+from jobc.trainer.loop.metrics import read
 
 from .campaign import Campaign, Line, expect
 from .job import Job

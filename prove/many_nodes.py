@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 from .campaign import Campaign, Line, expect
 
@@ -68,7 +69,7 @@ def fan_out(folder: Path) -> dict[str, Any]:
     (folder / "bin" / "ssh").chmod(0o755)
     connections = folder / "connections"
     connections.mkdir()
-    sources = f'source {artifact}/lib/jobc_trainer/rt/run.sh; artifact={artifact}; source "$artifact/engine.sh"'
+    sources = f'source {artifact}/lib/run.sh; artifact={artifact}; source "$artifact/engine.sh"'
     started = time.monotonic()
     path = f"{folder}/bin:/usr/local/bin:/usr/bin:/bin"
     subprocess.run(

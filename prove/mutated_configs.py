@@ -1,8 +1,9 @@
 """Broken specs: each compiles, or is answered by diagnostics that say what, where, why and what to type instead.
 
 A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
-numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile the
-artifact is read back by the equivalence check, which runs its scripts: a value that some shell expanded has changed.
+numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile, bash
+must parse each script, the schemas take each file of an engine, and the command and the variables of node.sh, evaluated
+by bash, be those of the plan: a value that the shell expanded has changed.
 
 usage: python -m jobc.prove.mutated_configs SEED COUNT FOLDER     (what one batch found, as JSON)
 """
@@ -28,19 +29,24 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from jobc.compiler.artifacts.bash_syntax import parses
 from jobc.compiler.cli import main
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job, compile_sweep, known_keys
-from jobc.compiler.equivalence.check import check
-from jobc.compiler.golden import read_case
-from jobc.compiler.overrides import spell
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.frontend.overrides import spell
+from jobc.compiler.pipeline.compile import compile_job, known_keys
+from jobc.compiler.pipeline.library import is_library
+from jobc.compiler.pipeline.sweeps import compile_sweep
+from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.testing.golden import read_case
 
 from .campaign import Campaign, Line, expect
-from .mutations import cases
+from .mutations import cases, refused_by_schema
+from .sameness import SCRIPTS
 
 BATCH = 100
 LIMIT_S = 60  # of one config; a second is usual, and the machine may be busy
 CONF = Path(__file__).resolve().parent.parent / "conf"
+TEMPLATES = CONF.parent / "compiler" / "templates"
 
 CORPUS = (
     "", " ", "null", "~", "true", "yes", "NaN", "inf", "-1", "0", "1", "2", "3.5", "1e3", "1e999", "0x10", "0755",
@@ -193,7 +199,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
     if status not in (0, 1) or "Traceback" in err.getvalue():
         return "", [f"exit status {status}: {(said + err.getvalue())[-600:]}"]
     if status and not said:  # words that are no command line, so nobody knows in which form to answer
-        refused = sorted(set(re.findall(r"^error\[(\w+)\]", err.getvalue(), re.MULTILINE)))
+        refused = sorted(set(re.findall(r"^error\[(\w+) ", err.getvalue(), re.MULTILINE)))
         complete = "= because: " in err.getvalue() and "= hint: " in err.getvalue() and refused
         return " ".join(refused), [] if complete else [f"no diagnostics: {err.getvalue()[-300:]}"]
     try:
@@ -223,14 +229,54 @@ def _expanded(config: Config) -> list[str]:
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
     except CompileError as error:
         return [f"jobc check took it, and the compile did not: {error}"]
-    differences: list[str] = []
-    for made in points:
-        with _limited():
-            found = check(
-                {artifact.path: artifact.text for artifact in made.artifacts if not artifact.path.startswith("lib/")}
-            )
-        differences += found.differences[:3]
-    return [f"read back: {text[:300]}" for text in differences[:3]]
+    with _limited():
+        mistakes = [
+            mistake for compiled in points for mistake in (*_invalid_files(compiled), *_changed_values(compiled))
+        ]
+    return [text[:300] for text in mistakes[:3]]
+
+
+def _invalid_files(compiled: Compiled) -> Iterator[str]:
+    for artifact in compiled.artifacts:
+        if is_library(artifact.path):
+            continue
+        if artifact.path.endswith(SCRIPTS) and not parses(artifact.text):
+            yield f"bash cannot parse {artifact.path}"
+        if artifact.path.endswith(".yaml") and refused_by_schema(artifact.text, artifact.path):
+            yield f"{artifact.path} is not valid for its engine"
+
+
+def _changed_values(compiled: Compiled) -> Iterator[str]:
+    """Yield each word of the command and each variable that bash reads in node.sh otherwise than the plan has it."""
+    plan, lines = compiled.plan, _value_lines(compiled)
+    command = plan.command or ("python3", "-m", "jobc_trainer")
+    yield from _difference("command", f"command=(\n{lines.get('command', '')})\n", "${command[@]}", command)
+    for name, value in plan.env.items():
+        yield from _difference(f"env.{name}", lines.get(f"env.{name}", ""), f"${{{name}}}", (value,))
+
+
+def _value_lines(compiled: Compiled) -> dict[str, str]:
+    """Plan key -> the lines of node.sh that its value is printed in."""
+    template = (TEMPLATES / "node.sh.j2").read_text(encoding="utf-8").split("\n")
+    numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
+    origins = {f"jobc:compiler/templates/node.sh.j2:{n + more}" for n in numbers for more in (0, 1)}  # 1: its last line
+    text = next(file.text for file in compiled.artifacts if file.path == "node.sh").split("\n")
+    found: dict[str, str] = {}
+    for line, (keys_of_line, origin) in zip(text, compiled.source_map.files["node.sh"], strict=False):
+        if origin in origins:
+            for key in keys_of_line:
+                found[key] = f"{found.get(key, '')}{line}\n"
+    return found
+
+
+def _difference(key: str, script: str, expression: str, planned: Sequence[object]) -> Iterator[str]:
+    """planned: the words; those that are no text, but known when the job runs, are not compared."""
+    text = f"{script}printf '%s\\0' \"{expression}\""
+    done = subprocess.run(["bash", "-p"], input=text.encode(), capture_output=True, check=False)
+    words = done.stdout.decode(errors="replace").split("\0")[:-1]
+    pairs = zip(planned, words, strict=False)
+    if len(words) != len(planned) or any(isinstance(value, str) and value != word for value, word in pairs):
+        yield f"{key} is {words} for bash and {planned} in the plan"
 
 
 @contextlib.contextmanager
@@ -308,7 +354,7 @@ def figure(lines: Sequence[Line]) -> str:
     codes = {code for line in lines for code in line.get("codes", ())}
     bad = sum(not line["ok"] for line in lines)
     return (
-        f"{compiled + refused:,} configs: {compiled:,} compiled and read back, {refused:,} refused with {len(codes)}"
+        f"{compiled + refused:,} configs: {compiled:,} compiled, {refused:,} refused with {len(codes)}"
         f" codes; {bad or 'no'} batch{'es' * (bad != 1)} with a wrong answer"
     )
 
@@ -320,7 +366,8 @@ CAMPAIGN = Campaign(
         f"is {BATCH} configs of one seed: words and files of goldens with one to four mutations, by Hypothesis and from"
         " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
         " `jobc check` must end with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
-        " compiles the scripts are run by the equivalence check, and every rank gets what the plan says."
+        " compiles bash parses each script, the schemas of Kubernetes and SkyPilot take their files, and bash makes of"
+        " the command and the variables in node.sh what the plan says."
     ),
     count=100,
     run=run,

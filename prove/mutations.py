@@ -1,12 +1,10 @@
 """What notices that one line of an emitted file is another one than it should be.
 
 Every golden is mutated, one line at a time, by operators named beforehand. Comparison with the golden's text does not
-count: what may notice is bash, ShellCheck, the schemas of Kubernetes and SkyPilot, the equivalence check, and at last
-execution: the tests that run such a line (execution.py), each of which says itself what it expects.
+count, nor does `jobc verify`, which notices every edit: what may notice is bash, ShellCheck, the schemas of Kubernetes
+and SkyPilot, and at last execution: the tests that run such a line (execution.py), each with its own expectations.
 
-A start of the job executes some lines of its scripts, and the engine reads some files; those are `reached`. The rest
-are branches that this job does not take (other launchers, other payloads), and scripts that ask, stop and clean:
-`other`.
+The lines of scripts, `script`, are counted apart from those of files that an engine or the trainer reads, `data`.
 
 What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
 a survivor, messages included, and each is named: `python -m prove mutations --count 0` prints those of the kept lines.
@@ -27,26 +25,16 @@ from typing import Any
 import yaml
 
 from jobc.backends.skypilot.schema import problems
-from jobc.compiler.driver import compile_job
-from jobc.compiler.equivalence.check import check
-from jobc.compiler.golden import is_sweep, read_case
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.testing.golden import is_sweep, read_case
 
 from .campaign import Campaign, Line
 from .execution import MUCH, QUICK, executed
-from .sameness import SAME, same_data, same_meaning
+from .sameness import SAME, SCRIPTS, same_data, same_meaning
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 KUBERNETES = "1.36.0"
 NOT_RUN = ("README.md", "spec.yaml")  # nothing reads them
-DATA = (
-    "job.yaml",
-    "task.sky.yaml",
-    "accelerate.yaml",
-    "deepspeed.json",
-    "hosts.txt",
-    "kustomization.yaml",
-    "train.json",
-)
 MEANT = "SC2016,SC1003,SC2088"  # as tests/artifacts/test_shellcheck.py: about text that is quoted on purpose
 SCOPES = (  # names that are easily taken for each other
     ("SLURM_NODEID", "SLURM_PROCID"), ("SLURM_PROCID", "SLURM_LOCALID"), ("JOBC_NODE_RANK", "JOBC_NODES"),
@@ -54,8 +42,8 @@ SCOPES = (  # names that are easily taken for each other
     ("SKYPILOT_NODE_RANK", "SKYPILOT_NUM_GPUS_PER_NODE"), ("requests:", "limits:"), ("$rank", "$attempt"),
 )  # fmt: skip
 
-DRAW = 7  # a new one after the check has learnt from the survivors of the last
-PARTS = {"reached": "in lines that a start executes or an engine reads", "other": "in all other lines"}
+DRAW = 8  # a new one for each new set of detectors
+PARTS = {"script": "in lines of scripts", "data": "in files that an engine or the trainer reads"}
 
 Sites = Iterator[list[str]]  # the lines of the file with one of them changed
 
@@ -137,19 +125,15 @@ def files_of(case: Path) -> dict[str, str]:
 
 def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
     """What notices first that a file is wrong; "" when nothing does."""
-    if path.endswith((".sh", ".sbatch")):
+    if path.endswith(SCRIPTS):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(files[path], encoding="utf-8")
         if _fails(["bash", "-n", str(file)]):
             return "bash"
-    elif path.endswith(".yaml") and _refused(files[path], path):
+    elif path.endswith(".yaml") and refused_by_schema(files[path], path):
         return "schema"
-    if check(files, thorough=path.endswith((".sh", ".sbatch"))).differences:
-        return "equivalence"
-    if path.endswith((".sh", ".sbatch")) and _fails(
-        ["shellcheck", "--severity=style", f"--exclude={MEANT}", str(file)]
-    ):
+    if path.endswith(SCRIPTS) and _fails(["shellcheck", "--severity=style", f"--exclude={MEANT}", str(file)]):
         return "shellcheck"
     return ""
 
@@ -158,7 +142,8 @@ def _fails(command: Sequence[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode != 0
 
 
-def _refused(text: str, path: str) -> bool:
+def refused_by_schema(text: str, path: str) -> bool:
+    """Return whether the engine that reads this YAML file would refuse it; False for files without a schema."""
     from jobc.tests.podrunner.schema import invalid, problem
 
     try:
@@ -173,47 +158,10 @@ def _refused(text: str, path: str) -> bool:
     return False
 
 
-def reached(files: Mapping[str, str], folder: Path) -> set[tuple[str, int]]:
-    """(path, line) of what a start executes or an engine reads; a command of several lines counts as a whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    trace = folder / "trace"
-    check(files, trace)
-    said = re.findall(
-        r"^\++([\w.]+):(\d+): ", trace.read_text(errors="replace") if trace.exists() else "", re.MULTILINE
-    )
-    found = {(path, int(line)) for path, line in said}
-    for path in DATA:
-        found |= {(path, n) for n, _ in enumerate(files.get(path, "").split("\n"), 1)}
-    for path in (path for path in files if path.endswith((".sh", ".sbatch"))):
-        lines = files[path].split("\n")
-        for block in _blocks(lines):  # of several lines bash names one
-            if any((path, n) in found for n in block):
-                found |= {(path, n) for n in block}
-        found |= {(path, n) for n, line in enumerate(lines, 1) if line.startswith("#SBATCH")}
-    return found
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[range]:
-    """Numbers of the lines of each array and of each command that goes on behind a backslash."""
-    at = 0
-    while at < len(lines):
-        end = at
-        if re.search(r"=\(( #.*)?$", lines[at]):
-            indent = len(lines[at]) - len(lines[at].lstrip())
-            end = next((n for n in range(at + 1, len(lines)) if lines[n] == f"{' ' * indent})"), at)
-        else:
-            while lines[end].endswith("\\"):
-                end += 1
-        if end > at:
-            yield range(at + 1, end + 2)
-        at = end + 1
-
-
 def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> dict[str, Any]:
-    """Two mutants of each operator: one in a line that is reached, one in another."""
+    """Two mutants of each operator: one in a script, one in a file of data."""
     case = cases()[number]
     files, chance = files_of(case), random.Random(f"{number}, {DRAW}")
-    lines_reached = reached(files, folder)
     measured: dict[str, Any] = {"case": f"{case.parent.name}/{case.name}"}
     for part in PARTS:
         noticed: dict[str, int] = {}
@@ -222,17 +170,16 @@ def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> di
             sites = [
                 (path, lines)
                 for path in files
-                if "/" not in path and path not in NOT_RUN
+                if "/" not in path and path not in NOT_RUN and path.endswith(SCRIPTS) == (part == "script")
                 for lines in operator(files[path].split("\n"))
-                if ((path, _place(files[path].split("\n"), lines)) in lines_reached) == (part == "reached")
-                and not same_data(path, files[path], "\n".join(lines))
+                if not same_data(path, files[path], "\n".join(lines))
             ]
             if not sites:
                 continue
             path, lines = chance.choice(sites)
             before = files[path].split("\n")
             by = noticed_by({**files, path: "\n".join(lines)}, path, folder / part / name)
-            by = by or same_meaning(files, path, lines, folder / "trace")
+            by = by or same_meaning(files, path, lines)
             if not by and (test := execute(case, path, before, lines)):
                 by = "execution"
                 tests.append(f"{name} {path}: {_place(before, lines)}: {test}")
@@ -274,7 +221,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:
-    """Of every trial, those in reached lines first: `ssh/docker_on_hosts other reorder node.sh: 216 'fi' -> …`."""
+    """Survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder node.sh: 216 'fi' -> …`."""
     for part in PARTS:
         for line in lines:
             yield from (f"{line['case']} {part} {survivor}" for survivor in line.get(f"{part}_survivors", ()))
@@ -293,14 +240,14 @@ CAMPAIGN = Campaign(
     claim="A wrong line in an emitted file is noticed without comparing text; how often is the figure.",
     trial=(
         "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a number,"
-        " unquote, reorder, rename) where a start executes it or an engine reads it, and once elsewhere. May notice:"
-        " bash -n, the schema of Kubernetes or SkyPilot, the equivalence check, ShellCheck, in this order; then"
+        " unquote, reorder, rename) in a script, and once in a file that an engine or the trainer reads. May notice:"
+        " bash -n, the schema of Kubernetes or SkyPilot, ShellCheck, in this order; then"
         " execution: in a copy of the checkout the line's template is changed so that the golden compiles to the"
         f" mutant, and up to {MUCH + QUICK} tests that run the line are run there: of launchers, the test bed, the pod"
         " runner and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none reads a golden."
         " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
-        " plain word, a poll that waits a second longer, a script that bash prints alike, a line of which it makes the"
-        " same commands. The lines name each survivor, a changed message among them, and the test that failed for each"
+        " plain word, a poll that waits a second longer, a script that bash prints alike."
+        " The lines name each survivor, a changed message among them, and the test that failed for each"
         " that execution noticed. With 95 % intervals."
     ),
     count=len(cases()),

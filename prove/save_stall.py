@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 from .campaign import Campaign, Line, expect
 
@@ -49,13 +50,14 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     """In a process of its own: pairs of saves, one waited for and one in the background, in changing order."""
     import torch
 
-    from jobc.trainer import checkpoint
-    from jobc.trainer import env as environment
-    from jobc.trainer.distributed import Group
-    from jobc.trainer.saver import Saver
-    from jobc.trainer.step import Wishes, train_step
-    from jobc.trainer.train_json import load
-    from jobc.trainer.training import build
+    from jobc.trainer.build.build import build
+    from jobc.trainer.checkpoint import contents as checkpoint
+    from jobc.trainer.checkpoint.background_save import Saver
+    from jobc.trainer.config.train_json import load
+    from jobc.trainer.dist import env as environment
+    from jobc.trainer.dist.process_group import Group
+    from jobc.trainer.loop.loop import train_step
+    from jobc.trainer.loop.rank_requests import Requests
 
     config, root = load(train_json), Path(folder)
     made = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
@@ -65,7 +67,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
         savers[background] = Saver(root / str(background), saves, made.group)
     held: dict[bool, list[float]] = {False: [], True: []}
     for number in range(pairs + 1):
-        train_step(made, number, Wishes(stop=False, save=False))
+        train_step(made, number, Requests())
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
             parts = {"data": made.proof.state(number + 1)}

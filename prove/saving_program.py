@@ -30,15 +30,15 @@ from typing import Any
 
 import torch
 
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer import env as environment
-from jobc.trainer.config import TrainConfig
-from jobc.trainer.distributed import Group
-from jobc.trainer.errors import TrainerError
-from jobc.trainer.loop import run
-from jobc.trainer.metrics import training_steps
-from jobc.trainer.train_json import load
-from jobc.trainer.training import Training, build
+from jobc.trainer.build.build import Training, build
+from jobc.trainer.checkpoint import store
+from jobc.trainer.config.schema import TrainConfig
+from jobc.trainer.config.train_json import load
+from jobc.trainer.dist import env as environment
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.lifecycle.errors import TrainerError
+from jobc.trainer.loop.loop import run
+from jobc.trainer.loop.metrics import training_steps
 
 MOST_POINTS = 2000
 FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # of a checkpoint

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jobc.tests.testbed import Host, Shape
-from jobc.trainer import checkpoint_store
-from jobc.trainer.metrics import read
+from jobc.trainer.checkpoint import store
+from jobc.trainer.loop.metrics import read
 
 from .bed import BedJob, cluster, keys, losses
 from .campaign import Campaign, expect, k_of_n_by
@@ -53,9 +53,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]], check=True)
     job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end", PATIENCE_S)
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
-    found = checkpoint_store.newest_first(job.run / "checkpoints")
-    saved = max(map(checkpoint_store.step_of, found))
-    for age, checkpoint in enumerate(sorted(found, key=checkpoint_store.step_of)):
+    found = store.newest_first(job.run / "checkpoints")
+    saved = max(map(store.step_of, found))
+    for age, checkpoint in enumerate(sorted(found, key=store.step_of)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
     job("submit.sh", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer import checkpoint_store
+from jobc.trainer.checkpoint import store
 
 from .campaign import Campaign, expect, k_of_n_by
 from .job import Job, descendants, state_pid
@@ -46,8 +46,8 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
         with slow_flushes(job, chance.uniform(0.1, 0.3)):
             job.wait_for(lambda: any((job.run_folder / "checkpoints").glob(".step_*")), "a save", pause_s=0.001)
             measured = end(job)
-        found = checkpoint_store.newest_first(job.run_folder / "checkpoints")
-        saved = [checkpoint_store.step_of(path) for path in found if checkpoint_store.problem(path) is None]
+        found = store.newest_first(job.run_folder / "checkpoints")
+        saved = [store.step_of(path) for path in found if store.problem(path) is None]
         measured |= {"last_step": job.steps()[-1], "saved": saved}
     expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}", **measured)
     expect(
@@ -67,8 +67,8 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
             time.sleep(SECOND_AFTER_S + chance.uniform(0, 2))
             still = job.started[-1].poll() is None
             measured = end(job)
-        newest, damaged = checkpoint_store.newest_verified(job.run_folder / "checkpoints")
-        measured |= {"saved": 0 if newest is None else checkpoint_store.step_of(newest), "damaged": damaged}
+        newest, damaged = store.newest_verified(job.run_folder / "checkpoints")
+        measured |= {"saved": 0 if newest is None else store.step_of(newest), "damaged": damaged}
     expect(still, "it ended before the second signal", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s after the second signal", **measured)
     expect(measured["saved"] >= 50 and not damaged, "what had been saved before is not sound", **measured)

@@ -14,11 +14,12 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from jobc.compiler.convert import choices, type_at, value_type
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
-from jobc.compiler.sourcemap import DIGEST
-from jobc.compiler.spec import JobSpec
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit.source_map import DIGEST
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.spec.job_spec import JobSpec
+from jobc.compiler.spec.type_hints import choices, type_at, value_type
 
 from .campaign import Campaign, Line, expect
 
@@ -30,7 +31,7 @@ SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: fals
 
 BASES = {
     "trainer": (*COMMON, "cpus=4", "env.B=two words", "storage.data=/data"),
-    "own_command": ("name=base", "procs=2", "command=[prog,--lr,'1']", "secrets.T=env:T", "env=venv", "keep_runs=3"),
+    "own_command": ("name=base", "procs=2", "command=[prog,--lr,'1']", "secrets.T=env:T", "python=venv", "keep_runs=3"),
     "slurm": (*COMMON, "backend=slurm", "cpus=4"),
     "ssh": (*COMMON, "backend=ssh", "cpus=4", "hosts=[n1,n2]"),
     "pdsh": (*COMMON, "backend=pdsh", "cpus=4", "hosts=[n1,n2]"),

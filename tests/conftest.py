@@ -6,10 +6,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 
-pytest_plugins = ["jobc.compiler.testing", "jobc.tests.testbed.fixtures"]  # --update-golden; cluster, make_cluster
+from jobc.tests.leftovers import MARK, end, leftovers, mark_session
+
+pytest_plugins = [
+    "jobc.compiler.testing.suite",
+    "jobc.tests.testbed.fixtures",
+]  # --update-golden; cluster, make_cluster
 
 
 def pytest_configure() -> None:
@@ -17,6 +24,7 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    mark_session()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -35,6 +43,20 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         pytest.ExitCode.OK,
         pytest.ExitCode.NO_TESTS_COLLECTED,
     ):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
+def pytest_end_leftovers(session: pytest.Session) -> Iterator[None]:
+    """A session fails that leaves processes of its own, and ends them. After pytest-xdist has ended its workers."""
+    yield
+    if os.environ[MARK] != str(os.getpid()):
+        return
+    folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    if processes := leftovers(folder):
+        end(processes)
+        lines = [f"error: the tests left {len(processes)} processes:", *(f"  {p} {c}" for p, c in processes.items())]
+        print("\n".join(["", *lines]), file=sys.__stderr__)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -29,9 +30,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CONSTRAINTS = ROOT / "constraints.txt"
+PINS = ROOT / "requirements.txt"  # with the hashes of all artifacts: for each Python and platform
 EXTRAS = {"demo": "trainer", "dev": "trainer,dev"}
 INSTALLER = ["pip", "setuptools", "hatchling", "editables"]
+INSTALLER += ["packaging", "pathspec", "pluggy", "tomli", "tomlkit", "trove-classifiers"]  # of hatchling
+# Built here from source. They come first, by hash, because pip runs their code to learn what they depend on.
+FROM_SOURCE = {"demo": ["antlr4-python3-runtime"], "dev": ["antlr4-python3-runtime", "deepspeed"]}
 # PyPI's torch for Linux is the CUDA build, gigabytes of it; here lie builds of 200 MB, for the CPU only.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # a pip.conf that says user = true would refuse to work here
@@ -78,7 +82,7 @@ def refuse(message: str) -> int:
 @contextmanager
 def locked() -> Iterator[None]:
     """One bootstrap of a checkout at a time: a second `make` waits for the first."""
-    with CONSTRAINTS.open() as file:
+    with PINS.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -108,7 +112,7 @@ def ensure(venv: Path, wanted: str) -> None:
     else:
         check_foreign(venv, python)
         write_record(record_path, {"ours": ours})
-    install(python, EXTRAS[wanted])
+    install(python, wanted)
     done = sorted({*sets, wanted, "demo"})
     write_record(record_path, {"ours": ours, "place": str(venv), "key": key, "sets": done})
 
@@ -118,7 +122,7 @@ def record_key(venv: Path) -> str:
     digest = hashlib.sha256()
     for part in (str(ROOT), str(venv)):
         digest.update(part.encode() + b"\0")
-    for path in (ROOT / "pyproject.toml", CONSTRAINTS):
+    for path in (ROOT / "pyproject.toml", PINS):
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -190,11 +194,13 @@ def check_foreign(venv: Path, python: Path) -> None:
         raise Refusal(f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place")
 
 
-def install(python: Path, extras: str) -> None:
-    target = ["--no-build-isolation", "-e", f"{ROOT}[{extras}]"]
-    print("fetching the installer: pip, setuptools, hatchling (about 5 MB)", flush=True)
-    run_or_refuse(pip(python, "-qq", *INSTALLER), PIP_FAILED)
-    packages = resolve(python, *target)
+def install(python: Path, wanted: str) -> None:
+    pins = read_pins()
+    print("fetching the installer (pip, setuptools, hatchling) and what is built here (about 7 MB)", flush=True)
+    # In this order: the setuptools that a new environment brings, if any, cannot build those without `wheel`.
+    for names in (INSTALLER, FROM_SOURCE[wanted]):
+        install_pins(python, [pin for name in names for pin in pins[name].values()], "-qq")
+    packages = resolve(python, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS[wanted]}]")
     if packages is None:
         raise Refusal(PIP_FAILED)
     if any(is_cuda(package) for package in packages) and not has_nvidia_gpu():
@@ -202,37 +208,68 @@ def install(python: Path, extras: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         sizes = dict(zip(packages, pool.map(download_bytes, packages), strict=True))
     print(describe(sizes), flush=True)
-    for index in ("", CPU_INDEX):  # the big ones first, with pip's own progress bar; the rest is quick
-        big = [f"{p.name}=={p.version}" for p in packages if p.index == index and is_big(sizes[p])]
-        if big:
-            source = ["--index-url", index] if index else []
-            run_or_refuse(pip(python, "--no-deps", *source, *big), PIP_FAILED)
-    run_or_refuse(pip(python, "-qq", *target), PIP_FAILED)
+    # requirements.txt has no hash for a build of torch for one kind of device, such as 2.13.0+cpu, which comes from an
+    # index of its own or lies on this machine.
+    hashed = [package for package in packages if package.name != "torch" or "+" not in package.version]
+    for package in sizes.keys() - set(hashed):
+        source = ["--index-url", package.index] if package.index else []
+        quiet = [] if is_big(sizes[package]) else ["-qq"]
+        run_or_refuse(pip(python, *quiet, "--no-deps", *source, f"torch=={package.version}"))
+    # The big ones first, with pip's own progress bar; the rest is quick.
+    install_pins(python, [pin_of(pins, package) for package in hashed if is_big(sizes[package])])
+    install_pins(python, [pin_of(pins, package) for package in hashed], "-qq")
+    run_or_refuse(pip(python, "-qq", "--no-deps", "--no-build-isolation", "-e", str(ROOT)))
+
+
+def read_pins() -> dict[str, dict[str, str]]:
+    """Normalized name of a package: {version: its lines in requirements.txt, with a marker and hashes}."""
+    pins: dict[str, dict[str, str]] = {}
+    for pin in re.split(r"^(?=[^\s#])", PINS.read_text(), flags=re.MULTILINE)[1:]:
+        name, version = pin.split()[0].split("==")
+        pins.setdefault(name, {})[version] = pin
+    return pins
+
+
+def pin_of(pins: Mapping[str, Mapping[str, str]], package: Package) -> str:
+    try:
+        return pins[re.sub(r"[-_.]+", "-", package.name).lower()][package.version]
+    except KeyError:
+        raise Refusal(f"{PINS} has no hashes for {package.name} {package.version}") from None
+
+
+def install_pins(python: Path, pins: Sequence[str], *options: str) -> None:
+    """Install artifacts with these hashes and no others; no package brings another."""
+    if pins:
+        hashed = ["--require-hashes", "--no-deps", "--no-build-isolation", "-r", "/dev/stdin"]
+        run_or_refuse(pip(python, *hashed, *options), "".join(pins))
 
 
 def pip(python: Path, *arguments: str) -> list[str]:
     bar = "on" if sys.stdout.isatty() else "off"
-    common = ["--disable-pip-version-check", "--no-input", "--progress-bar", bar, "-c", str(CONSTRAINTS)]
+    common = ["--disable-pip-version-check", "--no-input", "--progress-bar", bar]
     return [str(python), "-I", "-m", "pip", "install", *common, *arguments]
 
 
-def run_or_refuse(command: Sequence[str], message: str) -> None:
-    if subprocess.run(command, check=False, env=ENVIRONMENT).returncode != 0:
-        raise Refusal(message)
+def run_or_refuse(command: Sequence[str], stdin: str = "") -> None:
+    if subprocess.run(command, check=False, env=ENVIRONMENT, input=stdin, text=True).returncode != 0:
+        raise Refusal(PIP_FAILED)
 
 
 def resolve(python: Path, *arguments: str, index: str = "") -> list[Package] | None:
-    """The packages that pip would add; none are downloaded for it. None: pip failed, and said why on stderr.
+    """The packages that pip would add; none are downloaded or built for it. None: pip failed, and said why on stderr.
 
     index: ask this one only, once and not for long, and keep quiet when it does not answer
     """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = pip(python, "-qq", "--dry-run", "--report", str(report), *arguments)
+        without_hashes = re.sub(r" \\\n.*--hash=\S+", "", PINS.read_text())
+        wheels = ["--only-binary", ":all:", "-c", "/dev/stdin"]
+        command = pip(python, "-qq", "--dry-run", "--report", str(report), *wheels, *arguments)
         if index:
             command += ["--index-url", index, "--timeout", "5", "--retries", "0"]
         stderr = subprocess.DEVNULL if index else None
-        if subprocess.run(command, check=False, env=ENVIRONMENT, stderr=stderr).returncode != 0:
+        done = subprocess.run(command, check=False, env=ENVIRONMENT, stderr=stderr, input=without_hashes, text=True)
+        if done.returncode != 0:
             return None
         entries = json.loads(report.read_text())["install"]
     return [

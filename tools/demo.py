@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobc.trainer.metrics import training_steps
+from jobc.trainer.loop.metrics import training_steps
 
 ARTIFACT = Path("artifacts/demo/local")
 RUNS = Path(os.environ.get("JOBC_RUN_ROOT", "runs")) / "demo"

@@ -5,14 +5,14 @@ import os
 import signal
 from functools import partial
 
-from . import attempts
-from . import env as environment
-from .config import TrainConfig
-from .errors import BrokenInput, StoppedEarly
-from .garbage import uncollected
-from .leave import end, leave
-from .signals import StopSignals
-from .train_json import load
+from .build.gc_schedule import uncollected
+from .config.schema import TrainConfig
+from .config.train_json import load
+from .dist import env as environment
+from .lifecycle.errors import BrokenInput, StoppedEarly
+from .lifecycle.exit_rank import end, leave
+from .lifecycle.stop_signals import StopSignals
+from .loop import attempt_counter
 
 YAML = "accelerate.yaml"
 NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
@@ -30,16 +30,16 @@ def main() -> int:
         refuse_other_settings(config, env)
         assert env.run_dir is not None
         if env.rank == 0:
-            attempts.note_start(env.run_dir, config.loop.max_fruitless)
+            attempt_counter.note_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the ranks met")
         code = train(config, env, signals)
         if env.rank == 0:
-            attempts.note_good_end(env.run_dir)
+            attempt_counter.note_good_end(env.run_dir)
         return code
     except StoppedEarly as error:
         if env.rank == 0 and env.run_dir is not None:
-            attempts.note_good_end(env.run_dir)
+            attempt_counter.note_good_end(env.run_dir)
         leave(error)
     except BaseException as error:
         leave(error)
@@ -80,18 +80,19 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
         # before CUDA is there; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with uncollected():  # imported here, so that mistakes above are told before torch has been loaded
-        from .distributed import join
-        from .loop import run, watch_over
-        from .training import build
+        from .build.build import build
+        from .dist.process_group import join
+        from .loop.loop import run
+        from .loop.startup import watch_ranks
 
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         assert env.run_dir is not None
         # whichever rank is asked: rank 0, which counts, may know no more than that it lost a peer
-        signals.ends_with = partial(attempts.note_good_end, env.run_dir)
+        signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("asked to stop before the first step")
-        with watch_over(group, config) as watch:
+        with watch_ranks(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None
             return run(training, signals, watch)

@@ -15,13 +15,16 @@ from typing import get_type_hints
 import torch
 from torch import Tensor, nn
 
-from . import strict
-from .checkpoint import torch_file
-from .config import TrainConfig
-from .durable import replace_durably, sha256_of
-from .errors import BrokenInput
+from .checkpoint import safe_pickle
+from .checkpoint.contents import torch_file
+from .checkpoint.snapshot import on_cpu
+from .config import parse as strict
+from .config.schema import TrainConfig
+from .config.target import Target
+from .files.durable_files import replace_durably, sha256_of
+from .lifecycle.errors import BrokenInput
 from .models.build import Sizes, build_model
-from .snapshot import on_cpu
+from .rt.untrusted_files import Unreadable, is_count, open_regular, read_json
 
 
 @dataclass(frozen=True)
@@ -50,22 +53,40 @@ def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, size
     return sha256
 
 
-def load(folder: str | Path) -> nn.Module:
-    """The trained module, on the CPU and in evaluation mode. folder: `final` of a run
+def load(folder: str | Path, trusted: bool = False) -> nn.Module:
+    """The trained module, on the CPU and in evaluation mode.
+
+    folder: `final` of a run
+    trusted: call the class or function that model.json names; it may be any that can be imported
 
     Raises BrokenInput when the two files are not of one training, OSError when one is not there.
     """
     folder = Path(folder)
-    sidecar = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    with open(folder / "weights.pt", "rb") as file:
-        if sha256_of(file) != sidecar["weights_sha256"]:
+    try:
+        sidecar = read_json(folder / "model.json")
+    except Unreadable as error:
+        raise (error.error or BrokenInput(str(error))) from error
+    counts = ("num_inputs", "num_classes")
+    if not isinstance(sidecar, dict) or not all(is_count(sidecar.get(key)) for key in counts):
+        raise BrokenInput(f"{folder}/model.json was not written by the trainer")
+    with open_regular(folder / "weights.pt") as file:
+        if sha256_of(file) != sidecar.get("weights_sha256"):
             raise BrokenInput(f"{folder}/weights.pt is not the file that model.json was written for")
-    if sidecar.get("recipe") is not None:
-        hint = f"load weights.pt into what build_model() of {sidecar['recipe']} gives"
-        raise BrokenInput(f"{folder}: its model was built by a recipe, for which model.json is not enough", hint=hint)
-    model, problems = strict.parse(sidecar["model"], get_type_hints(TrainConfig)["model"])
-    if model is None:
-        raise BrokenInput(f"{folder}/model.json: this version of the trainer has no such model", problems)
-    module = build_model(model, Trained(sidecar["num_inputs"], sidecar["num_classes"]))
-    module.load_state_dict(torch.load(folder / "weights.pt", weights_only=True))
+        if sidecar.get("recipe") is not None:
+            hint = f"load weights.pt into what build_model() of {sidecar['recipe']} gives"
+            why = "its model was built by a recipe, for which model.json is not enough"
+            raise BrokenInput(f"{folder}: {why}", hint=hint)
+        model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
+        if model is None:
+            raise BrokenInput(f"{folder}/model.json: this version of the trainer has no such model", problems)
+        if isinstance(model, Target) and not trusted:
+            hint = "load(folder, trusted=True), if you trust the author of the folder"
+            raise BrokenInput(f"{folder}/model.json names code that loading would run: {model.name}", hint=hint)
+        module = build_model(model, Trained(*(sidecar[key] for key in counts)))
+        file.seek(0)
+        weights = safe_pickle.load(folder / "weights.pt", file)
+    try:
+        module.load_state_dict(weights)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise BrokenInput(f"{folder}/weights.pt is not of the model in model.json") from error
     return module.eval()

@@ -29,23 +29,23 @@ from typing import Any, NoReturn
 
 import torch
 
-from . import checkpoint
-from . import env as environment
-from .checkpoint import torch_file
-from .checkpoint_store import newest_first, step_of
-from .config import CheckpointConfig
-from .control import stop_file
-from .distributed import Group, join
-from .durable import Content
-from .errors import BrokenInput, PeerLost
-from .group_end import keep_groups, wait_for_threads
-from .leave import end, known_cause, leave, tell
-from .loadable import refuse_what_cannot_be_read
-from .metrics import MetricsFile, flush_interval
-from .random_state import RandomState
+from .checkpoint import contents as checkpoint
+from .checkpoint.background_save import Keep, Saver
+from .checkpoint.contents import torch_file
+from .checkpoint.random_state import RandomState
+from .checkpoint.safe_pickle import refuse_what_cannot_be_read
+from .checkpoint.store import newest_first, step_of
+from .config.schema import CheckpointConfig
+from .dist import env as environment
+from .dist.process_group import Group, join
+from .dist.process_group_end import keep_groups, wait_for_threads
+from .files.durable_files import Content
+from .lifecycle.control_files import stop_file
+from .lifecycle.errors import BrokenInput, PeerLost
+from .lifecycle.exit_rank import end, known_cause, leave, tell
+from .lifecycle.stop_signals import StopSignals
+from .loop.metrics import MetricsFile, flush_interval
 from .rt import exit_codes
-from .saver import Keep, Saver
-from .signals import StopSignals
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # of metrics; the same as metrics.flush_s and metrics.max_mib by default
@@ -220,16 +220,18 @@ class Runtime:
             found = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
         if found is None:
             return None
-        about = json.loads(found.read(ABOUT))
+        about = found.about()
         if "identity" in about:
             why, hint = "was saved by the trainer, and not by a script", "start a new run"
             raise BrokenInput(f"{found.folder} {why}", hint=hint)
         state, random_states = found.load(STATE), found.load(RANDOM)
+        if not isinstance(state, dict):
+            raise BrokenInput(f"{found.folder / STATE} was not written by save()")
         if not forked:
             self._saver.damaged = found.passed_over
-            self.step = int(about["step"])
+            self.step = about["step"]
             if about["world_size"] == self.world_size:
-                RandomState.unpack(random_states[self.rank]).set(self.device)
+                found.set_random_state(random_states)
         if self.is_first:
             words = [f"skipped {line}" for line in found.damaged]
             print(", ".join([f"begins at step {self.step}, from {found.folder}", *words]), flush=True)

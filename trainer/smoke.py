@@ -8,10 +8,10 @@ import os
 import socket
 import time
 
-from . import env as environment
-from .garbage import uncollected
-from .leave import end, leave
-from .signals import StopSignals
+from .build.gc_schedule import uncollected
+from .dist import env as environment
+from .lifecycle.exit_rank import end, leave
+from .lifecycle.stop_signals import StopSignals
 
 TIMEOUT_S = 25
 NUM_SAMPLES, BATCH_PER_RANK = 1000, 7  # 1000 is not a multiple of 7: the last batch has padding
@@ -33,7 +33,7 @@ def check(env: environment.Env, signals: StopSignals) -> int:
         import torch.distributed as dist
 
         from .data.order import Order, shard
-        from .distributed import join
+        from .dist.process_group import join
 
     start = time.monotonic()
     with join(env, TIMEOUT_S, lambda: signals.received is not None) as group:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...compiler.backend import ANY
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.plan import LaunchPlan
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plugins.backend import ANY
 
 
 def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.rules import findings
-from ...compiler.words import RuntimeVar, Scope, Spelling
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render, of
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.rules import findings, run_all
 from . import containers
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
@@ -58,8 +58,10 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
 
     here: without hosts a single node is this machine
     """
-    yield from findings(f"{__package__}.rules", name, plan, here)
-    yield from containers.check(name, plan)
+    return run_all(
+        lambda: findings(f"{__package__}.rules", name, plan, here),
+        lambda: containers.check(name, plan),
+    )
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
@@ -68,8 +70,11 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def own_addresses(nodes: int) -> tuple[str, ...]:
-    """Of this machine, one for each node, by which here.sh.j2 knows it: all of 127.0.0.0/8 is loopback (RFC 1122)."""
-    return tuple(f"127.0.{i // 250}.{i % 250 + 1}" for i in range(nodes))
+    """Addresses of this machine, one for each node, by which here.sh.j2 knows it.
+
+    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
+    """
+    return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 
 
 def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views: Any) -> Iterator[Artifact]:
@@ -83,7 +88,7 @@ def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views
     yield render.template(client, "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     if plan.run.storage == "node":
-        yield render.chosen(render.template("hosts/copies.sh.j2", "copies.sh"), lambda v: v.plan.run.storage)
+        yield render.chosen(render.template("hosts/copies.sh.j2", "copies.sh"), of.plan.run.storage)
     for script in ("task.sh", *VERBS):
         folder = "" if script in LIKE_ANY else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...compiler.diagnostics import Diagnostic, nearest
-from ...compiler.extra import name_of
-from ...compiler.render import Omit
+from ...compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ...compiler.emit.overlay import name_of
+from ...compiler.emit.render import Omit
 from . import kubernetes_forms as forms
 
 At = tuple[str, ...]

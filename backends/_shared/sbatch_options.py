@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...compiler.diagnostics import nearest
+from ...compiler.diagnostics.diagnostic import nearest
 
 # Options that sbatch does not have from 22.05 to 25.11: the first version with it, or the first without.
 SINCE: Mapping[str, str] = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.values import Count, Duration
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.spec.value_types import Count, Duration
 
 CLIENT = "hosts/ssh.sh.j2"  # the template of client.sh
 

@@ -8,22 +8,18 @@ Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ...compiler import accelerate_checks
-from ...compiler.accelerate import accelerate_yaml, deepspeed_json
-from ...compiler.artifact import Artifact
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.rules import findings
+from ...compiler.checks import accelerate as accelerate_checks
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render
+from ...compiler.launchers.accelerate.files import accelerate_yaml, deepspeed_json
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.rules import findings, run_all
 from .._shared import hosts
 from .._shared.ssh import CLIENT, check_user
 from .options import AccelerateOptions
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 
 class AccelerateBackend:
@@ -34,10 +30,12 @@ class AccelerateBackend:
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {**hosts.HONOURS, "launcher": ("accelerate",)}
 
     def check(self, plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
-        yield from hosts.check(self.name, plan, here=True)
-        yield from check_user(options)
-        yield from accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend")
-        yield from findings(f"{__package__}.rules", plan, options)
+        return run_all(
+            lambda: hosts.check(self.name, plan, here=True),
+            lambda: check_user(options),
+            lambda: accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend"),
+            lambda: findings(f"{__package__}.rules", plan, options),
+        )
 
     def emit(self, plan: LaunchPlan, options: AccelerateOptions, render: Render) -> Iterator[Artifact]:
         yield accelerate_yaml(plan, render, options.extra)
@@ -46,16 +44,6 @@ class AccelerateBackend:
         for artifact in hosts.emit(render, plan, CLIENT if hosts.used_hosts(plan) else hosts.HERE):
             at_hosts = artifact.path == "client.sh"
             yield render.chosen(artifact, lambda v: hosts.used_hosts(v.plan)) if at_hosts else artifact
-
-    def read_back(self, stage: Stage) -> Reading:
-        from .._shared.read_hosts import read_back
-
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .._shared.read_verbs import HostVerbs
-
-        return HostVerbs
 
 
 BACKEND = AccelerateBackend()

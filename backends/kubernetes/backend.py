@@ -9,18 +9,19 @@ Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
-from ...compiler.accelerate import engine_paths
-from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic, has_errors
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.neutral import library
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Leaf, Render
-from ...compiler.rules import findings
-from ...compiler.words import RuntimeVar, Scope, Spelling
+from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Leaf, Render, of
+from ...compiler.launchers.accelerate.files import engine_paths
+from ...compiler.pipeline.library import library
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
+from ...compiler.plan.shell_quoting import ShellCode
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.rules import findings, run_all
 from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
@@ -28,9 +29,6 @@ from .lone_pod import lone_pod, usage
 from .names import digest, object_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 IN_THE_POD = ("task.sh", "node.sh", "train.json", "spec.yaml")
 BUCKET = "bucket.sh"  # with storage.run=object
@@ -77,12 +75,8 @@ class KubernetesBackend:
     }
 
     def check(self, plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-        rules = f"{__package__}.rules"
-        yield from findings(rules, plan, options)
-        of_extra = [*extra.check(plan, options)]
-        yield from of_extra
-        if extra.POD in options.extra and not has_errors(of_extra):  # then its fields can be read
-            yield from findings(f"{rules}.finished", finished.pod_spec(plan, options), options)
+        of_job = partial(findings, f"{__package__}.rules", plan, options)
+        return run_all(of_job, partial(_check_extra, plan, options))
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(digest(plan, options))
@@ -95,26 +89,25 @@ class KubernetesBackend:
             "run_root": pod.run_root,
             "kind_of": objects.KIND.__getitem__,
             "companions_of": objects.COMPANIONS.__getitem__,
+            "kinds": ShellCode("|".join(objects.KIND.values())),
+            "companions": ShellCode("|".join(objects.COMPANIONS.values())),
             "has_preflight": pod.has_preflight,
             "host_list": host_list,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
-            yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), lambda v: v.plan.run.storage)
+            yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         return at[:1] == ("extra",) and fields.is_list(at[1:])
 
-    def read_back(self, stage: Stage) -> Reading:
-        from .read_back import read_back
 
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .read_verbs import PodVerbs
-
-        return PodVerbs
+def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    found = [*extra.check(plan, options)]
+    yield from found
+    if extra.POD in options.extra and not has_errors(found):  # then its fields can be read
+        yield from findings(f"{__package__}.rules.finished", finished.pod_spec(plan, options), options)
 
 
 def host_list(name: str, flavor: str, nodes: int) -> str:
@@ -126,7 +119,7 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
 def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
     own = [BUCKET] if plan.run.storage == "object" else []
-    chosen = {path: _read(path, lambda v: v.plan.run.storage) for path in own}
+    chosen = {path: _read(path, of.plan.run.storage) for path in own}
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
     paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen, **{file.path: file.path for file in library()}}
     assert not any("--" in path for path in paths)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.extra import Path, merge_extra, refuse_extra
-from ...compiler.plan import LaunchPlan
-from ...compiler.rules import findings
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.overlay import Path, merge_extra, refuse_extra
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.rules import findings, run_all
 from .._shared import kubernetes_fields as fields
 from . import gpu_types, tcpx
 from .options import KubernetesOptions
@@ -81,10 +81,11 @@ def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, A
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Its rules; JC4540 no such field; JC4600 the plan's."""
-    yield from findings(f"{__package__}.rules.extra", plan, options)
-    yield from fields.check(options.extra)
-    yield from refuse_extra(
-        {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}, protected(plan, options)
+    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
+    return run_all(
+        lambda: findings(f"{__package__}.rules.extra", plan, options),
+        lambda: fields.check(options.extra),
+        lambda: refuse_extra(trees, protected(plan, options)),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Omit, Whole
+from ...compiler.emit.render import Omit, Whole
+from ...compiler.plan.launch_plan import LaunchPlan
 from .names import digest
 from .options import KubernetesOptions
 from .pod import pod_template

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...compiler.plan import LaunchPlan
+from ...compiler.plan.launch_plan import LaunchPlan
 from ...trainer.rt.gpu_names import is_of_type
 from .options import KubernetesOptions
 

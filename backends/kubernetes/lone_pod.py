@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Omit
+from ...compiler.emit.render import Omit
+from ...compiler.plan.launch_plan import LaunchPlan
 from . import extra, gpu_types
 from .names import own_name
 from .options import KubernetesOptions

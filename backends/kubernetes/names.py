@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Whole
+from ...compiler.emit.render import Whole
+from ...compiler.plan.launch_plan import LaunchPlan
 
 LONGEST = 63
 PAYLOAD_SUFFIX = "-preflight"  # the longest of those that preflight.sh, smoke.sh and shell.sh append

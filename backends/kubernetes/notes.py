@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Leaf
+from ...compiler.emit.render import Leaf
+from ...compiler.plan.launch_plan import LaunchPlan
 from .options import KubernetesOptions
 from .pod import CONTAINER
 

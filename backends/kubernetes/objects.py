@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Given, Omit
+from ...compiler.emit.render import Given, Omit, of
+from ...compiler.plan.launch_plan import LaunchPlan
 from ...trainer.rt import exit_codes
 from . import extra
 from .names import own_name
@@ -28,7 +28,7 @@ COMPANIONS = {
 }
 
 
-deadline = Given(lambda v: v.options.deadline)
+deadline = Given(of.options.deadline)
 
 
 def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, An
 
 def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
     """queued: the object that Kueue would queue"""
-    queue = {KUEUE: lambda v: v.plan.queue.name} if queued and plan.queue.name else {}
+    queue = {KUEUE: of.plan.queue.name} if queued and plan.queue.name else {}
     return {"name": own_name, "labels": {**labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
@@ -62,7 +62,7 @@ def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = {
         **job_spec(plan, options),
         "activeDeadlineSeconds": deadline,
-        "ttlSecondsAfterFinished": Given(lambda v: v.plan.lifecycle.keep_s),
+        "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(plan), "spec": spec}
 
@@ -76,8 +76,8 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     alone = options.flavor == "job"
     return {
         "completionMode": "Indexed",
-        "completions": lambda v: v.plan.topology.nodes,
-        "parallelism": lambda v: v.plan.topology.nodes,
+        "completions": of.plan.topology.nodes,
+        "parallelism": of.plan.topology.nodes,
         "backoffLimit": (lambda v: v.plan.lifecycle.max_requeues * v.plan.topology.nodes) if alone else 0,
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": failure_rules(plan, options)},
@@ -106,7 +106,7 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "metadata": metadata(plan),
         "spec": {
             **job_set_spec(plan, options),
-            "ttlSecondsAfterFinished": Given(lambda v: v.plan.lifecycle.keep_s),
+            "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
         },
     }
 
@@ -135,7 +135,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "successPolicy": {"operator": "All"},
         "failurePolicy": {
-            "maxRestarts": lambda v: v.plan.lifecycle.max_requeues,
+            "maxRestarts": of.plan.lifecycle.max_requeues,
             "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
         "replicatedJobs": [replicated],
@@ -149,7 +149,7 @@ def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, 
         "kind": "TrainingRuntime",
         "metadata": {"name": own_name, "labels": labels(plan)},
         "spec": {
-            "mlPolicy": {"numNodes": lambda v: v.plan.topology.nodes},
+            "mlPolicy": {"numNodes": of.plan.topology.nodes},
             "template": {"spec": job_set_spec(plan, options)},
         },
     }
@@ -162,7 +162,7 @@ def train_job(plan: LaunchPlan) -> dict[str, Any]:
         "metadata": metadata(plan),
         "spec": {
             "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": own_name},
-            "trainer": {"numNodes": lambda v: v.plan.topology.nodes},
+            "trainer": {"numNodes": of.plan.topology.nodes},
             "activeDeadlineSeconds": deadline,
         },
     }

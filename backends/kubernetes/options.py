@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...compiler.values import Bytes, CountOrZero, Duration, Path
+from ...compiler.spec.value_types import Bytes, CountOrZero, Duration, Path
 
 
 @dataclass(frozen=True)

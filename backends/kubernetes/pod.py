@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...compiler.plan import LaunchPlan, Mount
-from ...compiler.render import Given, Leaf, Omit
+from ...compiler.emit.render import Given, Leaf, Omit, of
+from ...compiler.plan.launch_plan import LaunchPlan, Mount
 from . import extra, gpu_types, tcpx
 from .devices import RDMA_PROFILES, network_resource
 from .names import own_name, pod_host
@@ -64,10 +64,10 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "terminationGracePeriodSeconds": grace_period,
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
-        "serviceAccountName": Given(lambda v: v.options.service_account),
+        "serviceAccountName": Given(of.options.service_account),
         "imagePullSecrets": Given(lambda v: [{"name": secret} for secret in v.options.image_pull_secrets] or None),
-        "runtimeClassName": Given(lambda v: v.options.runtime_class),
-        "priorityClassName": Given(lambda v: v.plan.queue.priority),
+        "runtimeClassName": Given(of.options.runtime_class),
+        "priorityClassName": Given(of.plan.queue.priority),
         "hostNetwork": Given(lambda v: v.options.host_network or None),
         "dnsPolicy": Given(lambda v: "ClusterFirstWithHostNet" if v.options.host_network else None),
         "nodeSelector": Given(node_selector),
@@ -84,9 +84,9 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "name": CONTAINER,
-        "image": lambda v: v.plan.container.image,
-        "imagePullPolicy": Given(lambda v: v.options.image_pull_policy),
-        "workingDir": Given(lambda v: v.plan.container.workdir),
+        "image": of.plan.container.image,
+        "imagePullPolicy": Given(of.options.image_pull_policy),
+        "workingDir": Given(of.plan.container.workdir),
         # An argument list: bash is PID 1 and becomes the supervisor, which gets the SIGTERM of the kubelet.
         "command": ["bash", f"{FILES}/task.sh"],
         "env": environment(plan, options),
@@ -232,7 +232,7 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
         found["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
-        found["podAffinity"] = _all_pods(lambda v: v.options.affinity)
+        found["podAffinity"] = _all_pods(of.options.affinity)
     if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
         found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
     return found

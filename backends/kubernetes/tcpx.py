@@ -12,6 +12,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ...compiler.emit.render import of
+
 DAEMON = "tcpx-daemon"
 GPUS = 8
 NETWORKS = 4
@@ -41,7 +43,7 @@ def daemon() -> dict[str, Any]:
     preset = ["--gpu_nic_preset", "a3vm", "--gpu_shmem_type", "fd", "--uds_path", "/run/tcpx"]
     return {
         "name": DAEMON,
-        "image": lambda v: v.options.tcpx_daemon,
+        "image": of.options.tcpx_daemon,
         "restartPolicy": "Always",
         "command": [program, *preset, "--setup_param", "--verbose 128 2 0"],
         "env": [{"name": "LD_LIBRARY_PATH", "value": LIBRARIES}],

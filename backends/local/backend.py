@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.words import RuntimeVar, Scope, Spelling
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render, of
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
 from .._shared import containers, hosts
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class LocalBackend:
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         for artifact in self._emit(plan, options, render):
             alike = artifact.path in hosts.LIKE_ANY
-            yield artifact if alike else render.chosen(artifact, lambda v: v.plan.topology.nodes)
+            yield artifact if alike else render.chosen(artifact, of.plan.topology.nodes)
 
     def _emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
@@ -73,16 +69,6 @@ class LocalBackend:
         else:
             for verb in VERBS:
                 yield render.template(f"{verb}.j2", verb, executable=True)
-
-    def read_back(self, stage: Stage) -> Reading:
-        from .._shared.read_hosts import read_back
-
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .read_verbs import LocalVerbs
-
-        return LocalVerbs
 
 
 BACKEND = LocalBackend()

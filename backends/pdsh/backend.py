@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ...compiler.artifact import Artifact
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.values import Count, Duration
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.spec.value_types import Count, Duration
 from .._shared import hosts
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 
 @dataclass(frozen=True)
@@ -46,16 +42,6 @@ class PdshBackend:
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
         yield from hosts.emit(render, plan)
-
-    def read_back(self, stage: Stage) -> Reading:
-        from .._shared.read_hosts import read_back
-
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .._shared.read_verbs import HostVerbs
-
-        return HostVerbs
 
 
 BACKEND = PdshBackend()

@@ -8,24 +8,20 @@ Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS
-from ...compiler.diagnostics import Diagnostic, has_errors
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.rules import findings
-from ...compiler.words import RuntimeVar, Scope, Spelling
+from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render, of
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
+from ...compiler.rules import findings, run_all
 from . import pod_config, protected, task
 from .config import cloud
 from .finished import Finished
 from .notes import NOTES
 from .options import SkypilotOptions
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 
 class SkypilotBackend:
@@ -64,12 +60,19 @@ class SkypilotBackend:
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-        rules, finished = f"{__package__}.rules", Finished.of(plan, options)
-        found = [*findings(rules, plan, options), *findings(f"{rules}.task", finished)]
-        found += [*protected.check(plan, options), *pod_config.check(options)]
-        yield from found
+        rules = f"{__package__}.rules"
+        checks = run_all(
+            lambda: findings(rules, plan, options),
+            lambda: findings(f"{rules}.task", Finished.of(plan, options)),
+            lambda: protected.check(plan, options),
+            lambda: pod_config.check(options),
+        )
+        found = []
+        for diagnostic in checks:
+            found.append(diagnostic)
+            yield diagnostic
         if not has_errors(found):
-            yield from findings(f"{rules}.last", finished)
+            yield from findings(f"{rules}.last", Finished.of(plan, options))
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(task.digest(plan))
@@ -85,23 +88,13 @@ class SkypilotBackend:
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
-            yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), lambda v: v.plan.run.storage)
+            yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
 
     def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
         return options.managed
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return Finished.of(plan, options).local_files()
-
-    def read_back(self, stage: Stage) -> Reading:
-        from .read_back import read_back
-
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .read_verbs import SkyVerbs
-
-        return SkyVerbs
 
 
 BACKEND = SkypilotBackend()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.plan import LaunchPlan, thaw
+from ...compiler.plan.launch_plan import LaunchPlan, thaw
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods, with a section `pod_config` each

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
+from ...compiler.plan.launch_plan import LaunchPlan
 from . import schema, task
 from .config import cloud, sbatch_options
 from .options import SkypilotOptions, cloud_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.render import Leaf
+from ...compiler.emit.render import Leaf
 from . import task
 
 USAGE = """\
@@ -13,11 +13,15 @@ task.sky.yaml: job {name} on SkyPilot; `run` is started once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that holds artifacts/
 Fits the schema of SkyPilot 0.14.1. Prices, clusters, contexts, partitions and files here are known to
 SkyPilot alone: ./preflight.sh --queue-only asks it."""
+COLLECTION = """
+SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
+as submit.sh does."""
 
 
 def usage(v: Any) -> str:
     secrets = "".join(f" --secret {name}" for name in task.secret_variables(v.plan))
-    return USAGE.format(name=v.plan.name, verb=task.verb(v.options), secrets=secrets)
+    text = USAGE.format(name=v.plan.name, verb=task.verb(v.options), secrets=secrets)
+    return text if v.options.usage_collection else text + COLLECTION
 
 
 def idle(v: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...compiler.values import Bytes, Count, CountOrZero, Duration, Path
+from ...compiler.spec.value_types import Bytes, Count, CountOrZero, Duration, Path
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class SkypilotOptions:
     strategy: Literal["FAILOVER", "EAGER_NEXT_REGION"] | None
     records: Path
     start_timeout: Duration
+    usage_collection: bool
     setup: tuple[str, ...]
     file_mounts: Mapping[str, str]
     config: Mapping[str, Any]

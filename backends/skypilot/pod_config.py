@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...compiler.diagnostics import Diagnostic
+from ...compiler.diagnostics.diagnostic import Diagnostic
 from .._shared import kubernetes_fields
 from .config import PODS
 from .finished import mapping

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.extra import Path, leaves, refuse_extra
-from ...compiler.plan import LaunchPlan
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.overlay import Path, leaves, refuse_extra
+from ...compiler.plan.launch_plan import LaunchPlan
 from . import task
 from .finished import mapping, text
 from .options import SkypilotOptions

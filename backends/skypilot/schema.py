@@ -2,7 +2,8 @@
 
 schema.json is what `sky.utils.schemas.get_task_schema()` and `get_resources_schema()` of SkyPilot 0.14.1 give
 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot itself checks a task with the same text, and one
-keyword of its own, `case_insensitive_enum`. tests/skypilot/ compares both readings.
+keyword of its own, `case_insensitive_enum`. tests/skypilot/ compares both texts, tests/backends/test_skypilot_schema.py
+the reading with that of jsonschema. Why jobc does not import jsonschema: docs/decisions/0009-json-schema.md.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
         if not any(TYPES[name](value) for name in names):
             yield at, f"it must be of type {' or '.join(names)}"
             return
+    if "enum" in schema and value not in schema["enum"]:
+        yield at, f"it must be one of {', '.join(map(str, schema['enum']))}"
     if isinstance(value, Mapping):
         yield from _object(value, schema, at)
     elif isinstance(value, str):
@@ -93,20 +96,20 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iter
 
 
 def _text(value: str, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    if "enum" in schema and value not in schema["enum"]:
-        yield at, f"it must be one of {', '.join(map(str, schema['enum']))}"
     words = schema.get("case_insensitive_enum")
     if words is not None and value.lower() not in (word.lower() for word in words):
         yield at, f"it must be one of {', '.join(words)}"
     if "pattern" in schema and not re.search(schema["pattern"], value):
         yield at, f"{value!r} has not the form that SkyPilot reads"
-    if len(value) < schema.get("minLength", 0):
-        yield at, "it is empty"
+    if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
+        yield at, f"it has {len(value)} characters"
 
 
 def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for i, item in enumerate(value):
         yield from _check(item, schema.get("items", {}), (*at, i))
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield at, f"it has {len(value)} items"
     if schema.get("uniqueItems") and len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
         yield at, "an item stands twice"
 

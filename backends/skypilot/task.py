@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from ...compiler.extra import merge_extra
-from ...compiler.plan import LaunchPlan, thaw
-from ...compiler.quoting import sh
-from ...compiler.render import Given, Omit, Whole
+from ...compiler.emit.overlay import merge_extra
+from ...compiler.emit.render import Given, Omit, Whole, of
+from ...compiler.plan.launch_plan import LaunchPlan, thaw
+from ...compiler.plan.shell_quoting import sh
 from .config import config, needs_pods
 from .options import Alternative, SkypilotOptions, cloud_of
 
@@ -29,12 +29,12 @@ def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     """The whole task, for Render.yaml."""
     tree = {
         "name": lambda v: cluster_name(v.plan.name),
-        "num_nodes": lambda v: v.plan.topology.nodes,
+        "num_nodes": of.plan.topology.nodes,
         "workdir": Given(workdir),
         "resources": resources(options),
         "volumes": Given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
         "file_mounts": Given(file_mounts),
-        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": lambda v: v.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
+        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": of.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
         "secrets": Given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
         "config": Given(config),
         "setup": Given(setup),
@@ -67,7 +67,7 @@ def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
 def resources(options: SkypilotOptions) -> dict[str, Any]:
     return {
         "infra": Given(infra),
-        "instance_type": Given(lambda v: v.options.instance_type),
+        "instance_type": Given(of.options.instance_type),
         "accelerators": Given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
         "cpus": Given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
         "memory": Given(
@@ -76,7 +76,7 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         "use_spot": Given(lambda v: v.options.use_spot or None),
         "network_tier": Given(lambda v: v.options.network_tier or _best(v.plan)),
         "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
-        "disk_tier": Given(lambda v: v.options.disk_tier),
+        "disk_tier": Given(of.options.disk_tier),
         "ports": Given(lambda v: list(v.options.ports) or None),
         "image_id": Given(lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else None),
         "labels": Given(lambda v: dict(v.plan.labels) or None),

@@ -9,23 +9,19 @@ Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ...compiler.artifact import Artifact
-from ...compiler.backend import ANY, NODE_LAUNCHERS, VERBS, Point
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.equivalence.reading import Reading, Stage
-from ...compiler.plan import LaunchPlan
-from ...compiler.render import Render
-from ...compiler.rules import findings
-from ...compiler.words import RuntimeVar, Scope, Spelling
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render, of
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS, Point
+from ...compiler.rules import findings, run_all
 from .._shared import containers
 from . import notice, own_options, sweep
 from .options import SlurmOptions
 from .spelling import cpus_per_task, duration, layout, memory, more_option, tasks_per_node
-
-if TYPE_CHECKING:
-    from ...compiler.equivalence.verbs import Verbs
 
 
 class SlurmBackend:
@@ -66,16 +62,18 @@ class SlurmBackend:
     }
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-        yield from findings(f"{__package__}.rules", plan, options)
-        yield from own_options.check(plan, options)
-        yield from containers.check(self.name, plan)
+        return run_all(
+            lambda: findings(f"{__package__}.rules", plan, options),
+            lambda: own_options.check(plan, options),
+            lambda: containers.check(self.name, plan),
+        )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         spelt = {f.__name__: f for f in (memory, duration, tasks_per_node, cpus_per_task, layout, more_option)}
         sourced = ["engine.sh", "queue.sh", "in_job.sh", *(["pyxis.sh"] if plan.container.kind == "pyxis" else [])]
         for script in ("job.sbatch", "task.sh", *sourced, *VERBS):
             artifact = render.template(f"{script}.j2", script, executable=script not in sourced, **spelt)
-            yield render.chosen(artifact, lambda v: v.plan.container.kind) if script == "pyxis.sh" else artifact
+            yield render.chosen(artifact, of.plan.container.kind) if script == "pyxis.sh" else artifact
 
     def notice_s(self, plan: LaunchPlan) -> int:
         return notice.notice_s(plan)
@@ -85,16 +83,6 @@ class SlurmBackend:
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
         yield from sweep.emit(points, render)
-
-    def read_back(self, stage: Stage) -> Reading:
-        from .read_back import read_back
-
-        return read_back(stage)
-
-    def verbs(self) -> type[Verbs]:
-        from .read_verbs import SlurmVerbs
-
-        return SlurmVerbs
 
 
 BACKEND = SlurmBackend()

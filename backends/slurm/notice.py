@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiler.plan import LaunchPlan
+from ...compiler.plan.launch_plan import LaunchPlan
 
 EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...compiler.diagnostics import Diagnostic
-from ...compiler.extra import refuse_extra
-from ...compiler.plan import LaunchPlan
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.overlay import refuse_extra
+from ...compiler.plan.launch_plan import LaunchPlan
 from .._shared.sbatch_options import CONTAINER
 from .options import SlurmOptions
 
-# What job.sbatch may say in its #SBATCH lines, and the keys that it says it from: read_back.py reads each of them.
+# The #SBATCH options that job.sbatch may contain, and the keys that set them.
 EMITTED = {
     "account": "queue.account",
     "constraint": "backend.constraint",

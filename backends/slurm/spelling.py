@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.plan import LaunchPlan
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plan.shell_quoting import ShellCode
 
 MIB = 1024**2
 LONG = "[a-z][a-z-]+"  # the name of a long option
@@ -41,7 +42,7 @@ def duration(seconds: int) -> str:
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
 
 
-def layout(plan: LaunchPlan) -> str:
+def layout(plan: LaunchPlan) -> ShellCode:
     """The tasks on each node as SLURM_STEP_TASKS_PER_NODE says them (srun manual): `4(x2)`, or `4` on one node."""
     nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
-    return str(tasks) if nodes == 1 else f"{tasks}(x{nodes})"
+    return ShellCode(tasks if nodes == 1 else f"{tasks}(x{nodes})")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...compiler.artifact import Artifact
-from ...compiler.backend import Point
-from ...compiler.diagnostics import Diagnostic, Severity
-from ...compiler.render import Render
+from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.render import Render
+from ...compiler.plugins.backend import Point
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:

@@ -31,13 +31,14 @@ import loops  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 
-from jobc.compiler.driver import Request, compile_job  # noqa: E402
-from jobc.trainer import env as environment  # noqa: E402
-from jobc.trainer import train_json  # noqa: E402
-from jobc.trainer.config import TrainConfig  # noqa: E402
-from jobc.trainer.console import device_name  # noqa: E402
-from jobc.trainer.data.source import open_source  # noqa: E402
-from jobc.trainer.distributed import Group, choose_device  # noqa: E402
+from jobc.compiler.pipeline.compile import compile_job  # noqa: E402
+from jobc.compiler.pipeline.types import Request  # noqa: E402
+from jobc.trainer.config import train_json  # noqa: E402
+from jobc.trainer.config.schema import TrainConfig  # noqa: E402
+from jobc.trainer.data.open import open_source  # noqa: E402
+from jobc.trainer.dist import env as environment  # noqa: E402
+from jobc.trainer.dist.process_group import Group, choose_device  # noqa: E402
+from jobc.trainer.loop.console import device_name  # noqa: E402
 
 WARM_BLOCKS = 2  # of each loop, not counted: caches, and the first shapes that an allocator sees
 EQUAL = 2e-2  # relative, the losses of one step by two loops, of which one may compute in bf16 in another order

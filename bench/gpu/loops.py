@@ -14,40 +14,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jobc.trainer import recipe
-from jobc.trainer.config import TrainConfig
+from jobc.trainer.build.build import build
+from jobc.trainer.checkpoint.random_state import seed_model
+from jobc.trainer.config.schema import TrainConfig
 from jobc.trainer.data.order import Order
 from jobc.trainer.data.source import Source
-from jobc.trainer.distributed import Group
-from jobc.trainer.env import Env
-from jobc.trainer.loop import prove, watched_step, wishes
-from jobc.trainer.loss import WithLoss
+from jobc.trainer.dist.env import Env
+from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.lifecycle.stop_signals import StopSignals
+from jobc.trainer.loop.hooks import Hooks
+from jobc.trainer.loop.loop import train_step
 from jobc.trainer.models.build import build_model
-from jobc.trainer.optimizer import lr_at
-from jobc.trainer.profiling import Profiling
-from jobc.trainer.progress import Progress
-from jobc.trainer.random_state import seed_model
-from jobc.trainer.saver import Saver
-from jobc.trainer.signals import StopSignals
-from jobc.trainer.training import build
+from jobc.trainer.recipe import recipe
+from jobc.trainer.recipe.loss import WithLoss
+from jobc.trainer.recipe.optimizer import lr_at
 
 Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
 
 
 def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
-    """What loop.steps does in every step: the step, metrics, the proof, the questions for signals, files and saves.
+    """Run the steps of trainer/loop/loop.py without validation and checkpoints.
 
-    Not the watch for hangs: it would take the turns of other loops for one.
+    The watch for hangs is not started: it would take the turns of other loops for one.
     """
     training = build(config, env, group)
-    progress, signals = Progress(training, ["rank 0"]), StopSignals()
-    profiling = Profiling(config.profile, group.rank, training.run_dir)
-    saver = Saver(training.checkpoints, config.checkpoint, group)
+    watch = Watch(training.phases, group.rank, ["rank 0"], config.process_group.step_timeout_s, None)
+    hooks = Hooks(training, StopSignals(), watch)
 
     def step(number: int) -> float:
-        result = watched_step(training, number, wishes(training, signals, saver), progress, profiling)
-        saver.look()
-        prove(training, number + 1, False)
+        result = train_step(training, number, hooks.before_step(number))
+        hooks.metrics(number + 1, result)
+        hooks.checks(number + 1, result)
         return result.loss
 
     return step

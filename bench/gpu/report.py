@@ -9,7 +9,7 @@ from pathlib import Path
 
 from goals import Goal, at_least, figure, not_below
 
-from jobc.trainer.speed import peak_flops
+from jobc.trainer.recipe.mfu import peak_flops
 
 REFERENCE = "bare loop"
 PUBLISHED = 460_000  # tokens/s of one H100, PyTorch, GPT-2 124M: modded-nanogpt, 2024-10-18

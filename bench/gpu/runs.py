@@ -32,7 +32,7 @@ import torch  # noqa: E402
 from goals import Goal, at_most, table  # noqa: E402
 
 from jobc.prove.job import Job, descendants, kill, state_pid  # noqa: E402
-from jobc.trainer.metrics import training_steps  # noqa: E402
+from jobc.trainer.loop.metrics import training_steps  # noqa: E402
 
 WARM_STEPS = 3  # not counted: they find their memory
 

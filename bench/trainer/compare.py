@@ -39,7 +39,8 @@ sys.path[:0] = [str(ROOT / ".dev"), str(ROOT / "bench")]  # the jobc of this che
 from goals import Goal, at_least, at_most, figure, not_below  # noqa: E402
 from goals import table as goals_table  # noqa: E402
 
-from jobc.compiler.driver import Request, compile_job  # noqa: E402
+from jobc.compiler.pipeline.compile import compile_job  # noqa: E402
+from jobc.compiler.pipeline.types import Request  # noqa: E402
 
 RANKS = 2
 PEERS = ("accelerate", "fabric", "hf_trainer")

@@ -25,7 +25,7 @@ import json, time
 begun = time.process_time()
 import torch
 had_torch = time.process_time()
-import jobc.trainer.__main__, jobc.trainer.distributed, jobc.trainer.loop, jobc.trainer.parallel.ddp
+import jobc.trainer.__main__, jobc.trainer.dist.process_group, jobc.trainer.loop.loop, jobc.trainer.parallel.ddp
 print(json.dumps([had_torch - begun, time.process_time() - had_torch]))
 """
 

@@ -27,7 +27,7 @@ from goals import at_most, table  # noqa: E402
 from jobc.prove import frozen_rank  # noqa: E402
 from jobc.prove.campaign import Failed  # noqa: E402
 from jobc.prove.job import MICRO, Job, descendants, is_running, kill, state_pid  # noqa: E402
-from jobc.trainer.metrics import read  # noqa: E402
+from jobc.trainer.loop.metrics import read  # noqa: E402
 
 EVERY = 10  # steps between two saves
 OVERRIDES = [

@@ -25,20 +25,17 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from jobc.trainer import env as environment  # noqa: E402
-from jobc.trainer.distributed import join  # noqa: E402
-from jobc.trainer.garbage import collect_garbage  # noqa: E402
-from jobc.trainer.loop import prove, watched_step, wishes  # noqa: E402
+from jobc.trainer.build.build import Training, build  # noqa: E402
+from jobc.trainer.build.gc_schedule import collect_garbage  # noqa: E402
+from jobc.trainer.config.train_json import load  # noqa: E402
+from jobc.trainer.dist import env as environment  # noqa: E402
+from jobc.trainer.dist.hang_watch import Watch  # noqa: E402
+from jobc.trainer.dist.process_group import join  # noqa: E402
+from jobc.trainer.lifecycle.stop_signals import StopSignals  # noqa: E402
+from jobc.trainer.loop.hooks import Hooks  # noqa: E402
+from jobc.trainer.loop.loop import train_step  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
-from jobc.trainer.optimizer import build_optimizer, lr_at  # noqa: E402
-from jobc.trainer.profiling import Profiling  # noqa: E402
-from jobc.trainer.progress import Progress  # noqa: E402
-from jobc.trainer.saver import Saver  # noqa: E402
-from jobc.trainer.signals import StopSignals  # noqa: E402
-from jobc.trainer.skips import Skips  # noqa: E402
-from jobc.trainer.train_json import load  # noqa: E402
-from jobc.trainer.training import Training, build  # noqa: E402
-from jobc.trainer.watch import Watch  # noqa: E402
+from jobc.trainer.recipe.optimizer import build_optimizer, lr_at  # noqa: E402
 
 Way = Callable[[Training], Iterator[None]]
 NEEDS = {"accelerate": "accelerate", "fabric": "lightning_fabric", "hf_trainer": "transformers"}
@@ -100,24 +97,20 @@ def apart(training: Training) -> Iterator[None]:
 
 
 def jobc(training: Training) -> Iterator[None]:
-    """As in trainer/loop.py, but for validation and saves, which take what they take in any loop."""
+    """train() of trainer/loop/loop.py without validation and saves, whose time does not depend on the loop."""
     config, group, phases = training.config, training.group, training.phases
     names = [f"rank {rank}" for rank in range(group.world_size)]
-    signals, skips = StopSignals(), Skips(config.loop.max_skips)
-    progress = Progress(training, names)
-    saver = Saver(training.checkpoints, config.checkpoint, group)
-    profiling = Profiling(config.profile, group.rank, training.run_dir)
-    timeout_s = config.process_group.step_timeout_s
-    with Watch(phases, group.rank, names, timeout_s, group.board, progress.file.flush_if_due):
+    watch = Watch(phases, group.rank, names, config.process_group.step_timeout_s, group.board)
+    hooks = Hooks(training, StopSignals(), watch)
+    with watch:
         step = 0
         while True:
             phases.enter("start")  # the other ways have their turn
             yield
-            result = watched_step(training, step, wishes(training, signals, saver), progress, profiling)
+            result = train_step(training, step, hooks.before_step(step))
             step += 1
-            skips.after(step, result.trouble)
-            saver.look()
-            prove(training, step, is_last=False)
+            hooks.metrics(step, result)
+            hooks.checks(step, result)
             collect_garbage(step)
 
 

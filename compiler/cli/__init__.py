@@ -6,24 +6,16 @@ beside this one; they print, everything below returns values. Hydra is imported 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from ..diagnostics import CompileError, Diagnostic, format_text
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..untrusted_files import Unreadable
 from .arguments import SCRIPTS, Arguments, asked, parse
+from .reporting import DIAGNOSTICS, INTERRUPTED, OK, OUR_BUG, TROUBLE, of_system, report, too_large
 from .streams import readers_may_leave
-
-OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
-NO_READER = 141  # of run and watch, as of any program that SIGPIPE ends: how the run ends is not known
-TROUBLE = 2  # of diff, where 1 says that two things differ
-
-_NAMELESS = {  # errors of the operating system that name no file -> hint
-    errno.ENOENT: "is the current folder still there?",
-    errno.ENOSPC: "free space where the output goes, or send it elsewhere",
-}
+from .terminal import put
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,8 +36,11 @@ def _main(words: list[str]) -> int:
         return _refused(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:
+    except (OSError, Unreadable) as error:
         report([of_system(error)], arguments)
+        return _refused(arguments)
+    except (MemoryError, RecursionError) as error:
+        report([too_large(error)], arguments)
         return _refused(arguments)
     except (Exception, SystemExit) as error:  # of a plugin, which would end this without a word
         if os.environ.get("JOBC_DEBUG"):
@@ -56,51 +51,8 @@ def _main(words: list[str]) -> int:
         return OUR_BUG
 
 
-def of_system(error: OSError) -> Diagnostic:
-    """JC1001 for what the operating system refuses."""
-    title, hint = f"cannot use {error.filename}", "check its permissions"
-    if not error.filename:
-        title, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
-    return Diagnostic("JC1001", title, error.strerror or str(error), hint)
-
-
 def _refused(arguments: Arguments) -> int:
     return TROUBLE if arguments.command == "diff" else DIAGNOSTICS
-
-
-def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
-    """Diagnostics go to stderr, in colour on a terminal that has not asked for none (no-color.org).
-
-    With a --format for machines they go to stdout, as one document, also when there are none.
-    """
-    if arguments is not None and arguments.for_machines:
-        from .output import FORMATS
-
-        print(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)), end="")
-    elif shown := format_text(diagnostics, sys.stderr.isatty() and not os.environ.get("NO_COLOR"), _texts(diagnostics)):
-        print(shown, file=sys.stderr)
-
-
-def tell_progress(every_s: float = 5) -> Callable[[int, int], None]:
-    """For a sweep that takes its time: a line to stderr every some seconds, from the first ones on."""
-    said_at = time.monotonic()
-
-    def tell(done: int, count: int) -> None:
-        nonlocal said_at
-        if time.monotonic() - said_at >= every_s:
-            said_at = time.monotonic()
-            print(f"jobc: {done:,} of {count:,} points", file=sys.stderr, flush=True)
-
-    return tell
-
-
-def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
-    """`ROOT:PATH` -> text of the files that a compile has read; none when no place is in one."""
-    if not any(d.origin and d.origin.line for d in diagnostics):
-        return {}
-    from ..source import read_files
-
-    return read_files
 
 
 def _dispatch(arguments: Arguments) -> int:
@@ -112,10 +64,10 @@ def _dispatch(arguments: Arguments) -> int:
     if arguments.version:
         from ... import __version__
 
-        print(f"jobc {__version__}")
+        put(f"jobc {__version__}")
         return OK
     if command == "why":
-        from . import why
+        from .why import command as why
 
         return why.COMMANDS[command](arguments)
     if command == "verify":
@@ -139,7 +91,7 @@ def _dispatch(arguments: Arguments) -> int:
 
         return plan.COMMANDS[command](arguments)
     if command == "init":
-        from . import init
+        from .init import command as init
 
         return init.COMMANDS[command](arguments)
     if command in ("completion", "_complete"):

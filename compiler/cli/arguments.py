@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from ..diagnostics import CompileError, Diagnostic, nearest
-from ..text import COMMAND_LINE, Origin
+from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ..diagnostics.origin import COMMAND_LINE, Origin
 
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
@@ -21,8 +21,8 @@ COMMANDS = {
     "diff": "what two jobs, artifacts or runs differ in: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
     "why": "where a line, a key or a variable came from: jobc why FILE:LINE, jobc why DIR loop.steps",
-    "verify": "hand edits, inputs that changed since, what each rank gets: jobc verify [--equivalence] DIR",
-    "explain": "what a diagnostic means: jobc explain JC2001",
+    "verify": "hand edits, and inputs that changed since the compile: jobc verify DIR",
+    "explain": "what a diagnostic means: jobc explain JC3011, jobc explain taken-port",
     "backends": "the backends that are installed, and what each can do",
     "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke, shell and clean",
     "status": "",
@@ -32,7 +32,7 @@ COMMANDS = {
     "smoke": "",
     "shell": "",
     "clean": "",
-    "watch": "live progress of a run: jobc watch DIR",
+    "watch": "live progress of a run, by DIR/logs.sh: jobc watch DIR",
     "init": "write a site profile, by looking and asking: jobc init lab",
     "completion": 'shell completion: eval "$(jobc completion bash)"',
     "help": "",
@@ -53,9 +53,9 @@ USAGE = {
     **dict.fromkeys(("compile", "check", "plan", "run"), "[OPTION …] [KEY=VALUE …] [-- COMMAND ARGUMENT …]"),
     "shell": "DIR [OPTION …] [-- COMMAND ARGUMENT …]",
     "diff": "[DIR …] [OPTION …] [KEY=VALUE …] [vs KEY=VALUE …]",
-    "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] NAME … [--rank N]",
-    "verify": "[--equivalence | --config-dir FOLDER] [--format json] DIR …",
-    "explain": "[CODE …]",
+    "why": "FILE:LINE[-LINE] …, or [DIR | KEY=VALUE …] NAME … [--rank N] [--config-dir FOLDER]",
+    "verify": "[--config-dir FOLDER] [--format json] DIR …",
+    "explain": "[CODE | NAME …]",
     "completion": "bash",
     "init": "[NAME] [--project] [--yes] [--force] [KEY=VALUE …]",
 }
@@ -266,8 +266,8 @@ def _script_with(name: str) -> str:
 
 def _key_like(option: str) -> str:
     """`procs` for --procs, `loop.steps` for --steps; "" when no key is like that."""
-    from ..convert import spec_keys
-    from ..spec import JobSpec
+    from ..spec.job_spec import JobSpec
+    from ..spec.type_hints import spec_keys
 
     keys = spec_keys(JobSpec)
     name = option.lstrip("-").replace("-", "_")

@@ -9,41 +9,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..backend import SendingBackend
-from ..compose import compose_config, hydra_ready
-from ..diagnostics import CompileError, Diagnostic, Severity, has_errors
-from ..driver import (
-    Compiled,
-    Request,
-    SweepFolder,
-    compile_job,
-    compile_sweep,
-    known_keys,
-    search_path,
-    sweep_folders,
-    write_job,
-)
-from ..overrides import read_overrides
-from ..spec import open_keys
-from . import DIAGNOSTICS, OK, report, tell_progress
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
+from ..frontend.compose import compose_config, hydra_ready
+from ..frontend.overrides import read_overrides
+from ..pipeline.compile import compile_job, known_keys, search_path, write_job
+from ..pipeline.sweeps import compile_sweep, sweep_folders
+from ..pipeline.types import Compiled, Request, SweepFolder
+from ..plugins.backend import SendingBackend
+from ..spec.job_spec import open_keys
 from .arguments import Arguments
-
-
-def request(arguments: Arguments) -> Request:
-    """What the driver gets. CompileError JC1108 for a --config-dir that is none."""
-    if arguments.config_dir is not None and not arguments.config_dir.is_dir():
-        because = "there is no such folder"
-        raise CompileError(
-            [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
-        )
-    for word in arguments.rest or ():
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            because = "files of an artifact are UTF-8, and these bytes are not"
-            title, hint = f"cannot read the word {word!r} behind --", "a name in UTF-8, or a file that holds the text"
-            raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
-    return Request(arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict)
+from .reporting import DIAGNOSTICS, OK, report, tell_progress
+from .request import request
+from .terminal import put, put_text
 
 
 def compile_command(arguments: Arguments) -> int:
@@ -63,10 +40,10 @@ def compile_command(arguments: Arguments) -> int:
     if arguments.for_machines:
         report(found, arguments)
     elif arguments.multirun:  # when all is written, for the reader of a pipe may leave
-        print("\n".join(table(written)))
+        put(*table(written))
     else:
         ((one, target),) = written
-        print(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
+        put(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
     return OK
 
 
@@ -101,7 +78,7 @@ def check_command(arguments: Arguments) -> int:
         found = list(error.diagnostics)
     report(found, arguments)
     if not has_errors(found) and not arguments.for_machines:
-        print("no errors")
+        put("no errors")
     return DIAGNOSTICS if has_errors(found) else OK
 
 
@@ -185,7 +162,7 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
     with hydra_ready(search_path(wanted)) as loader:
         config, taken = compose_config(loader, wanted.config_name, overrides, known_keys)
         if arguments.info:
-            print(_info(arguments.info, wanted.config_name, [o.canonical for o in taken], config), end="")
+            put_text(_info(arguments.info, wanted.config_name, [o.canonical for o in taken], config))
             return OK
         if arguments.cfg == "job":
             with open_dict(config):
@@ -199,7 +176,7 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
                 raise CompileError(
                     [Diagnostic("JC1102", f"no section {arguments.package}", because, "-p optim, or no -p")]
                 )
-        print(_yaml(OmegaConf.to_container(config, resolve=False)), end="")
+        put_text(_yaml(OmegaConf.to_container(config, resolve=False)))
     return OK
 
 
@@ -233,7 +210,7 @@ def _yaml(tree: object) -> str:
     """The tree with every text plain, as it was written."""
     import yaml
 
-    from ..text import Text, is_null
+    from ..diagnostics.origin import Text, is_null
 
     class Dumper(yaml.SafeDumper):
         pass
@@ -242,6 +219,8 @@ def _yaml(tree: object) -> str:
         tag = "null" if is_null(value) else "str"
         implicit = dumper.resolve(yaml.ScalarNode, str(value), (True, False))
         style = None if is_null(value) or implicit != "tag:yaml.org,2002:timestamp" else "'"
+        if not value.isprintable():
+            style = '"'  # the only one with escapes
         return yaml.ScalarNode(implicit if style is None else f"tag:yaml.org,2002:{tag}", str(value), style=style)
 
     Dumper.add_representer(Text, text)

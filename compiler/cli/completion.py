@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from ..convert import choices, hints, type_at
-from ..diagnostics import CompileError, Diagnostic
-from ..registry import PACKAGE, find_plugins
-from ..spec import JobSpec
-from . import OK
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..plugins.registry import PACKAGE, find_plugins
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import choices, hints, type_at
 from .arguments import COMMANDS as ALL_COMMANDS
 from .arguments import Arguments, option_names, parse
+from .reporting import OK
+from .terminal import put, put_text
 
 _BASH = r"""# bash completion of jobc: eval "$(jobc completion bash)"
 _jobc() {
@@ -34,7 +35,7 @@ def completion_command(arguments: Arguments) -> int:
     if arguments.words != ("bash",):
         because = f"shell {arguments.words[0]} is not known" if arguments.words else "the shell is not named"
         raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
-    print(_BASH, end="")
+    put_text(_BASH)
     return OK
 
 
@@ -42,7 +43,7 @@ def complete_command(arguments: Arguments) -> int:
     line = arguments.words[0] if arguments.words else ""
     if arguments.rest is None:
         for candidate in candidates(line):
-            print(candidate)
+            put(candidate)
     return OK
 
 

@@ -5,7 +5,7 @@ jobc diff DIR                   what was written, against what the words it was 
 jobc diff DIR KEY=VALUE …       what was written, against what these words give now
 jobc diff KEY=VALUE,VALUE …     the two points of a sweep: nodes=2,4 or backend=slurm,ssh
 jobc diff KEY=VALUE … vs KEY=VALUE …      either side a directory as well
-A directory that somebody edited is read back as well, as `jobc verify --equivalence` does: what its files say counts.
+Nothing in a directory is run: of files edited by hand, diff counts the lines that differ.
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..compare import ABSENT, PLAN, RECORDS, Change, Comparison, Side, compare, made
-from ..diagnostics import CompileError, Diagnostic
-from ..directory import MANIFEST, changed, is_executable, read_manifest, text_of
-from ..drift import OF_SWEEP, recorded
-from ..driver import Compiled, compile_job, compile_unlabelled
-from ..overrides import command_word
-from ..private import shown
-from . import OK, tell_progress
+from ..artifacts.diff import ABSENT, RECORDS, Change, Comparison, DamagedRecord, Side, compare, made
+from ..artifacts.recompile import is_sweep, recorded
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact_dir import MANIFEST, changed, is_executable, read_manifest, text_of
+from ..frontend.overrides import command_word
+from ..pipeline.compile import compile_job
+from ..pipeline.sweeps import compile_unlabelled
+from ..pipeline.types import Compiled
+from ..spec.secret_scan import shown
+from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
-from .compiling import request
 from .inspect import no_artifact
+from .reporting import OK, tell_progress
+from .request import request
+from .terminal import put, put_json
 
 DIFFERS = 1
 VERSUS = "vs"
@@ -37,14 +41,13 @@ def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
         found = compare(a, b)
-    except (KeyError, ValueError) as error:
-        because = f"it was made by a jobc that kept no plan in it ({error})"
-        hint = "compile the older one again"
-        raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", because, hint)]) from None
+    except (DamagedRecord, Unreadable) as error:
+        hint = "compile the job again, with --force"
+        raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
-        print(json.dumps({"a": a.name, "b": b.name, **document(found)}, indent=2, ensure_ascii=False))
+        put_json({"a": a.name, "b": b.name, **document(found)})
     else:
-        print("\n".join(_text(a, b, found)))
+        put(*_text(a, b, found))
     return DIFFERS if found.differs else OK
 
 
@@ -126,9 +129,10 @@ def _folder(word: str) -> Path:
 def _written(word: str) -> Side:
     """CompileError JC5009 when somebody edited what it says of itself, JC1110 when it starts the points of a sweep."""
     folder = _folder(word)
-    if "words" not in read_manifest(folder):
+    if is_sweep(read_manifest(folder)):
+        title, because = f"{word} is not one job", "it starts the points of a sweep: each of them is one, with a plan"
         hint = "jobc diff DIR DIR, with the directories of two points"
-        raise CompileError([Diagnostic("JC1110", f"{word} has no words of its own", OF_SWEEP, hint)])
+        raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = changed(folder)
     if of_records := [edit for edit in edits if edit.path in RECORDS]:
         title = f"{word} does not say any more what it means"
@@ -142,17 +146,7 @@ def _written(word: str) -> Side:
         files,
         frozenset(path for path, file in there.items() if is_executable(file)),
         frozenset(edit.path for edit in edits if edit.kind == "link"),
-        _read_back(files) if any(edit.kind in ("changed", "missing", "link") for edit in edits) else (),
     )
-
-
-def _read_back(files: Mapping[str, str]) -> tuple[str, ...]:
-    """What the files say and their plan does not. Nothing without a plan."""
-    if PLAN not in files:
-        return ()
-    from ..equivalence.check import check
-
-    return check(files).differences
 
 
 def _attempts(run: Path) -> list[Path]:
@@ -181,8 +175,6 @@ def describe(found: Comparison) -> list[str]:
     for title, changes in sections:
         if changes:
             lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
-        if title == "what the job is" and found.by_hand:
-            lines += ["", "what edits by hand made of it", *_aligned([(one.side, one.says) for one in found.by_hand])]
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:

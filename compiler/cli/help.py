@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ..registry import PACKAGE
+from ..plugins.registry import PACKAGE
 from .arguments import COMMANDS, SCRIPTS, USAGE, Arguments, option_lines
 from .completion import groups
 from .scripts import options_of
+from .terminal import put_text
 
 _INTRO = """\
 jobc compiles one job spec into the launch files of a backend, and the job runs without jobc.
@@ -22,7 +23,7 @@ jobc compiles one job spec into the launch files of a backend, and the job runs 
 
 INIT_OPTIONS = """
   NAME        of the site, for cluster=NAME; else what Slurm calls the cluster
-  KEY=VALUE   what the profile is to say: hosts=node[1-4], queue.account=abc, env=venv, python.path=/shared/venv
+  KEY=VALUE   what the profile is to say: hosts=node[1-4], queue.account=abc, python=venv, python.path=/shared/venv
   --yes       do not ask; so it is without a terminal
   --project   to ./jobc/cluster/, for all who work on this project, and not to ~/.config/jobc/cluster/
   --force     overwrite a profile that is there"""
@@ -31,54 +32,54 @@ INIT_OPTIONS = """
 def show_help(arguments: Arguments) -> int:
     if arguments.command not in ("compile", "help"):
         return _show_command(arguments.command)
-    print(_INTRO)
-    print("commands (the first word without `=`):")
+    put_text(f"{_INTRO}\n")
+    put_text("commands (the first word without `=`):")
     for name, text in COMMANDS.items():
         if text:
-            print(f"  {name:<12} {text}")
-    print("\noptions:")
+            put_text(f"  {name:<12} {text}")
+    put_text("\noptions:")
     _show_options()
-    print("\ngroups (group=option):")
+    put_text("\ngroups (group=option):")
     for group, found in sorted(groups().items()):
-        print(f"  {group:<12} {', '.join(sorted(set(found)))}")
-    print("\neveryday keys (key=value; `jobc --cfg job` prints all):")
+        put_text(f"  {group:<12} {', '.join(sorted(set(found)))}")
+    put_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
-        print(f"  {key:<12} {text}")
-    print("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none")
-    print("your own config files go to ./jobc or ~/.config/jobc; what config.yaml there says holds for every job")
+        put_text(f"  {key:<12} {text}")
+    put_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null for none")
+    put_text("your own config files go to ./jobc or ~/.config/jobc; what config.yaml there says holds for every job")
     return 0
 
 
 def _show_command(command: str) -> int:
     """`jobc VERB --help`: what follows that command."""
-    print(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
+    put_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
     if command in SCRIPTS:
-        print(f"\nruns DIR/{command}.sh")
+        put_text(f"\nruns DIR/{command}.sh")
         _show_script_options(command)
     else:
-        print(f"\n{COMMANDS[command].partition(': jobc')[0]}")
+        put_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
-        print(INIT_OPTIONS)
+        put_text(INIT_OPTIONS)
     if command == "watch":
         _show_script_options("logs")
     if command in ("check", "run"):
-        print("\noptions:")
+        put_text("\noptions:")
         _show_options()
-        print("\njobc --help lists groups and keys")
+        put_text("\njobc --help lists groups and keys")
     return 0
 
 
 def _show_script_options(verb: str) -> None:
     """Those of all backends together: there is no artifact yet to ask."""
     if found := options_of(verb):
-        print(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
+        put_text(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in found.items():
-        print(f"  {option:<18} {text}")
+        put_text(f"  {option:<18} {text}")
 
 
 def _show_options() -> None:
     for names, text in option_lines():
-        print(f"  {names:<22} {text}")
+        put_text(f"  {names:<22} {text}")
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

@@ -6,30 +6,40 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from ..backend import ANY
-from ..convert import spec_keys
-from ..diagnostics import CompileError, Diagnostic, nearest
-from ..directory import MANIFEST
-from ..registry import code_pages, find_plugins
-from . import OK, report
+from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ..emit.artifact_dir import MANIFEST
+from ..plugins.backend import ANY
+from ..plugins.registry import code_names, code_pages, find_plugins
+from ..spec.type_hints import spec_keys
 from .arguments import COMMANDS as COMMAND_HELP
 from .arguments import Arguments
+from .reporting import OK, report
+from .terminal import put, put_text
 
 
 def explain_command(arguments: Arguments) -> int:
-    """jobc explain CODE …"""
+    """jobc explain CODE|NAME …"""
     known = code_pages()
     if not arguments.words:
         for page in known.values():
-            print(page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# "))
+            put(page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# "))
         return OK
-    for code in arguments.words:
-        if code.upper() not in known:
-            close = nearest(code.upper(), known)
-            hint = f"jobc explain {close[0]}" if close else "jobc explain lists all codes"
-            raise CompileError([Diagnostic("JC1111", f"no diagnostic has the code {code}", "", hint)])
-        print(known[code.upper()].read_text(encoding="utf-8"), end="")
+    for word in arguments.words:
+        for code in _codes(word):
+            put_text(known[code].read_text(encoding="utf-8"))
     return OK
+
+
+def _codes(word: str) -> tuple[str, ...]:
+    """Return the code that was typed, or the codes of the name that was typed; CompileError JC1111 when unknown."""
+    known, names = code_pages(), code_names()
+    if word.upper() in known:
+        return (word.upper(),)
+    if word.lower() in names:
+        return names[word.lower()]
+    close = nearest(word.upper(), known) or nearest(word.lower(), names)
+    hint = f"jobc explain {close[0]}" if close else "jobc explain lists all codes"
+    raise CompileError([Diagnostic("JC1111", f"no diagnostic has the code or name {word}", "", hint)])
 
 
 def backends_command(arguments: Arguments) -> int:
@@ -43,13 +53,24 @@ def backends_command(arguments: Arguments) -> int:
         except CompileError as error:
             report(error.diagnostics)
             continue
-        print(f"{plugin.name}  ({plugin.label})")
-        print(f"  start    {backend.launch}")
+        put(f"{plugin.name}  ({plugin.label})")
+        put(f"  start    {backend.launch}")
         options = ", ".join(_leaf_keys(backend.Options)) or "none"
-        print(f"  options  {options}")
+        put(f"  options  {options}")
         honours = [k if v == ANY else f"{k} ({', '.join(v)})" for k, v in sorted(backend.honours.items())]
-        print(f"  honours  {', '.join(honours) or 'nothing beyond the neutral files'}")
+        put(f"  honours  {', '.join(honours) or 'nothing beyond the neutral files'}")
     return OK
+
+
+def take_option(words: list[str], option: str) -> str | None:
+    """The value of an option, which both are taken out of `words`; "" where it has none, None without the option."""
+    for at, word in enumerate(words):
+        name, sign, value = word.partition("=")
+        if name == option:
+            value = value if sign else "".join(words[at + 1 : at + 2])
+            del words[at : at + (1 if sign else 2)]
+            return value
+    return None
 
 
 def no_option(command: str, option: str, because: str) -> CompileError:
@@ -63,7 +84,7 @@ def no_artifact(folder: Path, command: str) -> CompileError:
     """JC5004 for a folder without a manifest; the hint names one below or above it that has one."""
     below = [*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / MANIFEST).is_file()]
-    because = f"it holds no {MANIFEST}" if folder.is_dir() else "there is no such folder"
+    because = f"it holds no {MANIFEST}" if folder.is_dir() else "the folder does not exist"
     hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
     if around:
         hint = shlex.join([*command.split(), str(around[0])])

@@ -9,7 +9,6 @@ Source SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::er
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ... import __version__
-from ..diagnostics import Diagnostic, Severity, merged, points_of
-from ..registry import code_pages
-from ..text import COMMAND_LINE, Origin
+from ..diagnostics.code_heading import read_heading
+from ..diagnostics.diagnostic import Diagnostic, Severity, merged, points_of
+from ..diagnostics.origin import COMMAND_LINE, Origin, one_line
+from ..plugins.registry import code_name, code_pages
+from .terminal import json_text
 
 Folders = Mapping[str, Path]  # root of an origin -> its folder
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -49,12 +50,12 @@ def _in_repository(file: str) -> str:
 
 
 def as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """{"version": 1, "diagnostics": [{code, severity, title, because, hint, key, place, points, otherwise, …}]}"""
+    """{"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}"""
     return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merged(found)]})
 
 
 def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
-    plain: dict[str, Any] = {"code": d.code, "severity": d.severity.value, "title": d.title}
+    plain: dict[str, Any] = {"code": d.code, "name": code_name(d.code), "severity": d.severity.value, "title": d.title}
     plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
     if d.origin:
         here = {"root": d.origin.root, "path": d.origin.path, "file": file_of(d.origin, folders)}
@@ -75,10 +76,10 @@ def as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
 def _rule(code: str, page: Path | None) -> dict[str, Any]:
     if page is None:
         return {"id": code}
-    text = page.read_text(encoding="utf-8")
-    title, about = text.split("\n\n", 2)[:2]
-    named = {"id": code, "shortDescription": {"text": title.partition(": ")[2]}}
-    return {**named, "help": {"text": about, "markdown": text}}
+    text, heading = page.read_text(encoding="utf-8"), read_heading(page)
+    about = text.partition("\n\n")[2].partition("\n\n")[0]
+    rule: dict[str, Any] = {"id": code, **({"name": heading.name} if heading.name else {})}
+    return {**rule, "shortDescription": {"text": heading.title}, "help": {"text": about, "markdown": text}}
 
 
 def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
@@ -121,10 +122,10 @@ def _annotation(d: Diagnostic, folders: Folders) -> str:
         named["file"] = file
     if file and d.origin and d.origin.line:
         named |= {"line": d.origin.line, "col": d.origin.column}
-    named["title"] = d.code
-    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in named.items())
+    named["title"] = f"{d.code} {code_name(d.code)}".strip()
+    properties = ",".join(f"{name}={_escaped(one_line(str(value)), ':,')}" for name, value in named.items())
     place = f"{d.origin}: " if d.origin and not file else ""
-    return f"::{level} {properties}::{_escaped(place + _message(d))}"
+    return f"::{level} {properties}::{_escaped(one_line(place) + _message(d))}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -134,11 +135,11 @@ def _escaped(text: str, more: str = "") -> str:
 def _message(d: Diagnostic) -> str:
     lines = [d.title]
     lines += [f"{name}: {said}" for name, said in (("because", d.because), ("hint", d.hint)) if said]
-    return "\n".join([*lines, *([f"points: {points_of(d)}"] if d.points else [])])
+    return "\n".join(one_line(line) for line in [*lines, *([f"points: {points_of(d)}"] if d.points else [])])
 
 
 def _dumped(document: object) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document) + "\n"
 
 
 FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {

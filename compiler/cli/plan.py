@@ -7,21 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..backend import Backend, NotifyingBackend, RecoveringBackend
-from ..capabilities import honoured
-from ..diagnostics import CompileError, Diagnostic, has_errors
-from ..driver import Compiled, Planned, plan_sweep
+from ..checks.capabilities import honoured
+from ..checks.suppressions import Levels
+from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
 from ..estimate.figures import Figures, figures
 from ..estimate.layout import FORMATS
 from ..estimate.limits import Finding, told_once, warnings
 from ..estimate.measured import measured
 from ..estimate.pace import Pace, samples_of_rank
 from ..estimate.plot import ENDINGS, plot
-from ..levels import Levels
-from ..sweep import at_point
-from . import DIAGNOSTICS, OK, report, tell_progress
+from ..frontend.sweep import at_point
+from ..pipeline.sweeps import plan_sweep
+from ..pipeline.types import Compiled, Planned
+from ..plugins.backend import Backend, NotifyingBackend, RecoveringBackend
+from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .compiling import request
+from .reporting import DIAGNOSTICS, OK, report, tell_progress
+from .request import request
+from .terminal import put_text
 
 
 def plan_command(arguments: Arguments) -> int:
@@ -38,7 +41,7 @@ def plan_command(arguments: Arguments) -> int:
     sizes, of_sizes = estimate(points)
     found = [d for one in points for d in one.diagnostics] + of_sizes
     report(found)
-    print(FORMATS[arguments.format or "table"](sizes))
+    put_text(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
         gpu_mem = [one.spec.estimate.gpu_mem for one in points]
         _draw(lambda file: plot(sizes, gpu_mem, file), arguments.plot)
@@ -80,7 +83,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 
 
 def _attempts(one: Planned | Compiled) -> int:
-    """How often the engine starts the job at most: one that has no word for it does so once."""
+    """Largest number of starts by the engine; 1 where the engine cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, Compiled) else one.typed.options
     starts_again = bool(honoured(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
@@ -107,8 +110,8 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
         return None if step_s is None else Pace(step_s, samples)
     try:
         found, because = measured(Path(run)), "its metrics hold no step"
-    except OSError as error:
-        found, because = None, f"{error.filename}: {error.strerror}"
+    except Unreadable as error:
+        found, because = None, f"{error.path} {error.reason}"
     if found is None:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
         raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {run}", because, hint)])

@@ -15,17 +15,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..diagnostics import CompileError, Diagnostic
-from ..directory import MANIFEST
-from ..driver import compile_job, write_job
-from . import NO_READER, report
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact_dir import MANIFEST, text_of
+from ..pipeline.compile import compile_job, write_job
 from .arguments import SCRIPTS, Arguments
-from .compiling import beside, request, show
+from .compiling import beside, show
 from .inspect import no_artifact
+from .reporting import NO_READER, report
+from .request import request
 from .scripts import options_in
 from .streams import is_read
+from .terminal import put
 
-STEP = re.compile(r"^step (?P<step>\d+)/(?P<total>\d+)  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
+STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
 
 def run_command(arguments: Arguments) -> int:
@@ -37,9 +39,9 @@ def run_command(arguments: Arguments) -> int:
     compiled = compile_job(request(arguments))
     report([*compiled.diagnostics, *beside(compiled, arguments.out)])
     target = write_job(compiled, arguments.out, arguments.force)
-    print(f"compiled {show(target)}", flush=True)
+    put(f"compiled {show(target)}", flush=True)
     script = target.absolute() / "submit.sh"
-    known = options_in(script.read_text(encoding="utf-8"))  # some backends wait by themselves, some never do
+    known = options_in(text_of(script))  # some backends wait by themselves, some never do
     words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in known)]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
 

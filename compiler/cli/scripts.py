@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..registry import PACKAGE, find_plugins
+from ..plugins.registry import PACKAGE, find_plugins
 
 OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--|[A-Z]+)  +(\S.*)")  # a word in capitals is an argument
 

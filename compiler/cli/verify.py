@@ -2,29 +2,28 @@
 
 jobc verify DIR …    files edited by hand, with their lines; inputs that have changed since; the digest to quote
 `--config-dir FOLDER` as it was compiled with. Exit status 1 when a file or the inputs differ, or one cannot be read.
-jobc verify --equivalence DIR …    what each rank gets, read back from the emitted files: against the plan, and with
-                                   several directories against each other (equivalence.py beside this file)
-`--format json` prints one document on stdout, of either.
+`--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..diagnostics import CompileError, Diagnostic, Severity
-from ..directory import MANIFEST, Edit, describe, read_manifest, text_of, verify
-from ..neutral import PLACE
-from . import DIAGNOSTICS, OK, of_system, report
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
+from ..emit.artifact_dir import MANIFEST, Edit, describe, read_manifest, text_of, verify
+from ..pipeline.common_files import PLACE
+from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .inspect import no_artifact, no_option, usage
+from .inspect import no_artifact, no_option, take_option, usage
+from .reporting import DIAGNOSTICS, OK, of_system, report
+from .terminal import put, put_json
 
 if TYPE_CHECKING:
-    from ..drift import Drift
+    from ..artifacts.recompile import Drift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
 T = TypeVar("T")
@@ -32,40 +31,34 @@ T = TypeVar("T")
 
 def verify_command(arguments: Arguments) -> int:
     words = list(arguments.words)
-    form, folder = _taken(words, "--format"), _taken(words, "--config-dir")
+    form, folder = take_option(words, "--format"), take_option(words, "--config-dir")
     if form not in (None, "json"):
         raise usage("verify", "json after --format", EXAMPLE)
     if folder == "":
         raise usage("verify", "a folder after --config-dir", EXAMPLE)
     for_machines = form is not None
     if "--equivalence" in words:
-        from .equivalence import equivalence_command
-
-        return equivalence_command([word for word in words if word != "--equivalence"], for_machines)
+        raise _removed()
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify", option, "it has --equivalence, --config-dir FOLDER and --format json")
+        raise no_option("verify", option, "it has --config-dir FOLDER and --format json")
     if not words:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
     found = [readable(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
-        print(json.dumps([one.document() for one in found], indent=2, ensure_ascii=False))
+        put_json([one.document() for one in found])
     else:
         for one in found:
             report(one.diagnostics) if isinstance(one, Refused) else _tell(one)
     return DIAGNOSTICS if any(one.differs for one in found) else OK
 
 
-def _taken(words: list[str], option: str) -> str | None:
-    """The value of an option, which both are taken out of `words`; "" where it has none, None without the option."""
-    for at, word in enumerate(words):
-        name, sign, value = word.partition("=")
-        if name == option:
-            value = value if sign else "".join(words[at + 1 : at + 2])
-            del words[at : at + (1 if sign else 2)]
-            return value
-    return None
+def _removed() -> CompileError:
+    """JC1110 for --equivalence, an option of earlier versions."""
+    because = "it ran the scripts of the directory, which may be somebody else's, with your rights"
+    hint = f"{EXAMPLE} finds hand edits and changed inputs; DIR/smoke.sh and DIR/submit.sh show what the scripts do"
+    return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
 
 
 @dataclass(frozen=True)
@@ -138,35 +131,36 @@ def readable(word: str, look: Callable[[str], T]) -> T | Refused:
         return look(word)
     except CompileError as error:
         return Refused(word, error.diagnostics)
-    except OSError as error:
+    except (OSError, Unreadable) as error:
         return Refused(word, (of_system(error),))
 
 
 def _verified(word: str, arguments: Arguments) -> Verified:
-    from ..drift import NotHere, drift
+    from ..artifacts.recompile import NotHere, drift
 
     if not (Path(word) / MANIFEST).is_file():
         raise no_artifact(Path(word), "jobc verify")
-    manifest, found, unknown = read_manifest(Path(word)), None, ""
+    manifest, found, again, unknown = read_manifest(Path(word)), None, None, ""
     try:
-        found = drift(Path(word), arguments.config_dirs)
+        found, again = drift(Path(word), arguments.config_dirs)
     except NotHere as error:
         unknown = str(error)
-    edits = tuple(verify(Path(word)))
-    again = _again(Path(word), arguments.config_dir)
-    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown, again)
+    edits = tuple(verify(Path(word), again.texts if again else {}))
+    command = _again(Path(word), arguments.config_dir)
+    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown, command)
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
-    """The command that writes a directory anew. Of what starts a sweep no manifest has the words."""
-    from ..drift import NotHere, recorded
+    """The command that writes a directory anew."""
+    from ..artifacts.recompile import NotHere, is_sweep, recorded
     from .compiling import show
 
     try:
         was = recorded(folder, ())
     except NotHere:
         return "jobc -m --force and the words of the sweep"
-    options = [] if was.config_name == "config" else ["--config-name", was.config_name]
+    options = ["-m"] * is_sweep(read_manifest(folder))
+    options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []
     options += ["--strict"] * was.strict
     out, place = folder.absolute().parent.parent, folder / PLACE
@@ -184,14 +178,14 @@ def _tell(one: Verified) -> None:
     titles = [f"{one.folder}/{describe(edit)}" for edit in one.edits]
     report([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
     if one.edits:
-        print(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
-        print(f"  digest   {one.digest}, of the files as jobc wrote them")
+        put(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
+        put(f"  digest   {one.digest}, of the files as jobc wrote them")
     else:
-        print(f"{one.folder}: {one.files} files as jobc wrote them\n  digest   {one.digest}")
+        put(f"{one.folder}: {one.files} files as jobc wrote them", f"  digest   {one.digest}")
     if one.unknown:
-        print(f"  inputs   not compared: {one.unknown}")
+        put(f"  inputs   not compared: {one.unknown}")
     elif one.drift is None:
-        print("  inputs   give the same files now")
+        put("  inputs   give the same files now")
     else:
         _tell_drift(one, one.drift)
 
@@ -208,15 +202,15 @@ def _tell_drift(one: Verified, found: Drift) -> None:
         unexplained = "what refuses them is told of here"
     if found.elsewhere:
         title = f"{one.folder}: its inputs are not what they were"
-        print(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
+        put(f"  inputs   not compiled again: not here: {', '.join(found.elsewhere)}")
     because = "; ".join(found.causes) or unexplained
     report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
-        print("\n".join(difference(found.found)))
+        put(*difference(found.found))
     elif found.files:
-        print("\n".join(["", "files", *(f"  {path}" for path in found.files)]))
+        put("", "files", *(f"  {path}" for path in found.files))
     if found.library:
-        print("\n  lib/ would hold another trainer")
+        put("", "  jobctl and lib/ would be others")
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

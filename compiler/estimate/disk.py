@@ -1,11 +1,13 @@
-"""How many checkpoints of a run lie on disk at once, and what to type for fewer (trainer/checkpoint_store.py)."""
+"""How many checkpoints of a run lie on disk at once, and what to type for fewer (trainer/checkpoint/store.py)."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import replace
+from functools import partial
 
-from ...trainer.config import CheckpointConfig
+from ...trainer.config.schema import CheckpointConfig
 
 
 def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
@@ -21,9 +23,14 @@ def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
 def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
     """The hint. most: checkpoints that there is room for"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
-        for keep in range(how.keep, 1, -1):
-            if most_checkpoints(replace(how, keep=keep, keep_every_steps=lasting), steps) <= most:
-                words = [f"checkpoint.keep={keep}"] if keep != how.keep else []
-                words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
-                return " ".join(words)
+        changed = replace(how, keep_every_steps=lasting)
+        fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, steps))
+        if fitting:
+            words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
+            words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
+            return " ".join(words)
     return "a larger disk at storage.root: fewer checkpoints are not kept"
+
+
+def _with_keep(how: CheckpointConfig, steps: int | None, keep: int) -> int:
+    return most_checkpoints(replace(how, keep=keep), steps)

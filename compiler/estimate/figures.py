@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
 from .disk import most_checkpoints
 from .goodput import Goodput, goodput
 from .memory import Memory, memory

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, get_args, get_type_hints
 
-from ..values import show_duration
+from ..spec.value_types import show_duration
 from .figures import Figures, on_disk, readable_bytes
 from .memory import MAY_BE_UNKNOWN, Memory
 

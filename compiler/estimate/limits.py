@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..diagnostics import Diagnostic, Severity
-from ..plan import LaunchPlan
+from ..diagnostics.diagnostic import Diagnostic, Severity
+from ..plan.launch_plan import LaunchPlan
 from ..rules import findings
-from ..spec import JobSpec
+from ..spec.job_spec import JobSpec
 from .figures import Figures
 
 

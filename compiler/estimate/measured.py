@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...trainer.metrics import read
+from ...trainer.loop.metrics import read
+from ..untrusted_files import Unreadable, read_json
 from .pace import samples_of_rank
 
 WARM_UP = 3  # steps that are left out, if there are more
 LONGEST_S = 1e7
+MOST_SAMPLES = 10**9
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Measured:
 
 
 def measured(run: Path) -> Measured | None:
-    """What rank 0 of a run folder wrote; None without a step in it. Raises OSError when it cannot be read.
+    """What rank 0 of a run folder wrote; None without a step in it. Raises Unreadable when it cannot be read.
 
     Of several attempts, which may have had other numbers of ranks, the one with the most steps counts.
     """
@@ -50,8 +51,10 @@ def _samples(run: Path, attempt: str) -> int | None:
     if not attempt.isdigit():
         return None
     try:
-        train = json.loads((run / "artifact" / attempt / "train.json").read_text(encoding="utf-8"))
-        samples = samples_of_rank(train)
-    except (OSError, ValueError, TypeError, KeyError):
+        batch = read_json(run / "artifact" / attempt / "train.json")["batch"]
+        counts = batch["micro"], batch["accumulation"]
+    except (Unreadable, TypeError, KeyError):
         return None
-    return samples if samples > 0 else None
+    if not all(isinstance(count, int) and 0 < count <= MOST_SAMPLES for count in counts):
+        return None
+    return samples_of_rank({"batch": batch})

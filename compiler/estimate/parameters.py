@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
 
 BYTES = 256  # vocabulary of byte streams
 DIGITS, PIXELS = 10, 64

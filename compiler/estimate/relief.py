@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ..plan.derive import divisors
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
 from .memory import Memory, memory
 from .parameters import size_of
 
@@ -72,9 +73,7 @@ def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
     """Every whole part of the micro batch, the largest first; a program of the user's has its own."""
     batch, given = plan.train["batch"], spec.batch
     changes = []
-    for parts in range(2, batch["micro"] + 1 if plan.uses_trainer else 0):
-        if batch["micro"] % parts:
-            continue
+    for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():
         new = {"micro": batch["micro"] // parts, "accumulation": batch["accumulation"] * parts}
         computed = given.accumulation is None and given.global_ is not None
         words = [f"batch.{key}={value}" for key, value in new.items() if key == "micro" or not computed]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from ..spec import EstimateSpec
+from ..spec.site_spec import EstimateSpec
 from .parameters import ModelSize
 
 NUM_IMAGES = 1797  # trainer/data/digits.py

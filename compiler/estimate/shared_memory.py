@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan import LaunchPlan
-from ..spec import JobSpec
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
 from .parameters import PIXELS
 
 TOKEN, NUMBER = 8, 4  # bytes of an int64 and a float32

@@ -1,6 +1,7 @@
 """One rule a file: what is wrong with a job that can be read, said before a GPU is spent. Found by looking.
 
-A file has one code and one function, `check`, which yields Diagnostics, never raises, and reads its arguments alone.
+A file has one code and one function, `check`, which yields Diagnostics and reads its arguments alone. It may take for
+granted what other rules refuse: an exception of a rule is dropped when an error is reported beside it (gathered()).
 The folder says what these are:
 
     spec/                 check(spec)     before anything is derived from it
@@ -17,15 +18,15 @@ report; files whose names begin with _ are what several of them need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..diagnostics import Diagnostic
-from ..plan import LaunchPlan
-from ..sourcemap import SpecValue
-from ..spec import JobSpec
+from ..diagnostics.diagnostic import Diagnostic
+from ..emit.source_map import SpecValue
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
 
 
 def check_spec(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -41,9 +42,30 @@ def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:
-    """What the rules of a folder find. folder: as a package, `my_plugin.rules`; arguments: of each of its rules"""
-    for rule in _rules(folder):
-        yield from rule(*arguments)
+    """Findings of the rules of a folder. folder: as a package, `my_plugin.rules`; arguments: of each of its rules"""
+    return run_all(*(partial(rule, *arguments) for rule in _rules(folder)))
+
+
+def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """Findings of all checks. The first exception of a check is raised at the end: a later one may report its cause."""
+    failure: Exception | SystemExit | None = None  # SystemExit: of a plugin
+    for check in checks:
+        try:
+            yield from check()
+        except (Exception, SystemExit) as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def gathered(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
+    """Findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
+    found: list[Diagnostic] = []
+    try:
+        found.extend(run_all(*checks))  # keeps what was found before the exception
+    except (Exception, SystemExit) as error:
+        return found, error
+    return found, None
 
 
 @cache

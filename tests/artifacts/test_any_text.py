@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from jobc.compiler.cli import main
-from jobc.compiler.overrides import spell
-from jobc.compiler.trial import RECORD
+from jobc.compiler.frontend.overrides import spell
+from jobc.compiler.testing.execute import RECORD
 
 EXECUTIONS = int(os.environ.get("JOBC_EXECUTIONS", "0"))
 BATCH = 40

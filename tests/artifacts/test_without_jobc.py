@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 NOT_THERE = ("jobc", "hydra", "omegaconf", "antlr4", "jinja2", "yaml", "rich", "pytest")
 TORCH_NEEDS = (

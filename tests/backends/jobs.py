@@ -10,7 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.testbed import Cluster, wait_for
 
 AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")  # as everybody is on the test bed

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.podrunner.schema import invalid, problem
 
 SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"

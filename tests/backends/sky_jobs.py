@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
 PLAIN = ("backend=skypilot", "storage.run=node")

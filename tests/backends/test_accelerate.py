@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.compiler.accelerate_known import ACCELERATE
-from jobc.compiler.accelerate_protected import FSDP_1, OF_DEEPSPEED, OF_THE_PLAN
-from jobc.compiler.deepspeed_known import DEEPSPEED, OF_TORCH, REMOVED, SCHEDULERS, ZERO
-from jobc.compiler.deepspeed_optimizers import OF_DEEPSPEED as OF_DEEPSPEEDS_OPTIMIZERS
-from jobc.compiler.deepspeed_optimizers import OF_TORCH as TORCH_OPTIMIZERS
-from jobc.compiler.deepspeed_optimizers import optimizer
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
+from jobc.compiler.launchers.accelerate.engine_tables import tables
+from jobc.compiler.launchers.accelerate.protected_keys import OF_DEEPSPEED, OF_THE_PLAN, Protected
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.trainer.data.order import Order
 
 HOSTS = "hosts=node[1-8]"
@@ -86,7 +83,8 @@ print(json.dumps(said, default=str))
 """
 
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+REPOSITORY = Path(__file__).parents[2]
+GOLDEN = REPOSITORY / "tests" / "golden"
 GOLDENS = {
     f"{file.parents[2].name}/{file.parents[1].name}": file.parent for file in GOLDEN.glob("*/*/*/accelerate.yaml")
 }
@@ -141,135 +139,38 @@ def test_accelerate_and_deepspeed_read_every_golden_as_it_stands_there(said: dic
     assert said["slurm/accelerate_zero1"]["stage"] == 1
 
 
-KEYS = """
-import json
-import torch
-from inspect import signature
-from accelerate.commands.config.config_args import ClusterConfig
-from accelerate.commands.launch import launch_command_parser
-from deepspeed.compile.config import CompileConfig
-from deepspeed.inference.config import WeightQuantConfig
-from deepspeed.ops.adagrad import DeepSpeedCPUAdagrad
-from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
-from deepspeed.ops.lamb import FusedLamb
-from deepspeed.ops.lion import DeepSpeedCPULion, FusedLion
-from deepspeed.runtime import lr_schedules
-from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
-from deepspeed.runtime.engine import DeepSpeedEngine
-from deepspeed.runtime.config import DeepSpeedConfig, get_pipeline_config
-from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
-from deepspeed.runtime.zenflow.zenflow_config import ZenFlowConfig
-from deepspeed.runtime.zero.leaf_module_config import DeepSpeedZeroLeafModuleConfig
-from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
-from deepspeed.runtime.zero.offload_config import DeepSpeedZeroOffloadOptimizerConfig, DeepSpeedZeroOffloadParamConfig
-
-class Asked(dict):
-    "Notes every key that DeepSpeed looks for."
-    def __init__(self, *of, **keys): super().__init__(*of, **keys); self.asked = set()
-    def get(self, key, *rest): self.asked.add(key); return super().get(key, *rest)
-    def __contains__(self, key): self.asked.add(key); return super().__contains__(key)
-    def __getitem__(self, key): self.asked.add(key); return super().__getitem__(key)
-    def keys(self): return self
-    def __deepcopy__(self, memo): return self
-writer, moe, tuning = Asked(type="FAST"), Asked(enabled=False), Asked(enabled=False)
-saves = Asked(writer=writer)
-sections = {"checkpoint": saves, "expert_parallel": moe, "autotuning": tuning}
-whole = Asked(train_micro_batch_size_per_gpu=2, **sections)
-DeepSpeedConfig(whole)
-
-def names(model):
-    found = model.model_fields.items()
-    return sorted(f.alias or name for name, f in found if not (f.json_schema_extra or {}).get("deprecated"))
-
-def arguments(*classes):
-    return sorted({name for each in classes for name in signature(each).parameters} - {"params", "model_params"})
-
-optimizers = {name: getattr(torch.optim, name) for name in dir(torch.optim)}
-print(json.dumps({
-    "optimizers": {n: arguments(c) for n, c in optimizers.items() if isinstance(c, type)},
-    "own_optimizers": {
-        "adam": arguments(DeepSpeedCPUAdam, FusedAdam), "lamb": arguments(FusedLamb),
-        "lion": arguments(DeepSpeedCPULion, FusedLion), "adagrad": arguments(DeepSpeedCPUAdagrad, torch.optim.Adagrad),
-    },
-    "names": sorted(DEEPSPEED_OPTIMIZERS),
-    "muon": sorted({*DeepSpeedEngine._MUON_HALF_KEYS, *DeepSpeedEngine._ADAM_HALF_KEYS}),
-    "accelerate": sorted(ClusterConfig.__dataclass_fields__),
-    "flags": sorted(action.dest for action in launch_command_parser()._actions),
-    "deepspeed": sorted(whole.asked),
-    "checkpoint": sorted(saves.asked),
-    "writer": sorted(writer.asked),
-    "expert_parallel": sorted(moe.asked),
-    "autotuning": sorted(tuning.asked),
-    "tensor_parallel": sorted(TPTrainingConfig.model_fields),
-    "compile": names(CompileConfig),
-    "zenflow": names(ZenFlowConfig),
-    "leaf_module": names(DeepSpeedZeroLeafModuleConfig),
-    "weight_quantization": names(WeightQuantConfig),
-    "pipeline": sorted(get_pipeline_config({})),
-    "schedulers": {n: sorted(signature(getattr(lr_schedules, n)).parameters) for n in lr_schedules.VALID_LR_SCHEDULES},
-    "of_torch": [n for n in dir(torch.optim.lr_scheduler) if isinstance(getattr(torch.optim.lr_scheduler, n), type)],
-    "zero": names(DeepSpeedZeroConfig),
-    "offload_optimizer": names(DeepSpeedZeroOffloadOptimizerConfig),
-    "offload_param": names(DeepSpeedZeroOffloadParamConfig),
-}))
-"""
-NO_TPU = {"tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env"}
+@pytest.mark.engine
+@pytest.mark.slow
+def test_the_known_keys_are_those_of_the_installed_engines() -> None:
+    done = run_engines(str(REPOSITORY / "tools" / "engine_tables.py"), "--check")
+    assert done.returncode == 0, f"of {tables()['versions']}: {done.stderr[-2000:]}"
 
 
 @pytest.mark.engine
 @pytest.mark.slow
-def test_the_known_keys_are_those_of_the_installed_engines() -> None:
-    pytest.importorskip("accelerate", reason="accelerate is an extra")
-    pytest.importorskip("deepspeed", reason="DeepSpeed is an extra")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_value_is_refused_that_an_engine_checks_and_accepts(seed: int) -> None:
+    done = run_engines(str(Path(__file__).with_name("engine_values.py")), str(seed), "1000")
+    assert done.returncode == 0, done.stderr[-2000:]
+    counts = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"')))
+    assert counts.get("stricter", 0) == 0, counts["examples"]
+    assert counts["both accept"] > 200 and counts["both refuse"] > 200 and counts["laxer"] < 150, counts
+
+
+def run_engines(*words: str) -> subprocess.CompletedProcess[str]:
+    for extra in ("accelerate", "deepspeed"):
+        pytest.importorskip(extra, reason=f"{extra} is an extra")
     environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
-    done = subprocess.run([sys.executable, "-c", KEYS], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    theirs: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
-    ours = {path[0] for path in OF_THE_PLAN} | set(ACCELERATE)
-    assert ours == set(theirs["accelerate"]) - NO_TPU
-    fsdp = {path[1] for path in OF_THE_PLAN if path[0] == "fsdp_config"} | {f"fsdp_{name}" for name in FSDP_1}
-    assert fsdp | set(_section("fsdp_config")) == {flag for flag in theirs["flags"] if flag.startswith("fsdp_")}
-    mesh = set(_section("parallelism_config"))
-    assert mesh == {flag for flag in theirs["flags"] if flag.startswith("parallelism_config_")}
-    old = {"bfloat16", "torch_autocast"}  # another name of bf16; said by jobc
-    top = {path[0] for path in OF_DEEPSPEED} | set(DEEPSPEED) | set(REMOVED)
-    assert top == (set(theirs["deepspeed"]) | {"elasticity"}) - old
-    said = {path[1] for path in OF_DEEPSPEED if path[0] == "zero_optimization" and len(path) > 1}
-    assert set(ZERO) | said >= set(theirs["zero"]) - {"legacy_stage1"}
-    for section in ("offload_optimizer", "offload_param"):
-        assert {*ZERO[section], "device", "nvme_path"} == set(theirs[section])  # type: ignore[misc]
-    tables: dict[str, Any] = {**DEEPSPEED, **ZERO, "writer": DEEPSPEED["checkpoint"]["writer"]}  # type: ignore[index]
-    for section in ("checkpoint", "writer", "expert_parallel", "autotuning", "compile", "zenflow", "leaf_module"):
-        assert set(tables[section]) == set(theirs[section]) - {"steps_per_epoch"}, section
-    assert set(tables["pipeline"]) == {*theirs["pipeline"], "use_reentrant"}
-    assert set(tables["weight_quantization"]) == set(theirs["weight_quantization"])
-    not_in_json = {"dtype"}  # of torch; and two that have an alias each
-    assert set(tables["tensor_parallel"]) == {*theirs["tensor_parallel"], "tp", "kernel_inject"} - not_in_json
-    schedulers: dict[str, list[str]] = theirs["schedulers"]  # type: ignore[assignment]
-    assert {name: {*known, "optimizer"} for name, known in SCHEDULERS.items()} == {
-        n: set(p) for n, p in schedulers.items()
-    }
-    assert set(OF_TORCH) <= set(theirs["of_torch"])
-    assert sorted(OF_DEEPSPEEDS_OPTIMIZERS) == theirs["names"]
-    optimizers: dict[str, list[str]] = theirs["optimizers"]  # type: ignore[assignment]
-    assert {n: set(keys) for n, keys in TORCH_OPTIMIZERS.items()} == {n: set(optimizers[n]) for n in TORCH_OPTIMIZERS}
-    own: dict[str, list[str]] = theirs["own_optimizers"]  # type: ignore[assignment]
-    chosen = {"torch_adam", "adam_w_mode"}  # which DeepSpeed takes out, and says in the words of the one that it chose
-    assert {*optimizer_params("Adam")} - chosen == set(own["adam"]) - {"adamw_mode", *chosen}
-    refused_by_all = {"max_grad_norm"}
-    for name in ("lamb", "lion", "adagrad"):
-        assert set(optimizer_params(name)) == set(own[name]) - refused_by_all, name
-    assert set(optimizer_params("muon")) >= set(theirs["muon"])
-    assert set(optimizer_params("AdamW", torch_adam=True)) >= set(optimizers["AdamW"])
+    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
 
 
-def optimizer_params(kind: str, **params: bool) -> Any:
-    known: Any = optimizer({"type": kind})["params"]
-    return known(params) if callable(known) else known
-
-
-def _section(name: str) -> Any:
-    return ACCELERATE[name]
+@pytest.mark.parametrize(("file", "paths"), [("accelerate", OF_THE_PLAN), ("deepspeed", OF_DEEPSPEED)])
+def test_what_the_plan_says_are_keys_of_the_engine(file: str, paths: Protected) -> None:
+    for path in paths:
+        known: Any = tables()[file]
+        for name in path:
+            assert name in known or name in tables()["deepspeed_removed"], path
+            known = known.get(name)
 
 
 def test_hsdp_is_a_mesh_for_a_program_that_uses_accelerate_and_the_trainers_own_business() -> None:
@@ -332,7 +233,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
     lines = texts["accelerate.yaml"].splitlines()
     keys, _ = job.source_map.files["accelerate.yaml"][lines.index("enable_cpu_affinity: true")]
     assert job.source_map.spec_keys(keys) == ("accelerate.extra.enable_cpu_affinity",)
-    wrong = ("accelerate.extra.num_machines=3", "accelerate.extra.fp8_config.margin=-1", words[1])
+    wrong = ("accelerate.extra.num_machines=3", "accelerate.extra.fp8_config.margin=wide", words[1])
     with pytest.raises(CompileError) as refused:
         compile_job(Request((*slurm, *wrong), ("train.py",)))
     found = {(d.code, d.key) for d in refused.value.diagnostics}
@@ -374,8 +275,8 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
 @pytest.mark.parametrize(
     ("word", "code"),
     [
-        ("backend.extra.debug=1", "JC4603"),
-        ("backend.extra.fp8_config.margin=-1", "JC4603"),
+        ("backend.extra.debug=maybe", "JC4603"),
+        ("backend.extra.fp8_config.margin=wide", "JC4603"),
         ("backend.extra.fp8_config=on", "JC4603"),
         ("backend.extra.fp8_config.fp8_format=E3M4", "JC4603"),
         ("backend.extra.fp8_config.fp8_fromat=E4M3", "JC4602"),
@@ -385,11 +286,21 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
         ("backend.deepspeed_extra.zero_optimization.offload_optimizer.ratio=1.5", "JC4603"),
         ("backend.deepspeed_extra.zero_optimization.stage3_prefetch_bucket_size=-1", "JC4603"),
         ("backend.deepspeed_extra.zero_optimization.stage3_prefech_bucket_size=1", "JC4602"),
+        ("backend.deepspeed_extra.zero_optimization.stage3_prefetch_bucket_size=auto", ""),
+        ("backend.deepspeed_extra.zero_optimization.stage3_max_live_parameters=1e9", ""),
+        ("backend.deepspeed_extra.zero_optimization.stage3_max_live_parameters=1.5", "JC4603"),
+        ("backend.deepspeed_extra.zero_optimization.gather_16bit_weights_on_model_save=true", ""),
+        ("backend.deepspeed_extra.zero_optimization.mics_shard_size=4", "JC4602"),
+        ("backend.deepspeed_extra.zero_optimization.cpu_offload=true", "JC4600"),
+        ("backend.deepspeed_extra.gradient_allreduce_op=sum", ""),
+        ("backend.deepspeed_extra.bf16.check_grad_overflow=false", ""),
+        ("backend.deepspeed_extra.bf16.check_overflow=false", "JC4602"),
         ("backend.deepspeed_extra.gradient_cliping=1", "JC4602"),
         ("backend.deepspeed_extra.aio.queue_depth=16", ""),
         ("backend.deepspeed_extra.aio.thread_count=2", "JC4602"),
         ("backend.deepspeed_extra.activation_checkpointing.partition_activation=true", "JC4602"),
-        ("backend.deepspeed_extra.comms_logger.enabled=yes", "JC4603"),
+        ("backend.deepspeed_extra.comms_logger.enabled=yes", ""),
+        ("backend.deepspeed_extra.comms_logger.enabled=maybe", "JC4603"),
         ("backend.deepspeed_extra.comet.api_key=abc", "JC4602"),
         ("backend.deepspeed_extra.checkpoint.load_universal=true", ""),
         ("backend.deepspeed_extra.checkpoint.load_univeral=true", "JC4602"),
@@ -398,28 +309,22 @@ def test_what_train_json_says_cannot_be_an_extra_of_deepspeed(path: tuple[str, .
         ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: 1e-4}}", ""),
         ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: [1e-4, 1e-3]}}", ""),
         ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {total_num_steps: 9}}", "JC4602"),
-        ("backend.deepspeed_extra.scheduler={type: WarmupDecayLR, params: {total_num_steps: 0}}", "JC4603"),
+        ("backend.deepspeed_extra.scheduler={type: WarmupDecayLR, params: {total_num_steps: soon}}", "JC4603"),
         ("backend.deepspeed_extra.scheduler={type: CosineAnnealingLR, params: {T_max: 9}}", ""),
         ("backend.deepspeed_extra.scheduler.type=WarmUpLR", "JC4603"),
         ("backend.deepspeed_extra.scheduler=WarmupLR", "JC4603"),
         ("backend.deepspeed_extra.tensor_parallel.autotp_size=2", ""),
         ("backend.deepspeed_extra.tensor_parallel.auto_tp_size=2", "JC4602"),
-        ("backend.deepspeed_extra.tensor_parallel.preset_model=lama", "JC4603"),
+        ("backend.deepspeed_extra.tensor_parallel.preset_model=[llama]", "JC4603"),
         ("backend.deepspeed_extra.compression_training.layer_reduction.enabled=true", "JC4602"),
         ("backend.deepspeed_extra.zero_optimization.zenflow.topk_ration=0.1", "JC4602"),
         ("backend.deepspeed_extra.optimizer.type=Adma", "JC4603"),
         ("backend.deepspeed_extra.optimizer.type=adamw", ""),
         ("backend.deepspeed_extra.optimizer={type: OneBitAdam, params: {freeze_step: 9}}", "JC4603"),
-        ("backend.deepspeed_extra.optimizer.legacy_fusion=1", "JC4603"),
+        ("backend.deepspeed_extra.optimizer.legacy_fusion=true", ""),
         ("backend.deepspeed_extra.scheduler={type: WarmupLR, params: {warmup_max_lr: auto}}", ""),
         ("backend.deepspeed_extra.datastates_ckpt.host_cache_size=16", ""),
         ("backend.deepspeed_extra.datastates_ckpt.host_cache=16", "JC4602"),
-        ("backend.deepspeed_extra.weight_quantization.quantized_initialization.num_bits=6", "JC4603"),
-        ("backend.deepspeed_extra.weight_quantization.quantized_initialization.group_sise=64", "JC4602"),
-        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {num_bits: 4, symmetric: false}}", ""),
-        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {num_bits: 4, symmetric: true}}", "JC4603"),
-        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: {bits: 4}}", "JC4602"),
-        ("backend.deepspeed_extra.weight_quantization.post_init_quant={fc1: 4}", "JC4603"),
         ("backend.extra.megatron_lm_config.megatron_lm_tp_degree=2", "JC4604"),
     ],
 )
@@ -431,21 +336,18 @@ def test_keys_types_and_ranges_of_extras(word: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "params", "wrong"),
     [
-        ("AdamW", "{lr: -1, beta: [0.9]}", {"lr": "JC4603", "beta": "JC4602"}),
+        ("AdamW", "{lr: fast, beta: [0.9]}", {"lr": "JC4603", "beta": "JC4602"}),
         ("AdamW", "{lr: 1e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0, torch_adam: true, fused: true}", {}),
+        ("AdamW", "{lr: -1, torch_adam: true}", {"lr": "JC4603"}),
         ("Adam", "{lr: auto, betas: auto, eps: auto, weight_decay: auto, adam_w_mode: false}", {}),
-        ("adam", "{lr: 0, betas: [0.9, 1], eps: 0, weight_decay: -1}",
-         {"lr": "JC4603", "betas": "JC4603", "eps": "JC4603", "weight_decay": "JC4603"}),
-        ("Adam", "{fused: true, amsgrad: true, max_grad_norm: 1}",
-         {"fused": "JC4602", "amsgrad": "JC4603", "max_grad_norm": "JC4602"}),
+        ("Adam", "{fused: true, max_grad_norm: 1}", {"fused": "JC4602", "max_grad_norm": "JC4602"}),
         ("Lamb", "{lr: 1e-3, max_coeff: 0.3, min_coeff: 0.01, momentum: 0.9}", {"momentum": "JC4602"}),
         ("Lion", "{betas: [0.9, 0.99], eps: 1e-8}", {"eps": "JC4602"}),
-        ("Muon", "{muon_lr: 0.02, adam_lr: 3e-4, momentum: 0.95, ns_method: gram, nesterov: true}",
-         {"nesterov": "JC4602"}),
+        ("Muon", "{muon_lr: 0.02, adam_lr: 3e-4, momentum: 0.95, ns_method: gram, nestrov: true}",
+         {"nestrov": "JC4602"}),
         ("MuSGD", "{lr: 0.1, decoupled_wd: true, momentum: -1}", {"momentum": "JC4603"}),
-        ("Adagrad", "{lr: 1e-2, lr_decay: -1}", {"lr_decay": "JC4603"}),
-        ("SGD", "{lr: 0.1, momentum: 0.9, nesterov: true}", {}),
-        ("Rprop", "{etas: [1.2, 0.5]}", {"etas": "JC4603"}),
+        ("SGD", "{lr: 0, momentum: 0.9, nesterov: true}", {}),
+        ("Rprop", "{etas: half}", {"etas": "JC4603"}),
         ("Adafactor", "{d: 0.5, betas: [0.9, 0.99]}", {"d": "JC4603", "betas": "JC4602"}),
     ],
 )  # fmt: skip
@@ -461,6 +363,13 @@ def test_params_of_an_optimizer_are_those_of_its_type(kind: str, params: str, wr
             word,
         )
         assert found == {f"{section}.deepspeed_extra.optimizer.params.{name}": code for name, code in wrong.items()}
+
+
+def test_a_deprecated_key_is_accepted_with_a_warning() -> None:
+    old, new = "stage3_gather_fp16_weights_on_model_save", "gather_16bit_weights_on_model_save"
+    words = ("nodes=2", "procs=2", "parallel=deepspeed", f"backend.deepspeed_extra.zero_optimization.{old}=true")
+    (warning,) = compiled(*words, command=("train.py",)).diagnostics
+    assert (warning.code, warning.severity) == ("JC4606", Severity.WARNING) and warning.hint.endswith(f".{new}=true")
 
 
 @pytest.mark.parametrize(

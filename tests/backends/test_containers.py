@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
-from jobc.compiler.overrides import spell
+from jobc.compiler.frontend.overrides import spell
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.testbed import Cluster, Host, wait_for
 from jobc.tests.testbed.docker import IMAGE, Docker, root_file_system
 
@@ -138,7 +139,7 @@ def make(cluster: Cluster, root: Path, tmp_path: Path, request: pytest.FixtureRe
         data.mkdir()
         (data / "x").write_text("some data")
         base = (
-            "name=job", "procs=2", "launcher=spawn", "env=image", "lifecycle.grace=5s",
+            "name=job", "procs=2", "launcher=spawn", "python=image", "lifecycle.grace=5s",
             f"mounts=[{{kind: host, source: {data}, target: /data, read_only: true}}]",
             f"image={IMAGE if 'docker' in way else root}", "env.GREETING=" + spell(GREETING.replace("${", "\\${")),
         )  # fmt: skip
@@ -196,7 +197,7 @@ def test_stop_ends_the_container_on_every_node(cluster: Cluster, dockers: list[D
 
 
 def all_ended(cluster: Cluster, dockers: list[Docker]) -> bool:
-    left = cluster.processes("program.py|supervise.py|^docker run|apptainer exec")
+    left = cluster.processes("program.py|jobctl supervise|^docker run|apptainer exec")
     return not left and not [name for docker in dockers for name in docker.containers()]
 
 

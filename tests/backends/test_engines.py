@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from jobc.compiler.testing import BackendSuite
+from jobc.compiler.testing.suite import BackendSuite
 from jobc.tests.testbed import Cluster
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -36,6 +36,7 @@ class OnTheTestbed:
 class TestSlurm(OnTheTestbed, BackendSuite):
     backend = "slurm"
     golden = GOLDEN / "slurm"
+    queued: ClassVar = ("+backend.extra.begin=now+1hour",)
 
 
 @pytest.mark.engine

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from jobc.backends.local.backend import LocalBackend
-from jobc.compiler.backend import ANY
-from jobc.compiler.capabilities import refused
-from jobc.compiler.plan import Demand
+from jobc.compiler.checks.capabilities import refused
+from jobc.compiler.plan.launch_plan import Demand
+from jobc.compiler.plugins.backend import ANY
 
 
 class Some(LocalBackend):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import zipfile
 from pathlib import Path
 
-from jobc.compiler.driver import compile_job
-from jobc.compiler.golden import read_case
-from jobc.compiler.testing import BackendSuite
-from jobc.compiler.trial import submit
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.testing.execute import submit
+from jobc.compiler.testing.golden import read_case
+from jobc.compiler.testing.suite import BackendSuite
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "local"
 
@@ -38,8 +40,13 @@ class TestLocal(BackendSuite):
         assert b"s3cret" not in written
 
 
-def test_lib_is_the_trainer_of_this_jobc() -> None:
+def test_an_artifact_brings_the_trainer_of_this_jobc_along() -> None:
     root = Path(__file__).parents[2] / "trainer"
-    lib = {a.path: a.text for a in compile_job(read_case(GOLDEN / "two_processes")).artifacts if "lib/" in a.path}
-    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    assert lib == {f"lib/jobc_trainer/{p.relative_to(root).as_posix()}": p.read_text() for p in sources}
+    files = {file.path: file.content for file in compile_job(read_case(GOLDEN / "two_processes")).artifacts}
+    with zipfile.ZipFile(io.BytesIO(files["jobctl"])) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist()}
+    assert packed.pop("__main__.py") == (root / "rt/__main__.py").read_bytes()
+    sources = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.suffix != ".sh"}
+    assert packed == {f"jobc_trainer/{p.relative_to(root).as_posix()}": p.read_bytes() for p in sources}
+    scripts = {f"lib/{p.name}": p.read_bytes() for p in (root / "rt").glob("*.sh")}
+    assert {path: content for path, content in files.items() if path.startswith("lib/")} == scripts

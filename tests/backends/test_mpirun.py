@@ -23,7 +23,7 @@ def test_a_stop_of_slurm_reaches_the_ranks_and_not_mpirun(cluster: Cluster, tmp_
     wait_for(lambda: all("up" in read(job.run / f"logs/rank_{rank:02}.log") for rank in range(4)), "four ranks")
     code, said = job("stop.sh")  # scancel signals every process of the step
     assert code == 0 and "stopped by stop.sh" in said, said
-    assert not cluster.processes("program.py|supervise.py|orted|mpirun")
+    wait_for(lambda: not cluster.processes("program.py|jobctl supervise|orted|mpirun"), "an end of all", 20)
     assert read(job.run / "exit/0/rank_03").splitlines()[0] == "0"
 
 
@@ -50,7 +50,7 @@ def test_root_is_told_what_mpirun_asks_of_root(cluster: Cluster, tmp_path: Path)
 ASK = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[2] / ".dev")!r})
-from jobc.trainer.env import BrokenInput, read
+from jobc.trainer.dist.env import BrokenInput, read
 try:
     e = read(os.environ)
     print("rank", e.rank, e.world_size, e.local_rank, e.local_world_size, e.group_rank, e.master_addr, flush=True)

@@ -15,8 +15,9 @@ from typing import ClassVar
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
-from jobc.compiler.testing import BackendSuite
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.testing.suite import BackendSuite
 from jobc.tests.backends.pods import BASE, Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.testbed import Cluster, wait_for
@@ -36,6 +37,7 @@ class TestKubernetes(BackendSuite):
     backend = "kubernetes"
     golden = Path(__file__).parents[1] / "golden" / "kubernetes"
     overrides: ClassVar = BASE[1:]
+    queued: ClassVar = ("gpus=8",)  # no host of the test bed has as many
 
     @pytest.fixture(autouse=True)
     def _runner(self, runner: PodRunner) -> None:
@@ -47,6 +49,9 @@ class TestKubernetes(BackendSuite):
         self.runner.claims["shared"] = inside[0].parent if inside else project
         path = f"{os.path.dirname(KUBECTL)}:{super().environment(project)['PATH']}"
         return {"PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
+
+    def seen_by_nodes(self, project: Path) -> Path:
+        return Path("/shared")
 
 
 Make = Callable[..., Job]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.jobs import AS_ROOT
 from jobc.tests.testbed import Cluster, Host, Shape, wait_for
 from jobc.tests.testbed.fixtures import MakeCluster
@@ -51,9 +52,9 @@ def _leave_nothing(rack: Cluster) -> Iterator[None]:
         host.restore_link()
     rack.login.run("scancel --user=root; true")
     for node in rack.nodes:
-        for seen in node.processes("supervise.py"):
+        for seen in node.processes("jobctl supervise"):
             node.run(["kill", "-QUIT", str(seen.pid)])
-    wait_for(lambda: not rack.processes("supervise.py"), "an end of all supervisors")
+    wait_for(lambda: not rack.processes("jobctl supervise"), "an end of all supervisors")
 
 
 @dataclass
@@ -123,13 +124,13 @@ def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, c
     assert "live" in job("status.sh")[1]
     code, said = job("stop.sh")
     assert code == 0 and "stopped by stop.sh" in said, said
-    assert not rack.processes("program.py|supervise.py")
+    wait_for(lambda: not rack.processes("program.py|jobctl supervise"), "an end of all", 20)
     assert "stopped" in job("status.sh", "--all")[1]
 
     job = make(rack, f"fails {client}", client, "launcher=spawn", command=("program.py", "2", "300"))
     code, said = job("submit.sh")
     assert code == 1 and "failed (exit 1: crashed)" in said and "the disk is broken" in said, said
-    assert not rack.processes("program.py|supervise.py")
+    assert not rack.processes("program.py|jobctl supervise")
     assert "reason: node 2: rank 2" in job("status.sh")[1]
 
 
@@ -151,7 +152,7 @@ def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -
     wait_for(lambda: "failed" in job("status.sh")[1], "the end")
     refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
     code, said = refused("submit.sh", "--resume", job.run.name)
-    assert code == 1 and "may have checkpoints on node1, which is no host of this start" in said, said
+    assert code == 1 and "may have checkpoints on node1, which is not a host of this start" in said, said
     moved = make(rack, "resumed", "ssh", *words, "hosts=node3,node1")
     code, said = moved("submit.sh", "--resume", job.run.name)
     assert code == 0 and re.search(r"checkpoints/step_\d+ of rank 1", said), said
@@ -176,7 +177,7 @@ def test_what_a_host_cannot_take_stays_on_none(rack: Cluster) -> None:
         assert code == 1 and "node3: FAIL  cannot" in said and "it is started on none" in said, said
         assert "Read-only file system" in said or "is the disk full?" in said, said
         assert not [host for host in rack.hosts if host.outside(job.runs / place).exists()]
-    assert not rack.processes("supervise.py")
+    assert not rack.processes("jobctl supervise")
 
 
 def test_a_secret_is_on_the_hosts_only_until_they_are_up(rack: Cluster) -> None:

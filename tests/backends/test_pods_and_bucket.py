@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.pods import Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.storage.s3_server import S3Server

@@ -112,6 +112,17 @@ def test_a_job_compiled_again_asks_for_the_object_that_its_run_has(make: Callabl
     assert code == 0 and said.endswith("removed a\n"), said
 
 
+@pytest.mark.parametrize("forged", ["kind=secret", "companions=secret", "kind=--all", "object="])
+def test_a_state_file_names_a_job_and_no_other_object(make: Callable[..., Job], forged: str) -> None:
+    job = make(program="0 0")
+    assert job("submit.sh", "--run-id", "a")[0] == 0
+    file = job.artifact.parents[2] / "runs/job/a/state/job_0"
+    key = forged.split("=", maxsplit=1)[0]
+    file.write_text("".join(line for line in file.open() if not line.startswith(f"{key}=")) + forged + "\n")
+    code, said = job("status.sh")
+    assert code == 1 and "does not name an object, its kind and its companions" in said, said
+
+
 def record(job: Job, run: str, attempt: int = 0) -> dict[str, str]:
     file = job.artifact.parents[2] / "runs/job" / run / "state" / f"job_{attempt}"
     return dict(line.split("=", 1) for line in file.read_text().splitlines())

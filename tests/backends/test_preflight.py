@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.testbed import Cluster, Shape
 from jobc.tests.testbed.fixtures import MakeCluster
 

@@ -17,8 +17,9 @@ import pytest
 import yaml
 
 from jobc.backends.skypilot import schema
-from jobc.compiler.driver import Request, compile_job, write_job
-from jobc.compiler.testing import BackendSuite
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.testing.suite import BackendSuite
 from jobc.tests.backends.sky_jobs import PLAIN, SHARED, STAND_INS, Job, any_of, pids
 from jobc.tests.testbed import wait_for
 
@@ -30,6 +31,8 @@ class TestSkypilot(BackendSuite):
     golden = GOLDEN
     overrides: ClassVar = ("storage.run=node",)
     stand_ins = STAND_INS
+    queued: ClassVar = ("nodes=9",)  # more than the stand-in has
+    several_nodes: ClassVar = ("nodes=2", "storage.run=shared", "backend.infra=slurm/bed")  # they share this machine
 
     def environment(self, project: Path) -> dict[str, str]:
         """SkyPilot keeps what it knows in the home folder. project: that, or an artifact in it"""
@@ -39,7 +42,7 @@ class TestSkypilot(BackendSuite):
 
 def test_pods_get_shared_memory_and_folders_of_their_nodes_beside_what_the_user_configures() -> None:
     mounts = "mounts=[{kind: host, source: /nvme, target: /data, read_only: true}]"
-    image = (*PLAIN, "container=pod", "env=image", "image=x", "shm=3GiB")
+    image = (*PLAIN, "container=pod", "python=image", "image=x", "shm=3GiB")
     own = "backend.config={kubernetes: {pod_config: {spec: {volumes: [{name: own}], hostIPC: true}}}}"
     made = task(*image, mounts, own)
     assert made["resources"]["infra"] == "k8s", "no machine of a cloud has the folder"

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.sky_jobs import Job, pids, pids_of
 from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import wait_for
 
 STEPS = """
 import hashlib, json, os, pathlib, sys, time
-from jobc_trainer import checkpoint_store as store
+from jobc_trainer.checkpoint import store
 rank, root = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"], "checkpoints")
 folder, _ = store.newest_verified(root)
 state = json.loads((folder / "state.json").read_text()) if folder and rank == "0" else {"step": 0, "weights": ""}
@@ -100,7 +101,7 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
     signal_all(pids_of(folder, "RANK="), signal.SIGCONT)
     training.hold(attempt=1)  # SkyPilot has begun it by itself
 
-    ranks = [pid for pid in pids_of(folder, "RANK=1") if pid not in pids("rank.py")]
+    ranks = [pid for pid in pids_of(folder, "RANK=1") if pid not in pids("jobctl\0rank")]
     signal_all(ranks, signal.SIGKILL)
     signal_all(pids_of(folder, "RANK="), signal.SIGCONT)
     state = folder / ".stand_in_sky" / "managed" / "1.json"
@@ -126,7 +127,7 @@ def test_a_node_whose_depot_is_killed_is_lost_at_once(folder: Path, bucket: S3Se
     (folder / "program.py").write_text(STEPS)
     assert job("submit.sh", "--run-id", "first")[0] == 0
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
-    signal_all(pids("depot.py", f"{folder}/scratch/node_{node:02}"), signal.SIGKILL)
+    signal_all(pids("jobctl\0depot", f"{folder}/scratch/node_{node:02}"), signal.SIGKILL)
     log = folder / ".stand_in_sky" / "managed" / "1.log"
     wait_for(lambda: f"depot.py of node {node} was killed" in text(log), "word of it", 15)
     wait_for(lambda: "Job recovers after" in text(log), "the recovery", 120)
@@ -143,7 +144,7 @@ def test_a_managed_job_goes_on_from_its_bucket_and_is_stopped_through_it(folder:
     assert job("submit.sh", "--run-id", "first")[0] == 0
     wait_for(lambda: any(key.endswith("/MANIFEST.json") for key in bucket.listed()), "a checkpoint in the bucket")
     # as when that machine is about to be taken away
-    signal_all(pids("depot.py", f"{folder}/scratch/node_01"), signal.SIGTERM)
+    signal_all(pids("jobctl\0depot", f"{folder}/scratch/node_01"), signal.SIGTERM)
     wait_for(lambda: "first/starts/00001/node_01" in " ".join(bucket.listed()), "the next attempt")
     wait_for(lambda: "done (exit 0)" in job("status.sh")[1], "its end")
     for node in (0, 1):

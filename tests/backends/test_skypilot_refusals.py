@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jobc.backends._shared.gpus import GPUS, SOLD, most_in_cloud
-from jobc.compiler.diagnostics import CompileError, Severity
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.sky_jobs import PLAIN, SHARED, any_of
 
 
@@ -41,7 +42,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
             (
                 *PLAIN,
                 "container=pod",
-                "env=image",
+                "python=image",
                 "image=x",
                 "mounts=[{kind: host, source: /a, target: /a, read_only: false}]",
                 "backend.infra=aws",
@@ -84,9 +85,9 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4720", (*PLAIN, "backend.disk_size=1MiB")),
         ("JC4720", (*PLAIN, "backend.infra=gcp", "backend.disk_size=45GiB")),
         ("JC4720", (*PLAIN, "backend.extra={resources: {disk_size: 20GB}}")),
-        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=docker:x")),
+        ("JC4717", (*PLAIN, "container=pod", "python=image", "image=docker:x")),
         ("JC4717", (*PLAIN, "backend.cluster=8nodes")),
-        ("JC4717", (*PLAIN, "container=pod", "env=image", "image=Upper/X:1")),
+        ("JC4717", (*PLAIN, "container=pod", "python=image", "image=Upper/X:1")),
         ("JC4717", (*PLAIN, "backend.infra=aws", "backend.ports=[80-]")),
         ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "labels.team='audio team'")),
         ("JC4717", (*PLAIN, "backend.infra=k8s/dev", "backend.extra={resources: {labels: {team: 'a b'}}}")),
@@ -148,7 +149,7 @@ def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...
 def test_what_looks_like_those_mistakes_is_taken() -> None:
     for words in (
         ("backend.infra=aws", "backend.ports=[80, 8000-8010]", "labels.team='audio team'"),
-        ("container=pod", "env=image", "image=reg.example.org:5000/team/x:1"),
+        ("container=pod", "python=image", "image=reg.example.org:5000/team/x:1"),
         ("backend.config={kubernetes: {pod_config: {spec: {hostIPC: true, nodeSelector: {pool: a3}}}}}",),
         ("backend.extra={resources: {disk_tier: ultra}}",),
         ("backend.extra={resources: {use_spot: true, ports: [80]}}", any_of("aws", "gcp")),
@@ -165,7 +166,7 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
 
 @pytest.mark.parametrize(("pyxis", "severity"), [("null", Severity.NOTE), ("false", Severity.ERROR), ("true", None)])
 def test_an_image_on_slurm_needs_a_plugin(pyxis: str, severity: Severity | None) -> None:
-    words = (*SHARED, "container=pod", "env=image", "image=x", f"backend.pyxis={pyxis}")
+    words = (*SHARED, "container=pod", "python=image", "image=x", f"backend.pyxis={pyxis}")
     try:
         found = compile_job(Request(words)).diagnostics
     except CompileError as error:
@@ -177,7 +178,7 @@ def test_an_image_on_slurm_needs_a_plugin(pyxis: str, severity: Severity | None)
 
 @pytest.mark.parametrize("infra", ["k8s/dev", "aws"])
 def test_only_an_image_on_slurm_needs_a_plugin(infra: str) -> None:
-    words = (*PLAIN, f"backend.infra={infra}", "container=pod", "env=image", "image=x", "backend.pyxis=false")
+    words = (*PLAIN, f"backend.infra={infra}", "container=pod", "python=image", "image=x", "backend.pyxis=false")
     assert refused(*words) == [] and "JC4711" not in refused(*words, severity=Severity.NOTE)
 
 
@@ -308,7 +309,7 @@ def test_two_things_at_one_place_of_the_nodes(words: tuple[str, ...], taken: str
     ],
 )  # fmt: skip
 def test_a_folder_of_the_nodes_is_shared_only_if_they_share_it(words: tuple[str, ...], said: int) -> None:
-    pods = ("backend=skypilot", "backend.infra=k8s", "container=pod", "env=image", "image=x", "storage.root=/d/runs")
+    pods = ("backend=skypilot", "backend.infra=k8s", "container=pod", "python=image", "image=x", "storage.root=/d/runs")
     words = (*pods, *(word.replace("source: 'a'", "source: /a") for word in words))
     assert refused(*words) == [] and refused(*words, severity=Severity.NOTE).count("JC4706") == said
 

@@ -95,8 +95,9 @@ REFUSED = {
 def test_a_mistake_is_one_clear_line_and_nothing_stays(cluster: Cluster, tmp_path: Path, words: str) -> None:
     job = make(cluster, tmp_path / "job", SPAWN, "secrets.T=env:T", *words.split(), command=("program.py", "-", "1"))
     code, said = job("submit.sh", T="abc")
-    assert code == 1 and REFUSED[words] in said and said.count("\n") == 2, said
-    assert said.startswith("error: Slurm does not take the job: ")
+    copied, error, hint = said.splitlines()
+    assert code == 1 and REFUSED[words] in said and hint.startswith("  hint: "), said
+    assert copied.startswith("code: ") and error.startswith("error: Slurm does not take the job: ")
     assert not list(job.project.glob("runs/job/*")) and not cluster.jobs()
     assert not list(cluster.login.home.glob(".jobc/secrets/*"))
 

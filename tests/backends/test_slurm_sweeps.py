@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_sweep, sweep_folders, write_job
+from jobc.compiler.pipeline.compile import write_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.backends.jobs import Job, read, write_programs
 from jobc.tests.testbed import Cluster, wait_for
 
@@ -57,6 +60,8 @@ def test_a_sweep_shows_what_its_points_print_and_is_cleaned_with_their_runs(clus
     first, point = (job.project / "artifacts" / f"job+env.TOKEN={letter}" / "slurm" for letter in "ab")
     fork = ["bash", first / "submit.sh", "--only-prepare", "--fork", f"{sweeps[0]}-0", "--run-id", "fork"]
     cluster.login.run(fork, cwd=job.project, check=True)
+    foreign = job.project / f"runs/job+sweep/{sweeps[1]}/points/2"  # a link to a run of another sweep
+    foreign.symlink_to(os.readlink(foreign.parents[2] / sweeps[2] / "points/0"))
     code, said = job("clean.sh", "--keep", "1", "--yes")
     assert code == 0 and said.startswith(f"run {sweeps[0]} stays: another one began with its checkpoint\n"), said
     assert said.count("2 points, 1 of them not done") == 1 and f"\nremoved job+sweep/{sweeps[1]}\n" not in said, said
@@ -96,7 +101,7 @@ def test_an_element_of_an_array_is_requeued_alone(cluster: Cluster, tmp_path: Pa
     assert code == 0 and said.count("stopped by stop.sh") == 4, said
     follower.wait(20)
     assert read(ended) == "0\n"
-    assert not cluster.jobs() and not cluster.processes("steps.py|supervise.py")
+    assert not cluster.jobs() and not cluster.processes("steps.py|jobctl supervise")
 
 
 def test_stopping_a_sweep_starts_none_of_those_that_wait(cluster: Cluster, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_every_rank_sees_the_gpus_of_its_job_and_no_others(cluster: Cluster, tmp
     assert ["sees=0,1" in read(job.run / "logs" / f"rank_0{rank}.log") for rank in range(4)] == [True] * 4
 
 
-@pytest.mark.parametrize("victim", ["spawn.py --task 1", "supervise.py", "spawn.py --tasks"])
+@pytest.mark.parametrize("victim", ["jobctl spawn --task 1", "jobctl supervise", "jobctl spawn --tasks"])
 def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Path, victim: str) -> None:
     words = ("nodes=3", "procs=2", "lifecycle.max_requeues=0")
     job = make(cluster, tmp_path / "job", SRUN, *words, command=("program.py", "-", "300"))
@@ -40,7 +40,7 @@ def test_a_task_that_is_killed_takes_all_with_it(cluster: Cluster, tmp_path: Pat
     wait_for(lambda: len(cluster.nodes[0].run(linked).stdout.splitlines()) == 2, "links to two nodes")
     (seen, *_) = cluster.nodes[1].processes(rf"^\S+ -I -S \S+/{victim} ")  # others have it among their arguments
     cluster.nodes[1].run(["kill", "-9", str(seen.own_pid)], check=True)
-    wait_for(lambda: not cluster.processes("program.py|supervise.py|spawn.py"), "an end of all", 100)
+    wait_for(lambda: not cluster.processes("program.py|jobctl supervise|jobctl spawn"), "an end of all", 100)
     cluster.wait_idle()
     assert "failed (exit" in job("status.sh")[1]
 

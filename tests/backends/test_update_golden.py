@@ -11,7 +11,7 @@ import pytest
 
 SUITE = """
 from pathlib import Path
-from jobc.compiler.testing import BackendSuite
+from jobc.compiler.testing.suite import BackendSuite
 
 class TestLocal(BackendSuite):
     backend = "local"
@@ -22,7 +22,7 @@ class TestLocal(BackendSuite):
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """A test folder with one stale case."""
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["jobc.compiler.testing"]\n')
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["jobc.compiler.testing.suite"]\n')
     (tmp_path / "test_suite.py").write_text(SUITE)
     case = tmp_path / "golden" / "one"
     (case / "expected").mkdir(parents=True)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from jobc.compiler.diagnostics import CompileError, Diagnostic
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 INTERNALS = (
     "Traceback", "object_type", "full_key", "struct", "DictConfig", "ListConfig", "NoneType", "antlr",
@@ -23,7 +24,7 @@ def write(path: str, content: str | bytes) -> None:
 
 
 def codes(printed: str) -> list[str]:
-    return re.findall(r"^error\[(JC\d+)\]", printed, re.MULTILINE)
+    return re.findall(r"^error\[(JC\d+) ", printed, re.MULTILINE)
 
 
 def found(code: str, *command: str, words: tuple[str, ...] = ()) -> list[Diagnostic]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 JOB = (
     "name=base", "nodes=2", "gpus=2", "env.A=a 'b' $c", "lifecycle.grace=90s", "lifecycle.max_requeues=2", "time=1h",
@@ -14,7 +15,7 @@ COMMAND = ("train.py", "--lr", "0.1", "--note", "it's $$5")
 OF = {
     "local": ("nodes=1",),
     "ssh": (
-        *HOSTS, "backend=ssh", "secrets.T=env:TT", "env=conda", "python.path=own", "gpu_type=H100", "threads=3",
+        *HOSTS, "backend=ssh", "secrets.T=env:TT", "python=conda", "python.path=own", "gpu_type=H100", "threads=3",
     ),
     "own": ("hosts=node[1-2]", "backend=ssh", "storage.run=node", "launcher=spawn", "lifecycle.max_requeues=0"),
     "client": (

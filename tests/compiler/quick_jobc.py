@@ -64,12 +64,13 @@ def serve(address: str) -> None:
 
 def import_all() -> None:
     """What a compile imports: a child finds it out, and leaves no state here. And the templates, ready to be filled."""
-    from jobc.compiler import templating
-    from jobc.compiler.registry import PACKAGE
+    from jobc.compiler.emit import templating
+    from jobc.compiler.plugins.registry import PACKAGE
 
     reading, writing = os.pipe()
     if os.fork() == 0:
-        from jobc.compiler.driver import Request, compile_job
+        from jobc.compiler.pipeline.compile import compile_job
+        from jobc.compiler.pipeline.types import Request
 
         compile_job(Request(("name=x", "backend=slurm", "nodes=2"), None, ()))
         with open(writing, "w") as out:

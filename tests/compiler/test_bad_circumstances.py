@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -14,8 +15,8 @@ from textwrap import dedent
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.directory import read_manifest
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.emit.artifact_dir import read_manifest
 
 from .diagnosed import Jobc, codes, write
 
@@ -76,7 +77,7 @@ def test_a_damaged_manifest_is_said_to_be_and_force_repairs_it(text: str, jobc: 
     jobc()
     write(f"{TARGET}/notes.txt", "mine")
     write(f"{TARGET}/.jobc/manifest.json", text)
-    for words in (["verify", str(TARGET)], ["verify", "--equivalence", str(TARGET)], ["diff", str(TARGET)], []):
+    for words in (["verify", str(TARGET)], ["diff", str(TARGET)], []):
         status, printed = jobc(*words)
         assert status != 0 and codes(printed) == ["JC5011"], printed
         assert f"{TARGET}/.jobc/manifest.json is damaged" in printed and "--force" in printed
@@ -112,7 +113,7 @@ def test_a_folder_without_its_manifest_is_said_to_have_lost_it(jobc: Jobc) -> No
     jobc()
     assert f"hint: jobc verify {TARGET}\n" in jobc("verify", f"{TARGET}/lib")[1]
     (TARGET / ".jobc/manifest.json").unlink()
-    for words in (["verify"], ["verify", "--equivalence"], ["diff"], ["status"]):
+    for words in (["verify"], ["diff"], ["status"]):
         status, printed = jobc(*words, str(TARGET))
         assert status != 0 and codes(printed) == ["JC5004"], printed
         assert "its .jobc/manifest.json is gone" in printed
@@ -256,9 +257,44 @@ def test_a_compile_killed_while_it_writes_leaves_the_old_directory_whole(count: 
     done = in_process_of_its_own("seed=1", before=KILLED.format(count=count))
     assert done.returncode == -9, done.stderr
     assert main(["verify", str(TARGET)]) == 0
-    assert len(list(TARGET.parent.iterdir())) == 2, "what the killed compile left"
+    assert len(list(TARGET.parent.iterdir())) == 3, "what the killed compile left, its lock too"
     assert jobc("seed=2")[0] == 0
     assert whole()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_compiles_of_one_target_at_the_same_time_all_succeed(is_there: bool, jobc: Jobc) -> None:
+    jobc()  # imports what the children need
+    if not is_there:
+        shutil.rmtree(TARGET)
+    children = []
+    for seed in range(8):
+        if (child := os.fork()) == 0:
+            os._exit(max(main([f"seed={seed}"]) for _ in range(3)))
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 8
+    assert whole()
+
+
+def test_a_compile_that_another_one_blocks_says_so(jobc: Jobc, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobc()
+    monkeypatch.setattr("jobc.compiler.emit.folder_lock.LOCK_WAIT_S", 0.1)
+    with Path(TARGET.parent, f".{TARGET.name}_lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        status, printed = jobc("seed=1")
+    assert (status, codes(printed)) == (1, ["JC5003"]) and "another compile is writing it" in printed
+    assert jobc("seed=1")[0] == 0 and whole()
+
+
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "folder"])
+def test_what_lies_in_the_place_of_the_lock_is_not_written_to(jobc: Jobc, kind: str) -> None:
+    jobc()
+    lock = Path(TARGET.parent, f".{TARGET.name}_lock")
+    target = Path("target").absolute()
+    {"symlink": lambda: lock.symlink_to(target), "fifo": lambda: os.mkfifo(lock), "folder": lock.mkdir}[kind]()
+    status, printed = jobc("seed=1")
+    assert not target.exists()
+    assert status == 0 if kind == "fifo" else (status, codes(printed)) == (1, ["JC5003"])
 
 
 # ---- plugins --------------------------------------------------------------------------------------------------------
@@ -279,7 +315,7 @@ def test_a_plugin_that_raises_on_import_does_not_harm_the_others(error: str, job
     path = make_plugin("acme", "acme", f"raise {error}('no licence')")
     assert in_process_of_its_own(path=path).returncode == 0
     listed = in_process_of_its_own("backends", path=path)
-    assert "local  (jobc:backends/local)" in listed.stdout and "[JC4003]" in listed.stderr
+    assert "local  (jobc:backends/local)" in listed.stdout and "[JC4003 " in listed.stderr
     used = in_process_of_its_own("backend=acme", path=path)
     assert (used.returncode, codes(used.stderr)) == (1, ["JC4003"])
     assert "no licence" in used.stderr and "Traceback" not in used.stderr

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.registry import PACKAGE, code_pages
+from jobc.compiler.diagnostics.code_heading import LONGEST, read_heading
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_text
+from jobc.compiler.plugins.registry import PACKAGE, code_name, code_names, code_pages
 from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
 
@@ -76,19 +78,27 @@ def test_every_raised_code_has_a_page_and_every_page_a_code() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_begins_with_its_code_and_a_title(page: Path) -> None:
+def test_a_page_begins_with_its_code_a_name_and_a_title(page: Path) -> None:
     first, blank, meaning = page.read_text(encoding="utf-8").split("\n")[:3]
-    assert re.fullmatch(rf"# {page.stem}: [^A-Z].*[^.]", first) or re.fullmatch(
-        rf"# {page.stem}: [A-Z]{{2}}.*[^.]", first
-    )
+    assert re.fullmatch(rf"# {page.stem} \S+: ([^A-Z]|[A-Z]{{2}}).*[^.]", first), "# CODE name: title"
     assert blank == "" and meaning
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_name_is_two_to_four_short_words(page: Path) -> None:
+    name = read_heading(page).name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){1,3}", name) and len(name) <= LONGEST
+
+
+def test_no_two_codes_have_the_same_name() -> None:
+    assert {name: codes for name, codes in code_names().items() if len(codes) > 1} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_wrong_commands_give_the_code_and_its_hint_mends_them(page: Path, run: Run) -> None:
     commands = block(page, "Wrong").replace("\\\n", "").splitlines()
     done = run("\n".join(commands))
-    assert f"[{page.stem}]" in done.stderr, done.stdout + done.stderr
+    assert f"[{page.stem} " in done.stderr, done.stdout + done.stderr
     assert done.returncode == STATUS.get(page.stem, 1), done.stderr
     assert "Traceback" not in done.stderr
     assert hints.is_prose(done.stderr, page.stem) == (page.stem in hints.PROSE), "take it into PROSE, or out"
@@ -96,7 +106,7 @@ def test_the_wrong_commands_give_the_code_and_its_hint_mends_them(page: Path, ru
         return
     for words in hints.followed(commands, page.stem, done.stderr):
         mended = run("\n".join([*commands[:-1], shlex.join(["jobc", *words])]))
-        if f"[{page.stem}]" not in mended.stderr and mended.returncode == 0:
+        if f"[{page.stem} " not in mended.stderr and mended.returncode == 0:
             return
     pytest.fail(f"{done.stderr}\n\njobc {shlex.join(words)}\n{mended.stderr}")
 
@@ -142,7 +152,7 @@ def test_a_rule_is_a_file_with_one_code() -> None:
     assert codes >= {page.stem for page in OF_RULES}
 
 
-@pytest.mark.parametrize("spelling", ["JC2001", "jc2001"])
+@pytest.mark.parametrize("spelling", ["JC2001", "jc2001", "more-procs-than-gpus", "More-Procs-Than-GPUs"])
 def test_explain_prints_the_page(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", spelling]) == 0
     assert capsys.readouterr().out == code_pages()["JC2001"].read_text(encoding="utf-8")
@@ -151,11 +161,25 @@ def test_explain_prints_the_page(spelling: str, capsys: pytest.CaptureFixture[st
 def test_explain_without_a_code_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [page.stem for page in PAGES]
+    assert [line.split(" ")[0] for line in lines] == [page.stem for page in PAGES]
+    assert "JC3011 taken-port: a port that may be taken" in lines
 
 
 def test_explain_suggests_a_near_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "JC20O1"]) == 1
     printed = capsys.readouterr().err
     suggested = re.search(r"hint: jobc explain (JC\d{4})", printed)
-    assert "[JC1111]" in printed and suggested and suggested[1] in code_pages()
+    assert "[JC1111 " in printed and suggested and suggested[1] in code_pages()
+
+
+def test_a_diagnostic_is_printed_with_its_code_and_its_name() -> None:
+    found = [Diagnostic("JC3011", "a port that may be taken"), Diagnostic("ACME01", "a code without a page")]
+    shown = format_text(found, name_of=code_name).split("\n\n")
+    assert shown == ["error[ACME01]: a code without a page", "error[JC3011 taken-port]: a port that may be taken"]
+
+
+@pytest.mark.parametrize(("word", "hint"), [("taken-prot", "explain taken-port"), ("no-such-thing", "explain lists")])
+def test_explain_suggests_a_near_name(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", word]) == 1
+    printed = capsys.readouterr().err
+    assert f"no diagnostic has the code or name {word}\n" in printed and f"= hint: jobc {hint}" in printed

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from jobc.compiler.convert import type_at
-from jobc.compiler.engine_words import KEYS
-from jobc.compiler.registry import find_plugins
-from jobc.compiler.spec import JobSpec
+from jobc.compiler.plugins.registry import find_plugins
+from jobc.compiler.spec.aliases import KEYS
+from jobc.compiler.spec.job_spec import JobSpec
+from jobc.compiler.spec.type_hints import type_at
 
 GROUPS = ("parallel",)  # chosen as a whole
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jobc.compiler.driver import Compiled, Request, compile_job
-from jobc.compiler.registry import PACKAGE
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.plugins.registry import PACKAGE
 
 FOLDER = PACKAGE / "conf" / "experiment"
 EXPERIMENTS = sorted(file.stem for file in FOLDER.glob("*.yaml"))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.compiler.convert import convert
-from jobc.compiler.extra import merge_extra, refuse_extra
-from jobc.compiler.render import Render
-from jobc.compiler.source import read_tree
+from jobc.compiler.emit.overlay import merge_extra, refuse_extra
+from jobc.compiler.emit.render import Render
+from jobc.compiler.frontend.yaml_reader import read_tree
+from jobc.compiler.spec.convert import convert
 
 from .diagnosed import found
 

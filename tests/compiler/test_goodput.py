@@ -61,7 +61,7 @@ def test_the_interval_that_is_hinted_ends_with_the_training(plan: Plan) -> None:
     words = ("task=gpt2_124m", "gpus=8", "backend=slurm", "estimate.step_s=1", "estimate.mtbf=2d", "lifecycle.grace=2m")
     words = (*words, "estimate.write_rate=1GiB", "estimate.restart=10m")  # 692 steps are best
     often = (*words, "checkpoint.every_steps=10")
-    assert "[JC2122]" in (said := plan(*often, "loop.steps=10000")[2]) and "hint: checkpoint.every_steps=692\n" in said
-    assert "[JC2122]" in (said := plan(*often, "loop.steps=100")[2]) and "hint: checkpoint.every_steps=100\n" in said
+    assert "[JC2122 " in (said := plan(*often, "loop.steps=10000")[2]) and "hint: checkpoint.every_steps=692\n" in said
+    assert "[JC2122 " in (said := plan(*often, "loop.steps=100")[2]) and "hint: checkpoint.every_steps=100\n" in said
     assert not plan("--strict", *often, "loop.steps=20")[2], "20 is at most three times 10"
     assert not plan("--strict", *words, "checkpoint.every_steps=5000", "loop.steps=700")[2], "saved once, at the end"

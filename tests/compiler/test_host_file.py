@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
-from jobc.compiler.values import expand_hostlist, fold_hostlist
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.spec.value_types import expand_hostlist, fold_hostlist
 
 SEED = "192.168.1.10\n192.168.1.11\n"  # as a team has it: the first line is the master
 
@@ -156,10 +157,10 @@ def test_ten_thousand_hosts_cost_a_short_line_each() -> None:
 def test_all_mistakes_of_a_file_are_told_with_their_lines() -> None:
     Path("list").write_text("a\nb c\n\na\nnode[4-1]\nd:8\ne cpus=2\n")
     assert refused("hosts=@list") == [
-        "JC1131 file:list:2:1: cannot read 'b c'",
-        "JC1131 file:list:5:1: cannot read 'node[4-1]'",
-        "JC1131 file:list:6:1: cannot read 'd:8'",
-        "JC1131 file:list:7:1: cannot read 'e cpus=2'",
+        "JC1131 file:list:2:1: cannot read line 2",
+        "JC1131 file:list:5:1: cannot read line 5",
+        "JC1131 file:list:6:1: cannot read line 6",
+        "JC1131 file:list:7:1: cannot read line 7",
         "JC1132 file:list:4:1: a is listed twice",
     ]
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.cli import look
-from jobc.compiler.cli.look import Fact
-from jobc.compiler.cli.profile import profile
-from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.cli.init import probe
+from jobc.compiler.cli.init.probe import Fact
+from jobc.compiler.cli.init.profile import profile
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
 
 JOBC = [sys.executable, "-m", "jobc"]
 SLURM = {
@@ -110,7 +111,7 @@ def test_a_profile_is_not_overwritten_unless_forced(site: Callable[..., object],
     file.parent.mkdir(parents=True)
     file.write_text("mine")
     refused = site(**SLURM)
-    assert "[JC1135]" in refused.stderr and file.read_text() == "mine"  # type: ignore[attr-defined]
+    assert "[JC1135 " in refused.stderr and file.read_text() == "mine"  # type: ignore[attr-defined]
     assert site("--force").returncode == 0 and file.read_text() != "mine"  # type: ignore[attr-defined]
 
 
@@ -123,21 +124,21 @@ def test_a_profile_is_not_overwritten_unless_forced(site: Callable[..., object],
         (["lab", "gpsu=2"], "JC1201"),
         (["lab", "backend=ssh"], "JC4401"),
         (["lab", "time=90"], "JC1202"),
-        (["lab", "env=vnev"], "JC1109"),
+        (["lab", "python=vnev"], "JC1109"),
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(
     words: list[str], code: str, site: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     done = site(*words)
-    assert done.returncode == 1 and f"[{code}]" in done.stderr, done.stderr
+    assert done.returncode == 1 and f"[{code} " in done.stderr, done.stderr
     assert not (tmp_path / ".config").exists()
 
 
 def test_a_look_up_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(probe, "PATIENCE_S", 0.2)
     started = time.monotonic()
-    assert look.here("sleep", "30") is None and time.monotonic() - started < 5
+    assert probe.here("sleep", "30") is None and time.monotonic() - started < 5
 
 
 def test_strange_text_stays_text() -> None:

@@ -1,4 +1,4 @@
-"""Who knows better than a rule says so where the value stands: `# jobc: allow CODE because …`, and --strict."""
+"""Who knows better than a rule says so where the value stands: `# jobc: allow NAME because …`, and --strict."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.compiler.checks import suppressions
 from jobc.compiler.cli import main
 
 WISH = "queue:\n  name: fast  # jobc: allow JC4102 because other backends have it\n"
@@ -25,7 +26,8 @@ def check(capsys: pytest.CaptureFixture[str], team: str, *words: str) -> tuple[i
     Path("jobc/experiment").mkdir(parents=True, exist_ok=True)
     Path("jobc/experiment/team.yaml").write_text(f"# @package _global_\n{team}")
     status = main(["check", "+experiment=team", *words])
-    return status, re.findall(r"^(\w+\[JC\d+\])", capsys.readouterr().err, re.MULTILINE)
+    found = re.findall(r"^(\w+\[JC\d+) [a-z0-9-]+\]: ", capsys.readouterr().err, re.MULTILINE)
+    return status, [f"{each}]" for each in found]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_each_of_several_comments_on_a_line_is_read(capsys: pytest.CaptureFixtur
 def test_strict_tells_of_every_stage_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--strict", "env.NCCL_IB_HCA=", "queue.name=gpu"]) == 1
     shown = capsys.readouterr().err
-    assert "error[JC3004]" in shown and "error[JC4102]" in shown
+    assert "error[JC3004 empty-variable]" in shown and "error[JC4102 ignored-by-backend]" in shown
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,9 @@ def test_of_a_sweep_one_point_with_a_use_for_it_is_enough(capsys: pytest.Capture
         "jobc : allow JC4102 because it is fine",
         "jobc: allow jc4102 because it is fine",
         "jobc: noqa",
+        "jobc: allow ignored-by-backend",
+        "jobc: allow Ignored-By-Backend because it is fine",
+        "jobc: allow ignored_by_backend because it is fine",
     ],
 )
 def test_a_comment_that_is_meant_to_allow_is_read_or_refused(comment: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,12 +192,57 @@ def test_a_comment_about_jobc_is_a_comment(comment: str, capsys: pytest.CaptureF
     assert check(capsys, f"nodes: 1  # {comment}\n") == (0, [])
 
 
-@pytest.mark.parametrize(("code", "hint"), [("JC41022", "did you mean JC4102?"), ("JC99999", "remove the comment")])
+UNKNOWN_NAMES = [
+    ("ignored-by-backends", "did you mean ignored-by-backend? see jobc explain ignored-by-backend"),
+    ("no-such-thing", "remove the comment"),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"), [("JC41022", "did you mean JC4102?"), ("JC99999", "remove the comment"), *UNKNOWN_NAMES]
+)
 def test_a_code_that_there_is_not_is_said(code: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(capsys, f"nodes: 1  # jobc: allow {code} because it is fine\n", "--strict") == (0, ["note[JC3081]"])
     main(["check", "+experiment=team"])
     shown = capsys.readouterr().err
-    assert f"there is no code {code}" in shown and f"= hint: {hint}" in shown
+    assert f"no diagnostic has the code or name {code}" in shown and f"= hint: {hint}" in shown
+
+
+NAMED = WISH.replace("JC4102", "ignored-by-backend")
+
+
+def test_a_name_allows_as_its_code_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, NAMED, "--strict") == (0, [])
+    assert check(capsys, NAMED, "backend=slurm") == (0, ["note[JC3081]"])
+    secret = "env:\n  PUBLIC_API_KEY: anyone  # jobc: allow plaintext-secret because it is printed in the manual\n"
+    assert check(capsys, secret) == (0, [])
+    batch = "batch:\n  global: 7  # jobc: allow batch-not-divisible because I like seven\n"
+    assert check(capsys, batch, "procs=2") == (1, ["error[JC2003]", "error[JC3082]"])
+
+
+def test_an_idle_name_is_reported_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, NAMED)
+    assert main(["check", "+experiment=team", "backend=slurm"]) == 0
+    assert "nothing here is ignored-by-backend\n" in capsys.readouterr().err
+
+
+def test_the_name_of_a_size_counts_where_sizes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    team = "estimate:\n  parameters: 7e9\n  gpu_mem: 80GiB  # jobc: allow gpu-out-of-memory because of offload\n"
+    assert check(capsys, team, "gpus=8", "backend=slurm", "--strict") == (0, [])
+    assert check(capsys, team, "gpus=8", "backend=slurm", "parallel=fsdp") == (0, ["note[JC3081]"])
+
+
+def test_of_a_name_that_two_codes_have_the_first_is_allowed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"ignored-by-backend": ("JC4102", "ACME01"), "other-name": ("JC2003", "ACME02")}
+    monkeypatch.setattr(suppressions, "code_names", lambda: names)
+    assert check(capsys, NAMED, "--strict") == (0, [])
+    assert check(capsys, NAMED.replace("ignored-by-backend", "other-name"))[1] == ["note[JC4102]", "note[JC3081]"]
+    main(["check", "+experiment=team"])
+    shown = capsys.readouterr().err
+    assert "because: JC2003 and ACME02 have this name, and it stands for JC2003\n" in shown
+    assert "hint: allow ACME02 by code, or remove the comment\n" in shown
 
 
 def test_of_what_is_found_of_sizes_an_idle_comment_is_told_where_they_are_looked_at(
@@ -204,7 +254,7 @@ def test_of_what_is_found_of_sizes_an_idle_comment_is_told_where_they_are_looked
     assert check(capsys, team, *words, "parallel=fsdp") == (0, ["note[JC3081]"])
     assert check(capsys, team, *words, "-m", "parallel=ddp,fsdp") == (0, [])
     assert main(["plan", "+experiment=team", *words, "parallel=fsdp"]) == 0
-    assert "note[JC3081]" in capsys.readouterr().err
+    assert "note[JC3081 " in capsys.readouterr().err
     assert main(["+experiment=team", *words, "parallel=fsdp"]) == 0
     assert capsys.readouterr().err == "", "a compile does not look at sizes"
 

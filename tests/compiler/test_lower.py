@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jobc.compiler.driver import Request, compile_job
-from jobc.compiler.text import Origin
+from jobc.compiler.diagnostics.origin import Origin
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 
 def origin(key: str, *words: str) -> Origin | None:
@@ -22,5 +23,5 @@ def test_a_list_that_was_typed_comes_from_the_command_line() -> None:
 
 
 def test_a_mapping_that_was_typed_whole_comes_from_the_command_line() -> None:
-    place = origin("env.A", "env=none", "env={A: 1}")
+    place = origin("env.A", "python=none", "env={A: 1}")
     assert place is not None and place.path == "env={A: 1}"

@@ -54,6 +54,7 @@ def test_json_has_each_problem_once_with_its_points_and_its_place(capsys: pytest
     status, out = printed(capsys, "check", *WRONG, "--format", "json")
     found = json.loads(out)["diagnostics"]
     assert status == 1
+    assert [d["name"] for d in found] == ["batch-not-divisible", "plaintext-secret", "launcher-cannot-restart"]
     assert [(d["code"], d["place"]["line"], d["points"], d["otherwise"]) for d in found] == [
         ("JC2003", 3, ["nodes=2", "nodes=3"], ["nodes=3"]),
         ("JC4515", 5, ["nodes=2", "nodes=3"], []),
@@ -76,7 +77,11 @@ def test_a_point_that_fails_does_not_hide_what_is_found_in_the_others(capsys: py
 
 def test_sarif_is_valid_and_names_rules_and_places(capsys: pytest.CaptureFixture[str]) -> None:
     (run,) = sarif(capsys, "check", *WRONG)["runs"]
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["JC2003", "JC2010", "JC4515"]
+    assert [(rule["id"], rule["name"]) for rule in run["tool"]["driver"]["rules"]] == [
+        ("JC2003", "batch-not-divisible"),
+        ("JC2010", "launcher-cannot-restart"),
+        ("JC4515", "plaintext-secret"),
+    ]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place == {
         "artifactLocation": {"uri": "jobc/cluster/team.yaml"},
@@ -119,7 +124,9 @@ def test_a_folder_given_by_a_way_round_has_its_plain_path(
 def test_github_gets_a_line_for_each_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(capsys, "check", *WRONG, "--format", "github")
     first = out.splitlines()[0]
-    assert first.startswith("::error file=jobc/cluster/team.yaml,line=3,col=11,title=JC2003::batch.global=7 cannot be")
+    assert first.startswith(
+        "::error file=jobc/cluster/team.yaml,line=3,col=11,title=JC2003 batch-not-divisible::batch.global=7 cannot be"
+    )
     assert "%0Ahint: batch.global=32%0Apoints: nodes=2, and with other numbers at nodes=3" in first
     assert len(out.splitlines()) == 3
 
@@ -144,7 +151,7 @@ def test_in_a_workflow_files_are_named_from_the_root_of_the_repository(
 
 def test_what_github_would_read_as_its_own_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(capsys, "check", "name=50%\n::error::x", "--format", "github")
-    assert len(out.splitlines()) == 1 and "50%25%0A::error::x" in out
+    assert len(out.splitlines()) == 1 and "name=50%25\\n::error::x" in out
 
 
 def test_a_compile_prints_one_document_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -166,7 +173,7 @@ def test_the_order_does_not_hang_on_that_of_the_words(name: str, capsys: pytest.
 )
 def test_a_format_that_a_command_does_not_have_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
-    assert "[JC1110]" in capsys.readouterr().err
+    assert "[JC1110 " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["check", "--nonsense"], ["--procs", "2"], ["check", "procs"], ["train.py"]])

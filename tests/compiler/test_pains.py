@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.compiler.registry import PACKAGE, code_pages
+from jobc.compiler.plugins.registry import PACKAGE, code_pages
 
 ROOT = PACKAGE
 PAINS: dict[int, dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "pains.yaml").read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ def former_run(folder: Path, lines: list[dict[str, Any]], **batch: int) -> str:
 def test_a_run_beside_the_time_of_a_step_is_said_to_have_no_part_in_it(plan: Plan) -> None:
     words = ("estimate.run=nowhere", "estimate.step_s=3,4")
     status, printed, said = plan(*words)
-    assert status == 0 and said.count("note[JC2132]: the run nowhere is not looked at") == 1
+    assert status == 0 and said.count("note[JC2132 estimate-run-ignored]: the run nowhere is not looked at") == 1
     assert hint_of(said.replace("note[", "warning["), "JC2132").startswith("estimate.run=null")
     assert plan("estimate.step_s=3,4") == (0, printed, "")
     assert plan(*words, "--strict")[0] == 1
@@ -286,7 +286,7 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
 def test_a_price_that_is_of_no_gpu_of_the_job_is_noted(plan: Plan, words: tuple[str, ...], hint: str) -> None:
     words = ("gpus=8", "backend=slurm", "estimate.step_s=1", *words)
     status, printed, said = plan(*words)
-    assert status == 0 and "note[JC2127]" in said and "cost" not in printed
+    assert status == 0 and "note[JC2127 " in said and "cost" not in printed
     assert_complete(said)
     assert said.partition("= hint: ")[2].splitlines()[0].split(", ")[0] == hint
     assert plan("--strict", *words, hint)[2] == ""

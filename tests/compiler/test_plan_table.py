@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler import plan
-from jobc.compiler.words import RuntimeVar, Scope
+from jobc.compiler.plan import launch_plan
+from jobc.compiler.plan.runtime_vars import RuntimeVar, Scope
 
 RECORD = Path(__file__).parents[2] / "docs" / "decisions" / "0001-four-targets"
 README = (RECORD / "README.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def says_something(line: str) -> bool:
     return bool(text) and (not text.startswith("#") or text.startswith(("#!", "#SBATCH")))
 
 
-def plan_fields(section: type = plan.LaunchPlan, prefix: str = "") -> Iterator[tuple[str, str]]:
+def plan_fields(section: type = launch_plan.LaunchPlan, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Dotted name and kind of every field of the plan."""
     types = typing.get_type_hints(section)
     for field in dataclasses.fields(section):

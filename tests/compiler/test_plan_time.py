@@ -89,14 +89,14 @@ def test_slurm_counts_the_time_to_save_within_the_limit(plan: Plan, words: tuple
 def test_elsewhere_the_time_to_save_comes_on_top_of_the_limit(plan: Plan) -> None:
     words = ("loop.steps=36", "estimate.step_s=100", "time=1h", "lifecycle.grace=10m", "lifecycle.max_requeues=0")
     for engine in ("local", "ssh", "pdsh", "accelerate", "kubernetes", "skypilot"):
-        assert "[JC2123]" not in plan(*words, f"backend={engine}")[2], engine
+        assert "[JC2123 " not in plan(*words, f"backend={engine}")[2], engine
 
 
 def test_failures_and_saves_count_against_the_time_limit(plan: Plan) -> None:
     words = ("loop.steps=300", "estimate.step_s=10", "time=55m", "checkpoint.every_steps=30")
     assert not plan(*words)[2]
     failing = ("estimate.parameters=1e9", "estimate.write_rate=1GiB", "estimate.mtbf=2h", "estimate.restart=10m")
-    assert "[JC2123]" in plan(*words, *failing)[2]
+    assert "[JC2123 " in plan(*words, *failing)[2]
 
 
 def test_goodput_is_that_of_the_interval_which_the_job_has(plan: Plan) -> None:

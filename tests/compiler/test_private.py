@@ -6,10 +6,11 @@ import pytest
 
 from jobc.compiler.cli import main
 from jobc.compiler.cli.output import FORMATS
-from jobc.compiler.diagnostics import CompileError, format_text
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError, format_text
+from jobc.compiler.emit.source_map import SpecValue
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 from jobc.compiler.rules import check_values
-from jobc.compiler.sourcemap import SpecValue
 
 from .diagnosed import found
 

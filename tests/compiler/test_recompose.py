@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from jobc.compiler.compose import compose_config, hydra_ready
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job, known_keys, search_path
-from jobc.compiler.overrides import read_overrides
-from jobc.compiler.recompose import recompose
-from jobc.compiler.spec import open_keys
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.frontend.compose import compose_config, hydra_ready
+from jobc.compiler.frontend.compose_cache import recompose
+from jobc.compiler.frontend.overrides import read_overrides
+from jobc.compiler.pipeline.compile import compile_job, known_keys, search_path
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.spec.job_spec import open_keys
 
 WORDS = [
     ("backend=ssh", "nodes=2", "hosts=[a,b]"),

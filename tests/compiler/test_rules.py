@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import Diagnostic
-from jobc.compiler.driver import compile_job, compile_sweep
-from jobc.compiler.golden import is_sweep, read_case
+from jobc.compiler.diagnostics.diagnostic import Diagnostic
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.sweeps import compile_sweep
+from jobc.compiler.testing.golden import is_sweep, read_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ABOUT = {  # case, code -> why it is right that the job is told

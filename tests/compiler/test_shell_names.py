@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler import shell_names
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.rules.spec import _script_names as shell_names
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "spawn", "torch_distributed_launch", "mpirun"])
 def test_every_variable_that_node_sh_has_in_the_end_is_known(tmp_path: Path, launcher: str) -> None:
     job = compile_job(Request(("name=end", "procs=1", f"launcher={launcher}"), ("python3", "train.py")))
     node = write_job(job, tmp_path) / "node.sh"
-    last = re.search(r"\nexec .*supervise\.py.*\n$", text := node.read_text())
+    last = re.search(r"\nexec .* supervise .*\n$", text := node.read_text())
     assert last is not None
     needs = "need_launch_module need_mpirun find_python"  # of the machine, not of the script
     calm = "".join(f"{name}() {{ python=python3; }}\n" for name in needs.split())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
 
 LAB = """# @package _global_
 defaults:
@@ -101,7 +102,7 @@ REFUSED = [
         ["site.requires=[queue.account,time]"],
         "JC2067 queue.account: its profile says so (site.requires), and",
     ),
-    (["site.requires=[queue.acount]"], "JC2068 site.requires: there is no such key | site.requires=[queue.account]"),
+    (["site.requires=[queue.acount]"], "JC2068 site.requires: the key does not exist | site.requires=[queue.account]"),
 ]
 
 

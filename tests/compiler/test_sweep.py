@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobc.compiler.cli import tell_progress
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_sweep, plan_sweep
-from jobc.compiler.sweep import sweep_points
+from jobc.compiler.cli.reporting import tell_progress
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.frontend.sweep import sweep_points
+from jobc.compiler.pipeline.sweeps import compile_sweep, plan_sweep
+from jobc.compiler.pipeline.types import Request
 
 from .diagnosed import Jobc, codes
 

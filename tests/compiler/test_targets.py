@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Compiled, Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bring_your_own" / "jobc"
 NET = ("model=target", "model._target_=no_such_module.Net", "model.context=64")

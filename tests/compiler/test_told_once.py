@@ -7,8 +7,8 @@ import re
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.diagnostics import Diagnostic, merged, points_of
-from jobc.compiler.text import Origin
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, merged, points_of
+from jobc.compiler.diagnostics.origin import Origin
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_problem_of_several_points_is_told_once(
 ) -> None:
     assert main(["check", "-m", *words]) == 1
     said = capsys.readouterr().err
-    assert re.findall(r"^error\[\w+\]: (.*)$", said, re.MULTILINE) == [title]
+    assert re.findall(r"^error\[[^]]+\]: (.*)$", said, re.MULTILINE) == [title]
     assert f"  = points: {points}\n" in said
 
 

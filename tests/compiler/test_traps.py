@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler.compose import compose, hydra_ready
-from jobc.compiler.convert import convert
-from jobc.compiler.diagnostics import CompileError, Diagnostic
-from jobc.compiler.driver import Request, known_keys, search_path
-from jobc.compiler.overrides import read_overrides, read_sweep
-from jobc.compiler.spec import OPEN_KEYS, JobSpec
+from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
+from jobc.compiler.frontend.compose import compose, hydra_ready
+from jobc.compiler.frontend.overrides import read_overrides, read_sweep
+from jobc.compiler.pipeline.compile import known_keys, search_path
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.spec.convert import convert
+from jobc.compiler.spec.job_spec import OPEN_KEYS, JobSpec
 
 HYDRA_TRAPS = [
     "12:00:00", "1:30:00", "01:30:00", "24.10", "3.10", "on", "no", "1234e56", "010", "0755", "1e-5",

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from jobc.compiler.diagnostics import Diagnostic, format_text
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_text
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 from .diagnosed import found, in_shell
 
@@ -71,7 +72,7 @@ PATHS = [
     "storage.root", "storage.data", "storage.scratch", "code.root", "container.workdir", "python.interpreter",
     "python.path", "caches.downloads", "caches.compiled",
 ]  # fmt: skip
-PATH_WORDS = {"python.path": ("env=venv",)}
+PATH_WORDS = {"python.path": ("python=venv",)}
 
 
 @pytest.mark.parametrize("key", PATHS)

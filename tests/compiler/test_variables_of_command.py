@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError, Diagnostic
-from jobc.compiler.driver import Request, compile_job
+from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
 
 from .diagnosed import found, in_shell
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from jobc.compiler.diagnostics import Diagnostic
+from jobc.compiler.diagnostics.diagnostic import Diagnostic
 
 from .diagnosed import found
 

@@ -7,8 +7,9 @@ from zlib import crc32
 
 import pytest
 
-from jobc.compiler.driver import Compiled, Request, compile_job
-from jobc.compiler.sourcemap import DIGEST, DIGEST_RULE
+from jobc.compiler.emit.source_map import DIGEST, DIGEST_RULE
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Compiled, Request
 from jobc.prove.why import BASES, LEAST, PRECISION, measure
 
 SLURM = ("name=w", "backend=slurm", "gpus=2")

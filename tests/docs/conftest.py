@@ -1,8 +1,8 @@
 """Markdown pages as data: their commands with the output that is shown, their links, their words in code.
 
-A page is README.md, CONTRIBUTING.md or docs/*.md. Its ```bash blocks run in order, each in a bash of its own, in one
-folder of the page; a ```text block right after one is what it prints. `<!-- in a checkout -->` above a block runs it in
-a copy of this checkout instead; all blocks of CONTRIBUTING.md run there.
+A page is README.md, CONTRIBUTING.md, docs/*.md or docs/extending/*.md. Its ```bash blocks run in order, each in a bash
+of its own, in one folder of the page; a ```text block right after one is what it prints. `<!-- in a checkout -->` above
+a block runs it in a copy of this checkout instead; all blocks of CONTRIBUTING.md and docs/extending/ run there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.md"))
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *EXTENDING])
 IDS = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 
@@ -37,7 +38,8 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for found in re.finditer(FENCED, text, re.DOTALL | re.MULTILINE):
         line = text.count("\n", 0, found.start("run")) + 1
-        yield Block(line, found["run"], found["shown"], bool(found["mark"]) or page.name == "CONTRIBUTING.md")
+        changes_jobc = page.name == "CONTRIBUTING.md" or page in EXTENDING
+        yield Block(line, found["run"], found["shown"], bool(found["mark"]) or changes_jobc)
 
 
 def prose(page: Path) -> str:

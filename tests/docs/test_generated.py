@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from jobc.compiler.convert import spec_keys
-from jobc.compiler.spec import JobSpec
-from jobc.trainer import env
+from jobc.compiler.spec.job_spec import JobSpec
+from jobc.compiler.spec.type_hints import spec_keys
+from jobc.trainer.dist import env
 
 from .conftest import ROOT
 

@@ -81,4 +81,4 @@ def test_console_script_of_the_wheel_compiles_a_job(installed: Path, tmp_path: P
     run(installed.with_name("jobc"), tmp_path, "name=packaged", "procs=2")
     artifact = tmp_path / "artifacts" / "packaged" / "local"
     assert (artifact / "submit.sh").is_file()
-    assert (artifact / "lib" / "jobc_trainer" / "__init__.py").is_file()
+    assert "jobc_trainer/data/digits.b85" in zipfile.ZipFile(artifact / "jobctl").namelist()

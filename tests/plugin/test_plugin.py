@@ -28,13 +28,26 @@ def test_its_own_tests_and_the_conformance_suite_pass(acme: Installed, request: 
     assert done.returncode == 0, done.stdout
 
 
+UNQUOTED_MAIL = """        script = f"#!/usr/bin/env bash\\nmail {' '.join(options.notify)}\\n"
+        yield Artifact("mail.sh", script, True)
+        document = {"""
+ASK_THE_QUEUE = 'acme submit --wait "$run/artifact/$attempt/job.acme.sh" 2>&1'
+NODE_0_HERE = """bash "$artifact/node.sh" 0 preflight 2>&1 | sed 's/^/0: /'"""
+ALL_NODES_HERE = (
+    """for node in "${ranks[@]}"; do bash "$artifact/node.sh" "$node" preflight 2>&1 | sed "s/^/$node: /" & done"""
+)
 BUGS = [  # the test of the suite that finds it, the file, what is written there, what an author may write instead
     ("test_honours_names", "backend.py", '"lifecycle.time_limit_s"', '"lifecycle.time_limt_s"'),
     ("test_honours_names", "backend.py", '"queue.name": ANY', '"qeue.*": ANY'),
     ("test_honours_names", "backend.py", '("torchrun", "spawn")', '("torchrn", "spawn")'),
-    ("test_text_of_options", "templates/submit.sh.j2", "keep_run\n", "echo {{ options.notify | join }}\nkeep_run\n"),
+    ("test_text_of_no_key", "backend.py", "        document = {", UNQUOTED_MAIL),
     ("test_verbs_know", "templates/submit.sh.j2", '*) bad_option "$1" ;;', "*) ;;"),
     ("test_goldens_run", "templates/submit.sh.j2", "keep_run\n", ""),
+    ("test_status_tells", "backend.py", '        yield render.template("engine.sh.j2", "engine.sh")\n', ""),
+    ("test_status_tells", "templates/engine.sh.j2", 'echo "queued as', 'echo "running as'),
+    ("test_status_tells", "templates/engine.sh.j2", "stopped by stop.sh before it started", "queued as job 1"),
+    ("test_preflight_looks", "templates/preflight.sh.j2", ASK_THE_QUEUE, NODE_0_HERE),
+    ("test_preflight_looks", "templates/preflight.sh.j2", ASK_THE_QUEUE, ALL_NODES_HERE),
 ]
 
 
@@ -51,9 +64,55 @@ def test_the_suite_finds_a_bug(
 
 
 @pytest.mark.parametrize(
+    ("page", "heading", "says"),
+    [
+        ("ACME01", "# ACME01: a queue that is closed", "begin the page with `# ACME01 NAME: title`"),
+        ("ACME01", "# ACME01 taken-port: a queue that is closed", "name taken-port is the name of JC3011 too"),
+        ("ACME01", f"# ACME01 closed-{'queue' * 5}: a queue that is closed", "more than 25"),
+        ("JC3011", "# JC3011 closed-queue: a queue that is closed", "is the page of JC3011 too"),
+    ],
+    ids=["no name", "a name of another code", "a long name", "a code of jobc"],
+)
+def test_the_suite_asks_for_the_name_of_a_code(
+    page: str, heading: str, says: str, acme: Installed, tmp_path: Path
+) -> None:
+    source = shutil.copytree(acme.source, tmp_path / "source")
+    codes = source / "acme_jobc" / "codes"
+    codes.mkdir()
+    (codes / f"{page}.md").write_text(f"{heading}\n\nIt opens at night.\n")
+    test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "every_code_has_a_name"]
+    done = acme.python(*test, folder=source)
+    assert done.returncode == 1 and says in done.stdout, done.stdout
+    (codes / f"{page}.md").unlink()
+    (codes / "ACME01.md").write_text("# ACME01 closed-queue: a queue that is closed\n")
+    assert acme.python(*test, folder=source).returncode == 0
+
+
+def test_a_code_without_a_name_is_known_by_its_code(acme: Installed, tmp_path: Path) -> None:
+    site = with_code(acme, "# ACME01: a queue that is closed", tmp_path)
+    assert acme.jobc("check", "backend=acme", folder=tmp_path, site=site) == (0, "no errors\n")
+    assert acme.jobc("explain", "ACME01", folder=tmp_path, site=site) == (0, "# ACME01: a queue that is closed\n")
+    assert "ACME01: a queue that is closed" in acme.jobc("explain", folder=tmp_path, site=site)[1].splitlines()
+
+
+def test_a_name_of_two_codes_explains_both(acme: Installed, tmp_path: Path) -> None:
+    site = with_code(acme, "# ACME01 taken-port: a queue that is closed", tmp_path)
+    status, output = acme.jobc("explain", "taken-port", folder=tmp_path, site=site)
+    assert status == 0 and output.startswith("# JC3011 taken-port: ") and "# ACME01 taken-port: " in output
+
+
+def with_code(acme: Installed, heading: str, folder: Path) -> Path:
+    """Return a copy of the installed package with a code of its own, whose page has this heading."""
+    site = shutil.copytree(acme.site, folder / "site")
+    (site / "acme_jobc" / "codes").mkdir()
+    (site / "acme_jobc" / "codes" / "ACME01.md").write_text(f"{heading}\n")
+    return site
+
+
+@pytest.mark.parametrize(
     ("template", "line"),
     [
-        ("#!/usr/bin/env bash\n\necho {{ optons.placement }}\n", 3),
+        ("#!/usr/bin/env bash\n\necho {{ optons.placement | sh }}\n", 3),
         ("#!/usr/bin/env bash\n{% if plan.nmae %}\n{% endif %}\n", 2),
         ("#!/usr/bin/env bash\n{% for x in plan.labels | nope %}\n{% endfor %}\n", 2),
     ],
@@ -150,7 +209,7 @@ def test_why_names_its_files(acme: Installed, tmp_path: Path) -> None:
 def test_the_page_of_an_artifact_names_its_files(acme: Installed, tmp_path: Path) -> None:
     assert acme.jobc("backend=acme", folder=tmp_path)[0] == 0
     page = (tmp_path / "artifacts" / "job" / "acme" / "README.md").read_text()
-    assert page.count("the backend's own") == 2 and "\n| `job.acme.sh` | the backend's own |\n" in page
+    assert page.count("the backend's own") == 3 and "\n| `job.acme.sh` | the backend's own |\n" in page
 
 
 def test_a_plugin_that_cannot_be_imported_harms_only_itself(acme: Installed, tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(LAB, tmp_path_factory.mktemp("lab"))
 
 
+def findings(printed: str) -> list[str]:
+    """Return `error[JC3091]` and the like, without names."""
+    return [f"{each}]" for each in re.findall(r"^(\w+\[\w+) [a-z0-9-]+\]: ", printed, re.MULTILINE)]
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -67,7 +72,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 )
 def test_it_is_asked_by_every_check(words: tuple[str, ...], found: list[str], lab: Installed, tmp_path: Path) -> None:
     status, printed = lab.jobc("check", *words, folder=tmp_path)
-    assert re.findall(r"^(\w+\[\w+\])", printed, re.MULTILINE) == found, printed
+    assert findings(printed) == found, printed
     assert status == any(each.startswith("error") for each in found)
 
 
@@ -84,7 +89,7 @@ def test_the_image_of_the_hint_is_one_that_kubernetes_takes(
     pattern: str, image: str, lab: Installed, tmp_path: Path
 ) -> None:
     site = shutil.copytree(lab.site, tmp_path / "site")
-    policy = f"from jobc.compiler.policy import Policy\n\nPOLICY = Policy('lab', images=('{pattern}',))\n"
+    policy = f"from jobc.compiler.checks.site_policy import Policy\n\nPOLICY = Policy('lab', images=('{pattern}',))\n"
     (site / "lab_policy" / "policy.py").write_text(policy)
     volume = "mounts=[{kind: claim, source: runs, target: /shared, read_only: false}]"
     words = ("backend=kubernetes", "container=pod", volume, "storage.root=/shared/runs")
@@ -100,11 +105,12 @@ def test_a_label_that_is_asked_for_is_not_to_be_left_out(lab: Installed, tmp_pat
     assert "labels={team: vision}" in (tmp_path / "artifacts" / "x" / "slurm" / "README.md").read_text()
 
 
-def test_its_own_code_has_a_page_and_its_warning_may_be_allowed(lab: Installed, tmp_path: Path) -> None:
-    status, page = lab.jobc("explain", "LAB01", folder=tmp_path)
-    assert (status, page.split("\n")[0]) == (0, "# LAB01: a large job that seldom saves")
+@pytest.mark.parametrize("word", ["LAB01", "rare-checkpoints"])
+def test_its_own_code_has_a_page_and_its_warning_may_be_allowed(word: str, lab: Installed, tmp_path: Path) -> None:
+    status, page = lab.jobc("explain", word, folder=tmp_path)
+    assert (status, page.split("\n")[0]) == (0, "# LAB01 rare-checkpoints: a large job that rarely saves checkpoints")
     (tmp_path / "jobc" / "experiment").mkdir(parents=True)
-    allowed = "# jobc: allow LAB01 because it ends within the hour"
+    allowed = f"# jobc: allow {word} because it ends within the hour"
     (tmp_path / "jobc" / "experiment" / "big.yaml").write_text(
         f"# @package _global_\ncheckpoint:\n  every_steps: 5000  {allowed}\n"
     )
@@ -116,7 +122,7 @@ def test_its_error_cannot_be_allowed_because_the_site_forbids_it(lab: Installed,
     allowed = "# jobc: allow JC3091 because it is only this once"
     (tmp_path / "jobc" / "experiment" / "long.yaml").write_text(f"# @package _global_\ntime: 2d  {allowed}\n")
     status, printed = lab.jobc("check", *SKY, "labels.team=vision", "+experiment=long", folder=tmp_path)
-    assert (status, re.findall(r"^(\w+\[\w+\])", printed, re.MULTILINE)) == (1, ["error[JC3091]", "error[JC3082]"])
+    assert (status, findings(printed)) == (1, ["error[JC3091]", "error[JC3082]"])
     assert "because: policy lab forbids it, and no job decides what a site allows" in printed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +63,10 @@ def _project(config_map: Object, folder: Path) -> Path:
     data = folder / "..2026_11_21_06_04_38.4145333303"
     data.mkdir(parents=True)
     (folder / "..data").symlink_to(data.name)
-    for key, text in config_map.get("data", {}).items():
-        (data / key).write_text(text)
+    contents = {key: text.encode() for key, text in config_map.get("data", {}).items()}
+    contents |= {key: base64.b64decode(text) for key, text in config_map.get("binaryData", {}).items()}
+    for key, content in contents.items():
+        (data / key).write_bytes(content)
         (folder / key).symlink_to(f"..data/{key}")
     return folder
 

@@ -11,6 +11,7 @@ from jobc.prove import (
     double_sigterm,
     exit_codes,
     frozen_rank,
+    hostile,
     kill_and_resume,
     learns,
     other_ranks,
@@ -74,3 +75,11 @@ def test_compile_cost(tmp_path: Path) -> None:
     measured = compile_cost.measure(pairs=1)
     assert 0.5 < measured["ratio_median"] < 2
     assert measured["jobc_cpu_ms_min"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", range(len(hostile.KINDS)))
+def test_hostile(kind: int, tmp_path: Path) -> None:
+    """Trials of a seed that the full campaign does not draw."""
+    measured = hostile.run(10**6 + kind, tmp_path / "trial")
+    assert measured["kind"] == hostile.KINDS[kind]

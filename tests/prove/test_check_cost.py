@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from jobc.compiler import driver
+from jobc.compiler.pipeline import compile as driver
 from jobc.prove.check_cost import BENCH, GOAL
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from jobc.prove import mutated_goldens, mutations
-from jobc.prove.__main__ import DOCS, main
+from jobc.prove.__main__ import main
 from jobc.prove.execution import executed
 from jobc.prove.reach import Reach
 from jobc.prove.results import read
@@ -37,8 +36,7 @@ def test_an_operator_changes_one_place_and_no_comment(operator: str, made: list[
     ("case", "path", "before", "after", "witness"),
     [
         ("ssh/two_hosts", "node.sh", "esac", "esacx", "bash"),
-        ("ssh/two_hosts", "node.sh", "nodes=2", "nodes=3", "equivalence"),
-        ("ssh/two_hosts", "status.sh", '"$run"', "$run", "equivalence"),
+        ("ssh/two_hosts", "node.sh", "nodes=2", "nodes=3", ""),  # execution notices it
         ("ssh/two_hosts", "engine.sh", 'rm -- "$part"', "rm -- $part", "shellcheck"),
         ("kubernetes/two_nodes", "job.yaml", "completions:", "completionz:", "schema"),
         ("skypilot/setup_and_secret", "task.sky.yaml", "num_nodes:", "num_nodez:", "schema"),
@@ -88,13 +86,11 @@ def test_each_witness_speaks(case: str, path: str, before: str, after: str, witn
         ("ssh/two_hosts", "clean.sh", "    --yes) yes=yes ;;", "    --yes) yes=no ;;", ""),
     ],
 )
-def test_what_means_the_same_is_said_by_rule(
-    case: str, path: str, before: str, after: str, rule: str, tmp_path: Path
-) -> None:
+def test_what_means_the_same_is_said_by_rule(case: str, path: str, before: str, after: str, rule: str) -> None:
     files = mutations.files_of(mutations.GOLDEN / case)
     assert before in files[path]
     lines = files[path].replace(before, after, 1).split("\n")
-    assert mutations.same_meaning(files, path, lines, tmp_path / "trace") == rule
+    assert mutations.same_meaning(files, path, lines) == rule
 
 
 @pytest.mark.parametrize(
@@ -102,7 +98,7 @@ def test_what_means_the_same_is_said_by_rule(
     [
         ("slurm/one_task_per_rank", "engine.sh", "    Resources) ", "same order"),  # arms of different words
         ("ssh/two_hosts", "node.sh", "      --bind-to none", "same order"),  # options of one command
-        ("kubernetes/two_nodes", "engine.sh", '  object=$(key "$file" object)', "same order"),  # two facts of one file
+        ("kubernetes/two_nodes", "engine.sh", '  object=$(key_word "$file" object)', "same order"),  # of one file
         ("ssh/two_hosts", "task.sh", "node=$!", ""),
         ("ssh/two_hosts", "task.sh", "export JOBC_NODE_LIST", "same order"),
         ("ssh/two_hosts", "node.sh", "      --leave-session-attached", "same order"),  # beside an option of two words
@@ -111,14 +107,12 @@ def test_what_means_the_same_is_said_by_rule(
         ("local/two_processes", "node.sh", "if [[ $launcher == torch_distributed_launch ]]", "same order"),
     ],
 )
-def test_an_order_that_means_nothing_is_said_by_rule(
-    case: str, path: str, first: str, rule: str, tmp_path: Path
-) -> None:
+def test_an_order_that_means_nothing_is_said_by_rule(case: str, path: str, first: str, rule: str) -> None:
     files = mutations.files_of(mutations.GOLDEN / case)
     lines = files[path].split("\n")
     at = next(n for n, line in enumerate(lines) if line.startswith(first))
     other = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
-    assert mutations.same_meaning(files, path, other, tmp_path / "trace") == rule
+    assert mutations.same_meaning(files, path, other) == rule
 
 
 @pytest.mark.parametrize(
@@ -150,32 +144,15 @@ def test_which_quote_is_open_behind_some_lines(text: str, quote: str) -> None:
     assert open_quote(text.split("\n")) == quote
 
 
-def test_a_branch_that_a_job_does_not_take_is_not_reached(tmp_path: Path) -> None:
-    files = mutations.files_of(mutations.GOLDEN / "ssh/experiment_aorta")  # launcher=torchrun
-    reached = mutations.reached(files, tmp_path)
-    lines = files["node.sh"].split("\n")
-    torchrun = next(n for n, line in enumerate(lines, 1) if "--master-port=" in line)
-    mpirun = next(n for n, line in enumerate(lines, 1) if "--map-by slot" in line)
-    assert ("node.sh", torchrun) in reached and ("node.sh", mpirun) not in reached
-
-
-def test_one_command_names_every_survivor_that_the_figure_counts(
+def test_each_golden_is_mutated_without_a_start_and_each_survivor_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(DOCS / "mutations.jsonl", tmp_path)
-    main(["mutations", "--count", "0", "--into", str(tmp_path)])
-    first, *named = capsys.readouterr().out.splitlines()
-    counted = [
-        line[f"{part}_noticed_by"].get("nothing", 0)
-        for line in read(DOCS / "mutations.jsonl")
-        for part in mutations.PARTS
-    ]
-    assert first.startswith("mutations: ") and len(named) == sum(counted) > 0
-
-
-def test_each_golden_is_mutated_without_a_start(tmp_path: Path) -> None:
     main(["mutated_goldens", "--count", "1", "--into", str(tmp_path)])
     (line,) = read(tmp_path / "mutated_goldens.jsonl")
     judged = [line[f"{part}_noticed_by"] for part in mutations.PARTS]
-    assert line["ok"] and all(sum(by.values()) >= 5 and "execution" not in by for by in judged)
+    assert line["ok"] and sum(sum(by.values()) for by in judged) >= 8 and not any("execution" in by for by in judged)
     assert mutated_goldens.CAMPAIGN.count == len(mutations.cases()) > 90
+    capsys.readouterr()
+    main(["mutated_goldens", "--count", "0", "--into", str(tmp_path)])
+    first, *named = capsys.readouterr().out.splitlines()
+    assert first.startswith("mutated_goldens: ") and len(named) == sum(by.get("nothing", 0) for by in judged) > 0

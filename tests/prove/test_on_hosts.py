@@ -18,11 +18,13 @@ from jobc.prove import (
     saved_step,
     secrets,
     skewed_clocks,
+    stop_now,
     stopped,
 )
 
 TRIALS = [
     (stopped, 0), (stopped, 3), (stopped, 4), (stopped, 15), (lost_node, 0), (cut_link, 0), (cut_link, 3),
+    (stop_now, 0), (stop_now, 1),
     (saved_step, 0), (saved_step, 1), (secrets, 3), (restarts, 2), (kill_on_slurm, 1),
     (skewed_clocks, 0),
 ]  # fmt: skip

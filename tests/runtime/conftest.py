@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -22,6 +21,10 @@ from typing import Any
 
 import jinja2
 import pytest
+
+from jobc.compiler.plan.derive import sourced_file
+from jobc.compiler.plan.shell_quoting import comment, raw, sh
+from jobc.tests.packed import write_program
 
 REPO = Path(__file__).parents[2]
 TEMPLATES = {
@@ -40,8 +43,8 @@ TIMEOUT_S = 90  # a start of torchrun on a busy machine takes 20 s, and a kill a
 JINJA = jinja2.Environment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
 )
-JINJA.filters["sh"] = lambda word: shlex.quote(word) if isinstance(word, str) else shlex.join(word)
-JINJA.filters["comment"] = lambda text: " ".join(text.split())
+JINJA.filters.update(sh=sh, comment=comment, raw=raw)
+JINJA.globals.update(sourced_file=sourced_file)
 
 
 def plan(**changes: Any) -> SimpleNamespace:
@@ -99,12 +102,11 @@ class Job:
         self.write_artifact()
 
     def write_artifact(self, identity: str = "seed = 0\n", free: str = "loop.steps = 10\n") -> None:
-        lib = self.artifact / "lib" / "jobc_trainer"
         (self.artifact / ".jobc").mkdir(parents=True, exist_ok=True)
-        shutil.copytree(
-            REPO / "trainer" / "rt", lib / "rt", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
-        (lib / "__init__.py").write_text("")
+        (self.artifact / "lib").mkdir(exist_ok=True)
+        write_program(self.artifact)
+        for script in (REPO / "trainer/rt").glob("*.sh"):
+            shutil.copy(script, self.artifact / "lib")
         for name, template in TEMPLATES.items():
             script = self.artifact / name
             script.write_text(
@@ -113,7 +115,7 @@ class Job:
             script.chmod(0o755)
         (self.artifact / "train.json").write_text("{}")
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)
-        (self.artifact / ".jobc" / "free.txt").write_text(free)
+        (self.artifact / ".jobc" / "spec.txt").write_text(free)
         (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
 
     def environment(self, **extra: str) -> dict[str, str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 HUB = """#!/bin/bash
 printf '%s ' "$@" "HF_HOME=$HF_HOME" "offline=${HF_HUB_OFFLINE:-no}" "$HF_TOKEN" >>"$LOG"

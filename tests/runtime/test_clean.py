@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer import checkpoint_store as store
+from jobc.trainer.checkpoint import store
 
 FOUR = ("a", "b", "c", "d")
 
@@ -103,7 +103,7 @@ def test_a_run_whose_nodes_may_live_elsewhere_stays(finished):
     state_of(finished.runs / "b", host="another-host", ended="")
     os.utime(finished.runs / "b/state/node_00", (1, 1))  # silent for long: it may have lost its link only
     code, output = finished.run("clean.sh", "--keep", "1", "--yes")
-    assert code == 0 and "run a stays: it is live\n" in output
+    assert code == 0 and "run a stays: it is live, node 00 on another-host\n" in output
     assert "run b stays: node 00 on another-host has left no word that it ended, and may be running there\n" in output
     assert names(finished) == ["a", "b", "d"]
 

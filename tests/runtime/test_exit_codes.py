@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.tests.packed import change_program
 from jobc.trainer.rt import exit_codes
 from jobc.trainer.rt.rank import meaning
 from jobc.trainer.rt.run_folder import RunFolder, write_small
@@ -68,7 +69,7 @@ def test_a_rank_that_left_the_others_with_0_is_named(ended, is_blamed, tmp_path)
     run = RunFolder(tmp_path, 0)
     write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 2})
     write_small(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
-    verdict = judge(run, range(2), 1, b"", asked=False, killed=False)
+    verdict = judge(run, 0, range(2), 1, b"", asked=False, killed=False)
     assert (verdict.code, verdict.first.rank) == (69, 0)
     said = "rank 1 had ended with 0 before the others were done" if is_blamed else "exit status 69"
     assert verdict.reason == f"rank 0: {said}"
@@ -76,7 +77,7 @@ def test_a_rank_that_left_the_others_with_0_is_named(ended, is_blamed, tmp_path)
 
 def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
     demo = job()
-    (demo.artifact / "lib/jobc_trainer/rt/spawn.py").write_text("raise SystemExit('no luck today')")
+    change_program(demo.artifact / "jobctl", {"rt/spawn.py": "def main(words): raise SystemExit('no luck today')"})
     code, output = demo.run("submit.sh")
     assert code == 1 and "no luck today\njobc: no rank started, the launcher ended with 1\n" in output
 
@@ -84,9 +85,9 @@ def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
 def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
     run = RunFolder(tmp_path, 0)
     write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 1})
-    assert judge(run, range(2), 1, b"", asked=False, killed=False).code == 69
+    assert judge(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
     write_small(run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
-    assert judge(run, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
+    assert judge(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
 
 
 MAKES_A_CHECKPOINT = ("bash", "-c", 'mkdir -p "$JOBC_RUN_DIR/checkpoints/step_00000001"; exit 1')
@@ -134,7 +135,7 @@ def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
 def test_bash_and_python_say_the_same_about_each_code(job):
     demo = job()
     for code, words in exit_codes.MEANING.items():
-        lib = demo.artifact / "lib/jobc_trainer/rt/run.sh"
+        lib = demo.artifact / "lib/run.sh"
         assert demo.run("/bin/bash", "-c", 'source "$0"; meaning "$1"', str(lib), str(code)) == (0, words + "\n")
 
 

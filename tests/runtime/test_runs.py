@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jobc.compiler.plan.shell_quoting import ShellCode
+from jobc.tests.packed import change_program
 from jobc.trainer.rt.preflight import check_cores
 
 
@@ -288,8 +290,8 @@ def test_a_full_disk_leaves_no_half_run(job, tmp_path):
     ("changes", "words"),
     [
         ({"setup_python": "/no/such/python"}, "python not found: /no/such/python\n  hint: python.interpreter "),
-        ({"setup_lines": ("source /no/such/activate",)}, "setting up the environment failed (exit 1)"),
-        ({"setup_lines": (". .venv/bin/activate",)}, "no .venv/bin/activate in /"),
+        ({"setup_lines": (ShellCode("source /no/such/activate"),)}, "setting up the environment failed (exit 1)"),
+        ({"setup_lines": (ShellCode(". .venv/bin/activate"),)}, "no .venv/bin/activate in /"),
         ({"code_kind": "shared", "code_root": "absent"}, "/absent on "),
         ({"code_kind": "snapshot", "code_root": "/no/such/code"}, "no code folder /no/such/code on "),
         ({"secrets": {"TOKEN": {"kind": "env", "ref": "NO_SUCH_VARIABLE"}}}, "variable NO_SUCH_VARIABLE is not set"),
@@ -383,9 +385,8 @@ def test_preflight_refuses_far_more_processes_than_cores():
 
 def test_smoke_runs_two_processes_and_leaves_nothing(job, tmp_path):
     demo = job(topology_procs=1)
-    (demo.artifact / "lib/jobc_trainer/smoke.py").write_text(
-        "import os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])"
-    )
+    marks = "import os; open(os.environ['MARKS'] + '/' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])"
+    change_program(demo.artifact / "jobctl", {"smoke.py": marks})
     assert demo.run("smoke.sh", TMPDIR=str(tmp_path))[0] == 0
     assert (demo.mark("0"), demo.mark("1")) == ("2", "2")
     assert not list(tmp_path.glob("jobc-smoke*")) and demo.runs_made() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import AS_ROOT, MPIRUN, REPO, Job, is_running
+from jobc.tests.packed import change_program
+
+from .conftest import AS_ROOT, MPIRUN, Job, is_running
 
 SAVES = ("handle", "SIGTERM=75", "handle", "SIGINT=75", "mark", "wait")
 
@@ -79,12 +80,11 @@ def test_ctrl_c_saves_marks_the_run_stopped_and_returns_130(job):
 
 def test_a_ctrl_c_while_the_trainer_is_imported_leaves_no_traceback(job):
     demo = job(command=("python3", "-m", "jobc_trainer"), topology_procs=1)
-    package = demo.artifact / "lib" / "jobc_trainer"
-    shutil.copy(REPO / "trainer" / "signals.py", package)
-    (package / "__main__.py").write_text(
+    slow = (
         "import os, sys, time; open(os.environ['MARKS'] + '/0', 'w'); time.sleep(1)\n"
-        "from .signals import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
+        "from .lifecycle.stop_signals import StopSignals; sys.exit(75 if StopSignals().received == 'SIGINT' else 1)\n"
     )
+    change_program(demo.artifact / "jobctl", {"__main__.py": slow})
     process = demo.start("submit.sh")
     demo.wait_for_marks("0")
     process.send_signal(signal.SIGINT)

@@ -29,6 +29,8 @@ def main():
     result = trainer.train(resume_from_checkpoint=last)
     trainer.save_model()
     trainer.log_metrics("train", result.metrics)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # without it gloo of torch 2.13 aborts one exit in some
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ USER_HASH = "0badcafe"  # ends the name of everything that SkyPilot makes on Slu
 PORT = "46580"
 # A job for the bed, without its storage: a folder that all hosts see.
 ON_BED = (
-    "backend=skypilot", "backend.infra=slurm/bed", "nodes=4", "procs=2", "cpus=4", "lifecycle.grace=5s", "env=venv",
+    "backend=skypilot", "backend.infra=slurm/bed", "nodes=4", "procs=2", "cpus=4", "lifecycle.grace=5s", "python=venv",
     f"python.path={sys.prefix}",
 )  # fmt: skip
 

@@ -9,28 +9,29 @@ already, it returns at once. An environment of its own: SkyPilot pins click, pyd
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
-CONSTRAINTS = Path(__file__).with_name("constraints.txt")
-HERE = "skypilot[slurm,kubernetes]==0.14.1"  # kubernetes: to validate what goes there
-ON_NODES = "skypilot[slurm,remote]==0.14.1"
+PINS = Path(__file__).with_name("requirements.txt")
+BUILDERS = re.compile(r"^(?:setuptools|wheel|packaging)==.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def main(folder: Path) -> int:
-    wanted = hashlib.sha256(CONSTRAINTS.read_bytes() + sys.version.encode()).hexdigest()
+    wanted = hashlib.sha256(PINS.read_bytes() + sys.version.encode()).hexdigest()
     stamp = folder / "made_from"
     if stamp.exists() and stamp.read_text() == wanted:
         return 0
     print(f"making {folder} for make test-sky: about 330 MB to download, 670 MB on disk", flush=True)
     venv.create(folder, clear=True, with_pip=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    pinned = ["--constraint", str(CONSTRAINTS)]
-    subprocess.run([*pip, "install", *pinned, HERE, "uv", "wheel"], check=True)
-    own = ["pip", "setuptools", "wheel"]  # that uv seeds an environment with
-    subprocess.run([*pip, "download", *pinned, "--dest", str(folder / "wheels"), ON_NODES, *own], check=True)
+    hashed = ["--require-hashes", "--no-deps", "--no-build-isolation", "--requirement"]
+    builders = "".join(BUILDERS.findall(PINS.read_text()))  # first, because python-hostlist has no wheel
+    subprocess.run([*pip, "install", *hashed, "/dev/stdin"], input=builders.encode(), check=True)
+    subprocess.run([*pip, "install", *hashed, str(PINS)], check=True)
+    subprocess.run([*pip, "download", *hashed, str(PINS), "--dest", str(folder / "wheels")], check=True)
     stamp.write_text(wanted)
     return 0
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
 from jobc.tests.testbed import Cluster
 from jobc.tests.testbed.fixtures import start

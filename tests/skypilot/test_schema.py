@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot import schema
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 from jobc.tests.skypilot.bed import HERE, SKY, seed_catalog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"

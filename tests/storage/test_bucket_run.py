@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer import attempts
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer.errors import BrokenInput
-from jobc.trainer.metrics import MetricsFile, older
+from jobc.trainer.checkpoint import store
+from jobc.trainer.lifecycle.errors import BrokenInput
+from jobc.trainer.loop import attempt_counter
+from jobc.trainer.loop.metrics import MetricsFile, older
 from jobc.trainer.rt import bucket_run
 from jobc.trainer.rt import mirror as mirror_module
 from jobc.trainer.rt.bucket import Bucket, BucketError
@@ -327,7 +327,7 @@ def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> Mirror:
     brings.bring_progress()
     brings.restore(run, here.path, everything=True)
     sends = going_on(run, here)
-    attempts.note_start(here.path, most)
+    attempt_counter.note_start(here.path, most)
     return sends
 
 
@@ -364,7 +364,7 @@ def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, 
     mirror = begin(run, folder, 2, most=3)
     folder.node_exit(0).parent.mkdir(parents=True)
     folder.node_exit(0).write_text("75\nreason=\n")
-    attempts.note_good_end(folder.path)
+    attempt_counter.note_good_end(folder.path)
     sent.clear()
     mirror.push(logs=True, last=True)
     assert sent == ["- state/progress", "+ exit/0/node_00"]

@@ -19,7 +19,10 @@ from .install import PATH
 from .process import wait_for
 
 IMAGE = "tiny:1"
-TOOLS = "bash sh cat cut date df dirname basename env find grep id ls mkdir mv rm sed sleep sort stat tail touch uname"
+TOOLS = (
+    "bash sh cat chmod cut date df dirname basename env find grep id ls mkdir mktemp mv rm sed sleep sort stat tail"
+    " touch uname"
+)
 OPTIONS = "--bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false"  # --network=host only
 
 

@@ -71,7 +71,7 @@ class Host:
             try:
                 output, error = process.communicate(stdin, timeout=timeout_s)
             except BaseException:
-                process.kill()
+                process.kill_all()
                 raise
         if check and process.returncode != 0:
             raise Failed(f"{self.hostname}: {command} ended with {process.returncode}\n{output or ''}{error or ''}")

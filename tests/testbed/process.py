@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -42,6 +43,21 @@ class Process(subprocess.Popen[str]):
         with contextlib.suppress(ProcessLookupError, Failed):  # it has just ended
             if self.poll() is None:
                 os.kill(self.inner_pid, sig)
+
+    def kill_all(self) -> None:
+        """The process and all below it: one that lost its shell may spin without end, as salloc does."""
+        for pid in reversed(descendants(self.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """Pids below a process, parents first."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
 
 
 def entering(pid: int, *namespaces: str) -> list[str]:

@@ -206,7 +206,7 @@ def free_port() -> int:
 
 def clean_environment() -> dict[str, str]:
     """This process's environment without the variables of the contract."""
-    from jobc.trainer.env import TABLE
+    from jobc.trainer.dist.env import TABLE
 
     names = {row.name for row in TABLE}
     return {name: value for name, value in os.environ.items() if name not in names}

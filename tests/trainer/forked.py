@@ -22,7 +22,7 @@ from typing import NoReturn
 POLL_S = 0.01
 NOT_OURS = ("TORCH", "MKL", "LD_")  # beginnings of variables that are read once
 TORCH = ("numpy", "torch.distributed", "torch.utils.data", "torch._inductor.config")  # the last by the first optimizer
-OURS = ("jobc.trainer.loop", "jobc.trainer.training")
+OURS = ("jobc.trainer.loop.loop", "jobc.trainer.build.build")
 
 
 class ForkServer:

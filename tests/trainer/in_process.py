@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from jobc.trainer import env as environment
-from jobc.trainer import train_json
-from jobc.trainer.distributed import Group
-from jobc.trainer.loop import run
-from jobc.trainer.metrics import read
-from jobc.trainer.training import Training, build
+from jobc.trainer.build.build import Training, build
+from jobc.trainer.config import train_json
+from jobc.trainer.dist import env as environment
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.loop.loop import run
+from jobc.trainer.loop.metrics import read
 
 
 class Signals:

@@ -10,7 +10,7 @@ from jobc.trainer.data.copier import _pinned
 from jobc.trainer.data.loader import Fed
 from jobc.trainer.data.order import Order
 from jobc.trainer.data.proof import Proof
-from jobc.trainer.distributed import Group
+from jobc.trainer.dist.process_group import Group
 from jobc.trainer.parallel.blocks import blocks_of
 
 

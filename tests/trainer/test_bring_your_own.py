@@ -17,15 +17,17 @@ import numpy
 import pytest
 import torch
 
-from jobc.trainer import export, recipe, train_json
-from jobc.trainer.checkpoint_store import newest_first
+from jobc.tests.packed import write_program
+from jobc.trainer import export
+from jobc.trainer.build.data_checks import check_enough_samples
+from jobc.trainer.checkpoint.store import newest_first
+from jobc.trainer.config import train_json
 from jobc.trainer.data import order
-from jobc.trainer.distributed import Group
-from jobc.trainer.errors import BrokenInput, TrainerError
-from jobc.trainer.leave import known_cause
-from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.lifecycle.errors import BrokenInput, TrainerError
+from jobc.trainer.lifecycle.exit_rank import known_cause
+from jobc.trainer.loop.metrics import read, training_steps
 from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
-from jobc.trainer.training import refuse_too_few
 
 from .conftest import Run
 from .in_process import built, train
@@ -226,7 +228,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example on the import path, the trainer under the name that it has in a job; torch's settings as before."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
     monkeypatch.setitem(sys.modules, "jobc_trainer", sys.modules["jobc.trainer"])
-    monkeypatch.setitem(sys.modules, "jobc_trainer.recipe", recipe)
+    monkeypatch.setitem(sys.modules, "jobc_trainer.recipe", sys.modules["jobc.trainer.recipe"])
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -243,10 +245,8 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an artifact's lib/ is to a rank."""
-    folder = tmp_path_factory.mktemp("lib")
-    (folder / "jobc_trainer").symlink_to(ROOT / "trainer")
-    return folder
+    """The packed program of an artifact."""
+    return write_program(tmp_path_factory.mktemp("lib"))
 
 
 def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = ("-m", "jobc_trainer")) -> None:
@@ -459,7 +459,7 @@ def test_a_loss_that_draws_from_numpy_resumes_to_the_bit(
 
 
 def test_the_result_is_a_module_again(whole: Path) -> None:
-    net = export.load(whole / "final")
+    net = export.load(whole / "final", trusted=True)
     assert type(net).__name__ == "Net"
     assert not net.training
 
@@ -605,10 +605,10 @@ def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
-        refuse_too_few(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
+        check_enough_samples(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
     title = r"data: 1 sample for 2 ranks\n.*fewer nodes and procs; 3 more are held out"
     with pytest.raises(BrokenInput, match=title) as caught:
-        refuse_too_few(order.Order(0, 1, 8, False), Group(0, 2, torch.device("cpu")), num_held_out=3)
+        check_enough_samples(order.Order(0, 1, 8, False), Group(0, 2, torch.device("cpu")), num_held_out=3)
     assert caught.value.code == DATA_BROKEN
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobc.trainer.build_locks import may_build
+from jobc.trainer.parallel.stale_build_locks import may_build
 
 
 def test_a_lock_that_was_left_is_removed(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer import patient
-from jobc.trainer.durable import replace_durably
+from jobc.trainer.checkpoint import store
+from jobc.trainer.files import retried_reads
+from jobc.trainer.files.durable_files import replace_durably
 
 FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "state.json": b'{"step": 1}'}
 
@@ -141,7 +141,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_used(tmp_path: Pat
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """refuse(path, number, times): so often the disk does not give `path`, but an error with that number."""
-    monkeypatch.setattr(patient, "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(retried_reads, "PAUSES_S", (0.0, 0.0, 0.0))
 
     def refuse(place: Path, number: int, times: int = 10**6) -> None:
         left = [times]
@@ -157,6 +157,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr("builtins.open", refusing(open))
         monkeypatch.setattr(Path, "read_bytes", refusing(Path.read_bytes))
+        monkeypatch.setattr(os, "open", refusing(os.open))
         monkeypatch.setattr(os, "listdir", refusing(os.listdir))
 
     return refuse
@@ -179,7 +180,7 @@ def test_what_the_disk_does_not_give_is_not_passed_over(
 ) -> None:
     saved(tmp_path, 100, 200)
     refuse(tmp_path / name, number)
-    with pytest.raises(patient.Unreadable) as unread:
+    with pytest.raises(retried_reads.Unreadable) as unread:
         store.newest_verified(tmp_path)
     assert str(unread.value) == f"{tmp_path / name} cannot be read: {os.strerror(number)}"
 
@@ -189,7 +190,7 @@ def test_a_folder_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str) ->
     path = saved(tmp_path, 1) / "step_00000001" / name
     path.unlink()
     path.mkdir()
-    assert store.problem(path.parent) == f"{name} cannot be read (Is a directory)"
+    assert store.problem(path.parent) == f"{name} is a directory, not a regular file"
 
 
 def test_a_save_of_a_step_that_the_disk_does_not_give_replaces_nothing(

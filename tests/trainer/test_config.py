@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobc.trainer import config, rules, train_json
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.config import rules, train_json
+from jobc.trainer.config import schema as config
+from jobc.trainer.config.identity import identity
+from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 
 from .conftest import DIGITS
@@ -122,13 +124,13 @@ def test_any_value_anywhere_is_a_config_or_a_message(section: str, value: object
 
 
 def test_identity_holds_what_the_run_is(gpt: Tree) -> None:
-    before = config.identity(train_json.parse(gpt()))
-    free = config.identity(
+    before = identity(train_json.parse(gpt()))
+    free = identity(
         train_json.parse(gpt({"world_size": 2, "batch.micro": 48, "loop.steps": 99, "metrics.every_steps": 1}))
     )
     assert free == before
     for path, value in {"model.width": 64, "data.max_bytes": 1000, "seed": 1, "optim.lr": 0.5}.items():
-        changed = config.identity(train_json.parse(gpt({path: value})))
+        changed = identity(train_json.parse(gpt({path: value})))
         assert {key for key in changed if changed[key] != before[key]} == {path}
 
 
@@ -164,5 +166,5 @@ def _has(tree: Any, keys: list[str]) -> bool:
 
 
 def test_the_compiler_can_read_configs_without_torch() -> None:
-    code = "import jobc.trainer.config, jobc.trainer.env, sys; sys.exit('torch' in sys.modules)"
+    code = "import jobc.trainer.config.schema, jobc.trainer.dist.env, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,9 +13,9 @@ import torch
 
 from jobc.trainer.data.content import MOST_STEPS, Content, digest
 from jobc.trainer.data.loader import Fed
-from jobc.trainer.distributed import Group, join
-from jobc.trainer.env import read
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.dist.env import read
+from jobc.trainer.dist.process_group import Group, join
+from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.rt.exit_codes import DONE
 
 from .conftest import Run

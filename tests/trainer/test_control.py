@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer.control import SaveRequest
+from jobc.trainer.checkpoint import store
+from jobc.trainer.lifecycle.control_files import SaveRequest
 from jobc.trainer.rt import exit_codes
 
 from .in_process import train

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobc.trainer.config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig
+from jobc.trainer.config.schema import DigitsConfig, RandomTokensConfig, StdlibBytesConfig
 from jobc.trainer.data import digits, random_tokens, stdlib_bytes
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.lifecycle.errors import BrokenInput
 
 
 def library(root: Path, **files: bytes) -> Path:

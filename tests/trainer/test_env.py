@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.env import LAUNCHER_NAMES, TABLE, Env, field_name, read
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, Env, field_name, read
+from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
 
 LAUNCHED = {

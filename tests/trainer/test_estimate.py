@@ -12,13 +12,13 @@ from jobc.compiler.estimate.gathered import gathered
 from jobc.compiler.estimate.memory import ACTIVATION_ERROR, memory
 from jobc.compiler.estimate.moments import moments
 from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
-from jobc.trainer.config import FsdpConfig, GptConfig, MlpConfig
-from jobc.trainer.loss import autocast
+from jobc.trainer.config.parse import plain
+from jobc.trainer.config.schema import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.models.gpt import Attention, Gpt
 from jobc.trainer.models.mlp import Mlp
 from jobc.trainer.parallel.fsdp import parts
-from jobc.trainer.recipe import cross_entropy
-from jobc.trainer.strict import plain
+from jobc.trainer.recipe.loss import autocast
+from jobc.trainer.recipe.recipe import cross_entropy
 
 
 def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> int:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.rt import exit_codes
 
 from .conftest import Run

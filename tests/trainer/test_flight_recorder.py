@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jobc.trainer import flight_recorder
+from jobc.trainer.dist import flight_recorder
 
 NODE_SH = Path(__file__).parents[2] / "compiler" / "templates" / "node.sh.j2"
 

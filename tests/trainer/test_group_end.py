@@ -1,4 +1,4 @@
-"""trainer/group_end.py: a script ends when Gloo's threads have let go of its messages."""
+"""trainer/dist/process_group_end.py: a script ends when Gloo's threads have let go of its messages."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.errors import BrokenInput
-from jobc.trainer.loadable import refuse_what_cannot_be_read
+from jobc.trainer.checkpoint.safe_pickle import refuse_what_cannot_be_read
+from jobc.trainer.lifecycle.errors import BrokenInput
 
 
 class Tagged(torch.Tensor):

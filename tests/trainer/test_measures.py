@@ -19,21 +19,23 @@ from typing import Any, cast
 import pytest
 import torch
 
-from jobc.trainer import attempts, patient, roll_call
-from jobc.trainer.config import GptConfig, ProfileConfig
+from jobc.trainer.build.checks import checked_flops
+from jobc.trainer.config.schema import GptConfig, ProfileConfig
+from jobc.trainer.config.target import Target
+from jobc.trainer.config.train_json import parse
 from jobc.trainer.data.source import Source
-from jobc.trainer.distributed import Group
-from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
-from jobc.trainer.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
-from jobc.trainer.profiling import Profiling
-from jobc.trainer.recipe import Recipe
+from jobc.trainer.dist import roll_call
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.files import retried_reads
+from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
+from jobc.trainer.loop import attempt_counter
+from jobc.trainer.loop.metrics import MetricsFile, flush_interval, last_step, older, read, training_steps
+from jobc.trainer.loop.profiling import Profiling
+from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
+from jobc.trainer.recipe.recipe import Recipe
 from jobc.trainer.rt.exit_codes import DATA_BROKEN
-from jobc.trainer.speed import flops_per_sample, peak_flops, percentile
-from jobc.trainer.target import Target
 from jobc.trainer.trackers import TrackedRun, Trackers
 from jobc.trainer.trackers.tensorboard import checksum, open_run
-from jobc.trainer.train_json import parse
-from jobc.trainer.training import known_flops
 
 from .in_process import train
 
@@ -343,20 +345,20 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
     metrics = tmp_path / "metrics" / "rank_00.jsonl"
     metrics.parent.mkdir()
     metrics.write_text('{"step": 59, "loss": 1}\n')
-    attempts.note_start(tmp_path, 2)  # came further than anything before
-    attempts.note_start(tmp_path, 2)  # 1 without a new step
+    attempt_counter.note_start(tmp_path, 2)  # came further than anything before
+    attempt_counter.note_start(tmp_path, 2)  # 1 without a new step
     with pytest.raises(
         BrokenInput, match="2 starts in a row completed no new step: none came further than step 59"
     ) as e:
-        attempts.note_start(tmp_path, 2)
+        attempt_counter.note_start(tmp_path, 2)
     assert e.value.code == DATA_BROKEN
-    attempts.note_start(tmp_path, 2)
+    attempt_counter.note_start(tmp_path, 2)
     metrics.write_text('{"step": 60, "loss": 1}\n')
     for _ in range(2):
-        attempts.note_start(tmp_path, 2)  # the first of them finds a new step
-    attempts.note_good_end(tmp_path)  # preempted: not the run's own fault
+        attempt_counter.note_start(tmp_path, 2)  # the first of them finds a new step
+    attempt_counter.note_good_end(tmp_path)  # preempted: not the run's own fault
     for _ in range(2):
-        attempts.note_start(tmp_path, 2)
+        attempt_counter.note_start(tmp_path, 2)
 
 
 def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) -> None:
@@ -366,7 +368,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
     for step in (150, 140, 145, 120, 130, 110, 111, 105, 109):
         metrics.write_text(f'{{"step": {step}, "loss": 1}}\n')
         try:
-            attempts.note_start(tmp_path, 3)
+            attempt_counter.note_start(tmp_path, 3)
         except BrokenInput as error:
             assert "none came further than step 150" in str(error)
             ended.append(step)
@@ -376,16 +378,16 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
 def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempts.note_start(tmp_path, 1)
+    attempt_counter.note_start(tmp_path, 1)
     before = (tmp_path / "state" / "progress").read_text()
 
     def stale(path: Path) -> list[str]:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     with monkeypatch.context() as bad:
-        bad.setattr(patient, "PAUSES_S", ())
+        bad.setattr(retried_reads, "PAUSES_S", ())
         bad.setattr(os, "listdir", stale)
-        attempts.note_start(tmp_path, 1)
+        attempt_counter.note_start(tmp_path, 1)
     assert (tmp_path / "state" / "progress").read_text() == before
 
 
@@ -394,7 +396,7 @@ def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, con
     progress = tmp_path / "state" / "progress"
     progress.parent.mkdir()
     progress.write_bytes(content)
-    attempts.note_start(tmp_path, 1)
+    attempt_counter.note_start(tmp_path, 1)
     assert progress.read_text() == "step=0\nfruitless=0\n"
 
 
@@ -435,9 +437,9 @@ class BuildsItsOwn(Recipe):
 def test_a_recipe_says_what_its_model_takes(digits: Tree) -> None:
     of_the_trainer = parse(digits())
     own = dataclasses.replace(of_the_trainer, model=Target({"_target_": "torch.nn.Linear"}))
-    assert [known_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
-    assert known_flops(Counted(own), 7) == 14.0
-    assert known_flops(BuildsItsOwn(of_the_trainer), 7) is None
+    assert [checked_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
+    assert checked_flops(Counted(own), 7) == 14.0
+    assert checked_flops(BuildsItsOwn(of_the_trainer), 7) is None
 
 
 def test_mfu_of_known_gpus() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.metrics import MetricsFile, older, read
+from jobc.trainer.loop.metrics import MetricsFile, older, read
 
 
 def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from jobc.trainer import env, train_json
-from jobc.trainer.distributed import Group
-from jobc.trainer.training import build
-from jobc.trainer.validation import Validator
+from jobc.trainer.build.build import build
+from jobc.trainer.config import train_json
+from jobc.trainer.dist import env
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.loop.validation import Validator
 
 pytestmark = pytest.mark.usefixtures("settings_of_torch")
 

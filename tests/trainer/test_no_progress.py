@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import distributed
-from jobc.trainer import watch as watch_module
-from jobc.trainer.distributed import join
-from jobc.trainer.env import read
-from jobc.trainer.no_progress import NoProgress
-from jobc.trainer.phases import Phase, Phases
+from jobc.trainer.dist import hang_watch as watch_module
+from jobc.trainer.dist import process_group
+from jobc.trainer.dist.env import read
+from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.phases import Phase, Phases
+from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.stall_clock import NoProgress
 from jobc.trainer.rt.exit_codes import DONE, PEER_LOST
-from jobc.trainer.watch import Watch
 
 from .conftest import Run
 
@@ -149,8 +149,8 @@ def test_a_disk_that_hangs_as_well_does_not_keep_it(ended: list[int]) -> None:
 
 HANGS = f"""
 import time
-from jobc.trainer import watch
-from jobc.trainer.phases import Phases
+from jobc.trainer.dist import hang_watch as watch
+from jobc.trainer.dist.phases import Phases
 watch.ALONE = {ALONE}
 phases = Phases()
 phases.begin_step(24)
@@ -246,7 +246,7 @@ def signs_of(phases: Phases, gives: Callable[[], object]) -> int:
 
 
 if __name__ == "__main__":
-    distributed.BROADCAST_BYTES = 8
+    process_group.BROADCAST_BYTES = 8
     with join(read(os.environ), 60) as group:
         signs = {
             "tensors": signs_of(group.phases, lambda: group.give_from_first([torch.zeros(2 * PIECES)])),

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.distributed import Group, join
-from jobc.trainer.env import read
-from jobc.trainer.errors import Diverged
+from jobc.trainer.build.build import build
+from jobc.trainer.config.train_json import parse
+from jobc.trainer.dist.env import read
+from jobc.trainer.dist.process_group import Group, join
+from jobc.trainer.lifecycle.errors import Diverged
+from jobc.trainer.loop.loop import train_step
+from jobc.trainer.loop.rank_requests import Requests
 from jobc.trainer.rt.exit_codes import DONE
-from jobc.trainer.step import Wishes, train_step
-from jobc.trainer.train_json import parse
-from jobc.trainer.training import build
 
 from .conftest import Run
 
@@ -44,11 +45,11 @@ def two_steps(group: Group, tree: dict[str, Any], folder: Path) -> dict[str, Any
     """What the second step says and whether it moves the weights."""
     sys.modules.pop("bad_loss", None)
     training = build(parse(tree), read({"JOBC_RUN_DIR": str(folder)}), group)
-    nothing = Wishes(stop=False, save=False)
-    assert train_step(training, 0, nothing).trouble == ""
+    nothing = Requests()
+    assert train_step(training, 0, nothing).skip_reason == ""
     before = {name: value.clone() for name, value in training.parallel.weights().items()}
     try:
-        told = train_step(training, 1, nothing).trouble
+        told = train_step(training, 1, nothing).skip_reason
     except Diverged as error:
         told = f"{error.title}: {', '.join(error.details)}"
     moved = [name for name, value in training.parallel.weights().items() if not torch.equal(value, before[name])]
@@ -73,11 +74,11 @@ def test_a_step_that_is_left_out_leaves_no_trace_in_buffers(
     group = Group(0, 1, torch.device("cpu"))
     model = {"model": {"_target_": f"{__name__}.Frozen"}}
     training = build(parse(digits({**changes("skip", 1), **model})), read({"JOBC_RUN_DIR": str(tmp_path)}), group)
-    nothing = Wishes(stop=False, save=False)
+    nothing = Requests()
     train_step(training, 0, nothing)
     before = {name: value.clone() for name, value in training.parallel.weights().items()}
     assert float(before["0.running_mean"].abs().max()) > 0 == float(before["1.running_mean"].abs().max())
-    assert train_step(training, 1, nothing).trouble
+    assert train_step(training, 1, nothing).skip_reason
     assert all(torch.equal(value, before[name]) for name, value in training.parallel.weights().items())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.loop import run
+from jobc.trainer.loop.loop import run
 from jobc.trainer.rt import exit_codes
 
 from .in_process import built, lines, train, weights

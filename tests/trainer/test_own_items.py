@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint_store import newest_first
-from jobc.trainer.errors import BrokenInput
-from jobc.trainer.metrics import read, training_steps
+from jobc.trainer.checkpoint.store import newest_first
+from jobc.trainer.lifecycle.errors import BrokenInput
+from jobc.trainer.loop.metrics import read, training_steps
 from jobc.trainer.rt.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 
 from . import in_process

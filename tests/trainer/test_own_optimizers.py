@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.optimizer import NAMES, by_name
+from jobc.trainer.recipe.optimizer import NAMES, by_name
 from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
 
 from .conftest import Run, changed

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.driver import Request, compile_job, write_job
+from jobc.compiler.pipeline.compile import compile_job, write_job
+from jobc.compiler.pipeline.types import Request
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TIMEOUT_S = 200  # an import of transformers on a busy machine takes 40 s
@@ -148,9 +149,9 @@ ALONE = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc
 
 
 def lib(job: Job) -> dict[str, str]:
-    """The environment of somebody who has taken lib/ out of an artifact, and has no jobc."""
+    """The environment of somebody who has taken jobctl out of an artifact, and has no jobc."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PYTHONPATH"))}
-    return {**outer, "PYTHONPATH": str(job.artifact / "lib"), "OMP_NUM_THREADS": "1"}
+    return {**outer, "PYTHONPATH": str(job.artifact / "jobctl"), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.engine
@@ -187,8 +188,8 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
     [
         ("rt.save(1, {'model': torch.nn.Linear(1, 1)})", 65, "tensors, numbers and text only"),
         (
-            "checkpoint_store.save(rt.run_dir / 'checkpoints', 3, {'state.json': b'{\"identity\": {}}'}, keep=2);"
-            " rt.load()",
+            'state = b\'{"step": 3, "world_size": 1, "identity": {}}\';'
+            " store.save(rt.run_dir / 'checkpoints', 3, {'state.json': state}, keep=2); rt.load()",
             65,
             "step_00000003 was saved by the trainer, and not by a script",
         ),
@@ -199,7 +200,8 @@ def test_an_error_below_the_helper_has_its_code(
     work: str, code: int, told: str, project: Path, jobs: list[subprocess.Popen[str]]
 ) -> None:
     job = make(project, jobs, command=("true",))
-    program = f"from jobc_trainer import checkpoint_store, script; import torch; rt = script.init(); {work}"
+    imports = "import torch; from jobc_trainer import script; from jobc_trainer.checkpoint import store"
+    program = f"{imports}; rt = script.init(); {work}"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=project, env=lib(job), capture_output=True, text=True, check=False
     )

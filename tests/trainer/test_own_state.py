@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import env as environment
-from jobc.trainer import train_json
-from jobc.trainer.distributed import Group
-from jobc.trainer.errors import BrokenInput
-from jobc.trainer.loop import run
+from jobc.trainer.build.build import build
+from jobc.trainer.config import train_json
+from jobc.trainer.dist import env as environment
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.lifecycle.errors import BrokenInput
+from jobc.trainer.loop.loop import run
 from jobc.trainer.parallel.ddp import refuse_buffers
 from jobc.trainer.rt.exit_codes import DATA_BROKEN, DONE
-from jobc.trainer.training import build
 
 from .conftest import Run
 from .ways import FSDP, HSDP, ZERO

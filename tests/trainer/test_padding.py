@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from jobc.trainer.errors import BrokenInput
+from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.rt import exit_codes
 
 from .in_process import lines, train

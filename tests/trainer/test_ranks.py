@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import checkpoint
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer.metrics import training_steps
+from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint import store
+from jobc.trainer.loop.metrics import training_steps
 from jobc.trainer.rt.exit_codes import (
     CRASHED,
     DATA_BROKEN,
@@ -173,7 +173,7 @@ def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, dig
 
 HANGS = """
 import os, runpy, time
-from jobc.trainer import checkpoint_store
+from jobc.trainer.checkpoint import store as checkpoint_store
 from jobc.trainer.data.digits import Images
 
 rank, where, seconds = os.environ["RANK"], os.environ["HANGS_IN"], float(os.environ["SLOW_S"])
@@ -264,7 +264,7 @@ def test_ranks_of_which_none_waits_for_another_end_by_themselves(
 
 HANGS_AT_FIRST = """
 import os, runpy, time
-from jobc.trainer import checkpoint_store
+from jobc.trainer.checkpoint import store as checkpoint_store
 from jobc.trainer.data.digits import Images
 from jobc.trainer.models.mlp import Mlp
 
@@ -444,12 +444,12 @@ def test_ranks_that_do_not_meet_say_who_is_missing(digits: Tree, new_run: NewRun
 def test_different_data_on_two_ranks_is_refused(digits: Tree, new_run: NewRun) -> None:
     code = (
         "import os\n"
-        "from jobc.trainer import env, leave\n"
-        "from jobc.trainer.distributed import join\n"
-        "from jobc.trainer.training import refuse_different_data\n"
+        "from jobc.trainer.dist import env; from jobc.trainer.lifecycle import exit_rank as leave\n"
+        "from jobc.trainer.dist.process_group import join\n"
+        "from jobc.trainer.build.data_checks import check_same_data\n"
         "try:\n"
         "    with join(env.read(os.environ), 20) as group:\n"
-        "        refuse_different_data(['aa', 'bb'][group.rank] * 32, group)\n"
+        "        check_same_data(['aa', 'bb'][group.rank] * 32, group)\n"
         "except BaseException as error:\n"
         "    leave.leave(error)\n"
     )
@@ -487,8 +487,9 @@ import gc, os, weakref
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from jobc.trainer import env, script
-from jobc.trainer.distributed import join
+from jobc.trainer.dist import env
+from jobc.trainer import script
+from jobc.trainer.dist.process_group import join
 
 def work():
     model = DistributedDataParallel(nn.Linear(1, 1))
@@ -522,8 +523,10 @@ def test_no_process_group_is_taken_apart_before_the_process_ends(
 OWN_FOLDERS = """
 import os
 from pathlib import Path
-from jobc.trainer import checkpoint, checkpoint_store as store, env
-from jobc.trainer.distributed import join
+from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint import store
+from jobc.trainer.dist import env
+from jobc.trainer.dist.process_group import join
 
 with join(env.read(os.environ), 60) as group:
     root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
@@ -550,9 +553,12 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
 UNREAD = """
 import builtins, errno, os
 from pathlib import Path
-from jobc.trainer import checkpoint, checkpoint_store as store, env, patient
-from jobc.trainer.distributed import join
-from jobc.trainer.leave import leave
+from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.checkpoint import store
+from jobc.trainer.dist import env
+from jobc.trainer.files import retried_reads as patient
+from jobc.trainer.dist.process_group import join
+from jobc.trainer.lifecycle.exit_rank import leave
 
 def refuse(place):
     def refusing(read):
@@ -561,7 +567,7 @@ def refuse(place):
                 raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
             return read(path, *arguments, **keywords)
         return called
-    builtins.open, os.listdir, Path.read_bytes = map(refusing, (open, os.listdir, Path.read_bytes))
+    builtins.open, os.listdir, os.open = map(refusing, (open, os.listdir, os.open))
 
 patient.PAUSES_S = (0.0, 0.0, 0.0)
 try:
@@ -599,8 +605,9 @@ def test_all_ranks_end_with_69_when_the_disk_of_one_does_not_give_what_is_there(
 LARGE = """
 import os, resource
 from pathlib import Path
-from jobc.trainer import checkpoint, env
-from jobc.trainer.distributed import join
+from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.dist import env
+from jobc.trainer.dist.process_group import join
 
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer import train_json
-from jobc.trainer.distributed import Group
-from jobc.trainer.leave import tell
+from jobc.trainer.checkpoint import store
+from jobc.trainer.checkpoint.background_save import Saver
+from jobc.trainer.config import train_json
+from jobc.trainer.dist.process_group import Group
+from jobc.trainer.lifecycle.exit_rank import tell
 from jobc.trainer.rt.exit_codes import CRASHED, DONE
-from jobc.trainer.saver import Saver
 
 from .conftest import Run
 from .in_process import train
@@ -90,9 +90,9 @@ def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_
 SLOW_DISK = """
 import os, time
 from pathlib import Path
-from jobc.trainer import checkpoint
-from jobc.trainer.distributed import join
-from jobc.trainer.env import read
+from jobc.trainer.checkpoint import contents as checkpoint
+from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.env import read
 
 def slow(call):
     def called(*args):

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer import checkpoint_store as store
-from jobc.trainer import env as environment
-from jobc.trainer import train_json
-from jobc.trainer.distributed import choose_device
-from jobc.trainer.errors import BrokenInput, Diverged, TrainerError
+from jobc.trainer.build.determinism import set_determinism
+from jobc.trainer.checkpoint import store
+from jobc.trainer.config import train_json
+from jobc.trainer.dist import env as environment
+from jobc.trainer.dist.process_group import choose_device
 from jobc.trainer.export import load
-from jobc.trainer.loop import run
-from jobc.trainer.loss_scale import LossScale
-from jobc.trainer.metrics import MetricsFile, read, training_steps
-from jobc.trainer.optimizer import lr_at
+from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
+from jobc.trainer.loop.loop import run
+from jobc.trainer.loop.metrics import MetricsFile, read, training_steps
+from jobc.trainer.recipe.loss_scale import LossScale
+from jobc.trainer.recipe.optimizer import lr_at
 from jobc.trainer.rt import exit_codes
-from jobc.trainer.training import use_one_way_of_computing
 
 from .in_process import Signals, built, train, weights
 
@@ -145,7 +145,7 @@ def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
     digits: Tree, device: str, asked: bool, exact: bool
 ) -> None:
     torch.use_deterministic_algorithms(False)
-    use_one_way_of_computing(train_json.parse(digits({"loop.deterministic": asked})), torch.device(device))
+    set_determinism(train_json.parse(digits({"loop.deterministic": asked})), torch.device(device))
     assert torch.are_deterministic_algorithms_enabled() is exact
     torch.use_deterministic_algorithms(False)
 
@@ -156,7 +156,7 @@ def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
 )
 def test_fp32_is_fp32_on_a_gpu_as_well(digits: Tree, device: str, precision: str, products: str) -> None:
     torch.set_float32_matmul_precision("highest")  # as it is at first
-    use_one_way_of_computing(train_json.parse(digits({"loop.precision": precision})), torch.device(device))
+    set_determinism(train_json.parse(digits({"loop.precision": precision})), torch.device(device))
     assert torch.get_float32_matmul_precision() == products
     assert torch.backends.cudnn.allow_tf32 == (precision != "fp32"), "of convolutions; a CPU has none of it"
     torch.use_deterministic_algorithms(False)
@@ -386,7 +386,7 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
 def test_a_step_that_fp16_overflows_is_left_out_and_told(
     digits: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobc.trainer.loss_scale.FIRST", 2.0**24)
+    monkeypatch.setattr("jobc.trainer.recipe.loss_scale.FIRST", 2.0**24)
     train(tmp_path, digits({"loop.precision": "fp16", "loop.steps": 12}))
     lines = list(training_steps(tmp_path / "metrics" / "rank_00.jsonl").values())
     skipped = [bool(line["skipped"]) for line in lines]

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from jobc.trainer.errors import RendezvousFailed
+from jobc.trainer.dist.wait_for_master import wait_for_master
+from jobc.trainer.lifecycle.errors import RendezvousFailed
 from jobc.trainer.rt.exit_codes import RENDEZVOUS_FAILED
-from jobc.trainer.wait_for_master import wait_for_master
 
 
 def never() -> bool:

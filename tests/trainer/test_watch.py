@@ -9,12 +9,12 @@ import time
 import pytest
 from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
-from jobc.trainer.board import LOOK_TICKS, Board, Seen, verdict
-from jobc.trainer.errors import PeerLost
-from jobc.trainer.phases import Phase, Phases
+from jobc.trainer.dist.hang_store import LOOK_TICKS, Board, Seen, verdict
+from jobc.trainer.dist.hang_watch import Watch
+from jobc.trainer.dist.phases import Phase, Phases
+from jobc.trainer.lifecycle.errors import PeerLost
+from jobc.trainer.loop.stragglers import OwnWork, Stragglers
 from jobc.trainer.rt.exit_codes import PEER_LOST
-from jobc.trainer.stragglers import OwnWork, Stragglers
-from jobc.trainer.watch import Watch
 
 NAMES = ["rank 0 on a", "rank 1 on b"]
 TIMEOUT_S = 3.0

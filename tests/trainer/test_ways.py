@@ -12,12 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jobc.trainer import recipe, train_json
+from jobc.trainer.config import train_json
 from jobc.trainer.data.order import Order, shard
-from jobc.trainer.errors import BrokenInput
-from jobc.trainer.loss import WithLoss
-from jobc.trainer.metrics import training_steps
+from jobc.trainer.lifecycle.errors import BrokenInput
+from jobc.trainer.loop.metrics import training_steps
 from jobc.trainer.parallel.blocks import prepare
+from jobc.trainer.recipe import recipe
+from jobc.trainer.recipe.loss import WithLoss
 
 from .conftest import Run
 from .ways import COMPILED, FSDP, HSDP, STEPS, WAYS, ZEROS

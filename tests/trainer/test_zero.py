@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from jobc.tests.trainer.conftest import Run
-from jobc.trainer.deepspeed_json import disagreements, engine_config
-from jobc.trainer.metrics import training_steps
+from jobc.trainer.config.deepspeed_json import disagreements, engine_config
+from jobc.trainer.loop.metrics import training_steps
 
 from .ways import ZERO
 

@@ -23,16 +23,18 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from jobc.trainer import env, train_json
-from jobc.trainer.checkpoint import contents
+from jobc.trainer.build.build import Training, build
+from jobc.trainer.checkpoint.contents import contents
+from jobc.trainer.checkpoint.snapshot import Snapshot
+from jobc.trainer.config import train_json
 from jobc.trainer.data.source import IGNORE, Source, Split
-from jobc.trainer.distributed import Group, join
-from jobc.trainer.durable import Content
-from jobc.trainer.leave import leave
-from jobc.trainer.recipe import Recipe
-from jobc.trainer.snapshot import Snapshot
-from jobc.trainer.step import Wishes, train_step
-from jobc.trainer.training import Training, build
+from jobc.trainer.dist import env
+from jobc.trainer.dist.process_group import Group, join
+from jobc.trainer.files.durable_files import Content
+from jobc.trainer.lifecycle.exit_rank import leave
+from jobc.trainer.loop.loop import train_step
+from jobc.trainer.loop.rank_requests import Requests
+from jobc.trainer.recipe.recipe import Recipe
 
 from .conftest import changed
 
@@ -115,11 +117,11 @@ def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
     """expected: the weights after them"""
-    results = [train_step(training, step, Wishes(stop=False, save=False)) for step in range(STEPS - 1)]
+    results = [train_step(training, step, Requests()) for step in range(STEPS - 1)]
     files = saved_beside(training)
     before = written(files)
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
-        results.append(train_step(training, STEPS - 1, Wishes(stop=False, save=False)))
+        results.append(train_step(training, STEPS - 1, Requests()))
     exchanges = Counter(event.name for event in profiled.events() or () if event.name in REDUCING)
     weights = training.parallel.weights()
     off = max(float((weights[name] - value).abs().max()) for name, value in expected.items()) if expected else 0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from jobc.compiler.diagnostics.code_heading import read_heading
+
 from ._common import GENERATED, ROOT, table
 
 FAMILIES = {
@@ -23,7 +25,7 @@ FAMILIES = {
 
 def code_files() -> dict[str, Path]:
     """Code -> its page, of jobc and its backends, not of plugins that happen to be installed."""
-    folders = [ROOT / "compiler" / "codes", *ROOT.glob("backends/*/codes")]
+    folders = [ROOT / "compiler" / "diagnostics" / "codes", *ROOT.glob("backends/*/codes")]
     return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
 
 
@@ -42,15 +44,21 @@ def family_title(family: str) -> str:
 
 def page() -> str:
     out = ["# Diagnostic codes\n", GENERATED]
-    out.append("`jobc explain CODE` prints the page: what it means, a wrong and a right example.\n")
+    out.append("`jobc explain CODE`, or its name, prints the page: what it means, a wrong and a right example.\n")
     for family, files in families().items():
-        rows = [(f"[{file.stem}](codes/{family}.md#{file.stem.lower()})", code_title(file)) for file in files]
-        out += [f"## {family_title(family)}\n", table(("code", "title"), *rows)]
+        rows = [_row(file, family) for file in files]
+        out += [f"## {family_title(family)}\n", table(("code", "name", "title"), *rows)]
     return "\n".join(out)
 
 
+def _row(file: Path, family: str) -> tuple[str, str, str]:
+    heading = read_heading(file)
+    anchor = f"{file.stem.lower()}-{heading.name}"
+    return f"[{file.stem}](codes/{family}.md#{anchor})", f"`{heading.name}`", heading.title
+
+
 def code_title(file: Path) -> str:
-    return file.read_text(encoding="utf-8").split("\n")[0].split(": ", 1)[1]
+    return read_heading(file).title
 
 
 def family_page(family: str) -> str:
@@ -60,7 +68,8 @@ def family_page(family: str) -> str:
     for file in files:
         _, _, text = file.read_text(encoding="utf-8").partition("\n\n")
         text = re.sub(r"\]\((?:\.\./)+docs/", "](../", re.sub(r"^## ", "### ", text, flags=re.MULTILINE))
-        out += [f"## {file.stem}\n", f"**{_sentence(code_title(file))}** {text}"]
+        heading = read_heading(file)
+        out += [f"## {file.stem} {heading.name}\n", f"**{_sentence(heading.title)}** {text}"]
     return "\n".join(out)
 
 

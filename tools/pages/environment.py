@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobc.compiler.words import RuntimeVar
-from jobc.trainer import env
+from jobc.compiler.plan.runtime_vars import RuntimeVar
+from jobc.trainer.dist import env
 
 from ._common import GENERATED, table
 

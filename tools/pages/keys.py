@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.convert import choices, hints, spec_keys, type_at, value_type
-from jobc.compiler.spec import JobSpec
-from jobc.trainer.target import Target
+from jobc.compiler.spec.job_spec import JobSpec
+from jobc.compiler.spec.type_hints import choices, hints, spec_keys, type_at, value_type
+from jobc.trainer.config.target import Target
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 

@@ -62,7 +62,10 @@ def _answer(pain: Pain) -> str:
 
 
 def _code(code: str) -> str:
-    (file,) = [*(ROOT / "compiler" / "codes").glob(f"{code}.md"), *ROOT.glob(f"backends/*/codes/{code}.md")]
+    (file,) = [
+        *(ROOT / "compiler" / "diagnostics" / "codes").glob(f"{code}.md"),
+        *ROOT.glob(f"backends/*/codes/{code}.md"),
+    ]
     return f"[{code}](../{file.relative_to(ROOT)})"
 
 

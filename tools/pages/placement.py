@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from jobc.compiler.convert import choices, hints, type_at
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import Request, compile_job
-from jobc.compiler.spec import JobSpec, PythonSpec, StorageSpec
+from jobc.compiler.diagnostics.diagnostic import CompileError
+from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.types import Request
+from jobc.compiler.spec.job_spec import JobSpec, PythonSpec, StorageSpec
+from jobc.compiler.spec.type_hints import choices, hints, type_at
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 
@@ -18,7 +19,7 @@ NEEDS = {  # what a backend cannot compile without
     "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
     "skypilot": (VOLUME.replace("claim", "volume"), "storage.root=/shared/runs"),
 }
-IMAGE = {  # what env=image needs: an image, and something that runs it
+IMAGE = {  # what python=image needs: an image, and something that runs it
     "kubernetes": (),
     "skypilot": ("image=x", "container=pod"),
     "slurm": ("image=x.sif", "container=apptainer"),
@@ -62,7 +63,7 @@ def page() -> str:
             fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
             for name in names
         ]
-        pythons.append((f"`{kind}`", *taken, first_comment(CONF / "env" / f"{kind}.yaml")))
+        pythons.append((f"`{kind}`", *taken, first_comment(CONF / "python" / f"{kind}.yaml")))
     out = ["# Code, environment and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
     out += ["## env\n", table(("`env=`", *names, "how"), *pythons)]

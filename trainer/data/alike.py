@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ..distributed import Group
+from ..dist.process_group import Group
 from .content import digest, listed
 from .loader import Fed, Slots, all_of
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..distributed import Group
-from ..errors import BrokenInput
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
 from .copier import tensors
 from .loader import Fed
 

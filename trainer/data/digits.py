@@ -7,12 +7,12 @@ import base64
 import hashlib
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 
 import torch
 from torch import Tensor
 
-from ..config import DigitsConfig
+from ..config.schema import DigitsConfig
 from .source import Source
 
 NUM_IMAGES, NUM_PIXELS, BRIGHTEST = 1797, 64, 16
@@ -35,7 +35,7 @@ class Images:
 
 def open_source(config: DigitsConfig) -> Source:
     """Both splits; an image is held out or not by its position alone, evenly spread over the file."""
-    columns = zlib.decompress(base64.b85decode((Path(__file__).parent / "digits.b85").read_text().replace("\n", "")))
+    columns = zlib.decompress(base64.b85decode(files(__package__).joinpath("digits.b85").read_text().replace("\n", "")))
     rows = torch.frombuffer(bytearray(columns), dtype=torch.uint8).view(NUM_PIXELS + 1, NUM_IMAGES).T
     pixels_NP = rows[:, :NUM_PIXELS].float() / BRIGHTEST
     labels_N = rows[:, NUM_PIXELS].long()

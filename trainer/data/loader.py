@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..config import LoaderConfig
-from ..errors import lost_worker
+from ..config.schema import LoaderConfig
+from ..lifecycle.errors import lost_worker
 from . import order
 from .copier import Copier
 from .mapped import Mapped

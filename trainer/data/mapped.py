@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from ..config import DATA_KEYS, TrainConfig
-from ..errors import BrokenInput
-from ..instantiate import guarded, instantiate, locate
-from ..target import Target
+from ..config.instantiate import guarded, instantiate, locate
+from ..config.schema import DATA_KEYS, TrainConfig
+from ..config.target import Target
+from ..lifecycle.errors import BrokenInput
 from .order import mix
 from .source import Source
 

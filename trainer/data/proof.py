@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..distributed import Group
-from ..errors import BrokenInput
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
 from .content import Content
 from .loader import Fed
 from .order import Order
@@ -38,11 +38,19 @@ class Proof:
         self._before: Tensor | None = None  # seen_N of all ranks of the attempts before; counted by rank 0
         self._notes: list[tuple[Tensor, int]] = []  # of each micro batch: indices_R, num_padding
         self._content = Content(group)
-        if before is not None and order.epoch_of(first_step) == before["epoch"] and first_step % order.steps_per_epoch:
-            self._first_step = before["first_step"]
-            if group.is_first:
-                self._before = _unpacked(zlib.decompress(base64.b64decode(before["seen"])), order.num_samples)
-                self._num_fed, self._num_padding = before["num_fed"], before["num_padding"]
+        if before is not None and first_step % order.steps_per_epoch:
+            try:
+                self._go_on(before)
+            except (KeyError, TypeError, ValueError, zlib.error) as error:
+                raise BrokenInput("the part `data` of the checkpoint's state.json is damaged") from error
+
+    def _go_on(self, before: Mapping[str, Any]) -> None:
+        if self._order.epoch_of(self._first_step) != before["epoch"]:
+            return
+        self._first_step = int(before["first_step"])
+        if self._group.is_first:
+            self._before = _unpacked(base64.b64decode(before["seen"]), self._order.num_samples)
+            self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
     def note(self, step: list[Fed]) -> None:
         """These micro batches have been given to the model. Of none is more kept than its numbers, in memory of one's
@@ -134,5 +142,10 @@ def _bytes(packed: Tensor) -> bytes:
 
 
 def _unpacked(content: bytes, num_samples: int) -> Tensor:
-    packed = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    """Unpack one bit per sample. Raises ValueError when the size is wrong."""
+    size = -(-num_samples // 8)
+    bits = zlib.decompressobj().decompress(content, size + 1)  # no more, whatever it would unpack to
+    if len(bits) != size:
+        raise ValueError(f"{len(bits)} bytes of {size}")
+    packed = torch.frombuffer(bytearray(bits), dtype=torch.uint8)
     return ((packed[:, None] & BITS) > 0).flatten()[:num_samples].to(torch.uint8)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..config import RandomTokensConfig
+from ..config.schema import RandomTokensConfig
 from .order import mix
 from .source import Source
 

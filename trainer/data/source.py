@@ -1,4 +1,4 @@
-"""What every data source gives the trainer, and the one place that knows which sources there are.
+"""Interface of a data source.
 
 A source has two splits. A split maps sample indices to (inputs, targets); it keeps no position and draws
 nothing at random, so the order of samples is order.py's alone and a resume needs one integer.
@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
-
-from ..config import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
-from ..errors import BrokenInput
-from ..target import Target
 
 IGNORE = -100  # a target that counts neither in the loss nor in the number of items
 
@@ -47,26 +43,3 @@ class Source:
     score: str
     summary: str
     digest: str
-
-
-def open_source(config: TrainConfig) -> Source:
-    """The source that config.data names. Raises BrokenInput when it has too little to train on."""
-    from . import digits, mapped, random_tokens, stdlib_bytes
-
-    if isinstance(config.data, Target):
-        return mapped.open_source(config)
-    if isinstance(config.data, DigitsConfig):
-        return digits.open_source(config.data)
-    if isinstance(config.data, RandomTokensConfig):
-        return random_tokens.open_source(config.data, config.seed, context=_context(config))
-    assert isinstance(config.data, StdlibBytesConfig)
-    return stdlib_bytes.open_source(config.data, context=_context(config))
-
-
-def _context(config: TrainConfig) -> int:
-    """Tokens of one sample: as the model takes them. rules.contradictions saw to it that it says so."""
-    model = config.model
-    context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
-    if not isinstance(context, int):
-        raise BrokenInput("model.context: missing; the data take from it the tokens of one sample")
-    return context

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from ..config import StdlibBytesConfig
-from ..errors import BrokenInput
+from ..config.schema import StdlibBytesConfig
+from ..lifecycle.errors import BrokenInput
 from .source import Source
 
 # Tests are left out of slim images; the others are not the standard library.

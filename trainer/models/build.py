@@ -4,10 +4,10 @@ from typing import Protocol
 
 from torch import nn
 
-from ..config import GptConfig, MlpConfig
-from ..errors import BrokenInput
-from ..instantiate import instantiate
-from ..target import Target
+from ..config.instantiate import instantiate
+from ..config.schema import GptConfig, MlpConfig
+from ..config.target import Target
+from ..lifecycle.errors import BrokenInput
 from .gpt import Gpt
 from .mlp import Mlp
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..config import GptConfig
+from ..config.schema import GptConfig
 
 
 class Attention(nn.Module):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from ..config import MlpConfig
+from ..config.schema import MlpConfig
 
 
 class Mlp(nn.Module):

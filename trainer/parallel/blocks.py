@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from ..config import LoopConfig
-from ..errors import BrokenInput
+from ..config.schema import LoopConfig
+from ..lifecycle.errors import BrokenInput
 
 Forward = Callable[..., Any]
 

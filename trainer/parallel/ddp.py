@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..config import DdpConfig, TrainConfig
-from ..distributed import Group
-from ..errors import BrokenInput
-from ..loss import WithLoss
-from ..optimizer import Stepper, names_of
-from ..recipe import Recipe
+from ..config.schema import DdpConfig, TrainConfig
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..recipe.loss import WithLoss
+from ..recipe.optimizer import Stepper, names_of
+from ..recipe.recipe import Recipe
 from .blocks import prepare
 from .stepped import Stepped
 from .way import optimizer_of

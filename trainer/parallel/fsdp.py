@@ -26,13 +26,13 @@ from torch.distributed.fsdp import (
 )
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from ..config import FsdpConfig, HsdpConfig, TrainConfig
-from ..distributed import Group
-from ..errors import BrokenInput
-from ..leave import known_cause
-from ..loss import DTYPES, WithLoss
-from ..optimizer import Stepper
-from ..recipe import Recipe
+from ..config.schema import FsdpConfig, HsdpConfig, TrainConfig
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..lifecycle.exit_rank import known_cause
+from ..recipe.loss import DTYPES, WithLoss
+from ..recipe.optimizer import Stepper
+from ..recipe.recipe import Recipe
 from .blocks import blocks_of, prepare
 from .stepped import Stepped
 from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from ..distributed import Group
-from ..optimizer import Stepper, Update
+from ..dist.process_group import Group
+from ..recipe.optimizer import Stepper, Update
 
 
 class Stepped:

@@ -1,4 +1,4 @@
-"""What a step, a checkpoint and a validation ask of any way to share one model, and the choice of one.
+"""Interface of a parallelism technique: what a step, a checkpoint and a validation need from it.
 
 Another way is another file with a class that has these methods.
 """
@@ -12,13 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..config import DdpConfig, DeepspeedConfig, TrainConfig
-from ..distributed import Group
-from ..env import Env
-from ..errors import BrokenInput
-from ..instantiate import guarded
-from ..optimizer import Update, names_of
-from ..recipe import Recipe
+from ..config.instantiate import guarded
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..recipe.optimizer import Update, names_of
+from ..recipe.recipe import Recipe
 
 
 class Parallel(Protocol):
@@ -72,21 +70,6 @@ class Parallel(Protocol):
         """Raises RuntimeError for those of another model."""
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
-
-
-def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
-    """`model`, which is on the CPU, and its optimizer as config.parallel says. Imports that way alone."""
-    if isinstance(config.parallel, DdpConfig):
-        from .ddp import Ddp
-
-        return Ddp(model, recipe, config, config.parallel, group)
-    if isinstance(config.parallel, DeepspeedConfig):
-        from .zero import Zero
-
-        return Zero(model, recipe, config, config.parallel, env, group)
-    from .fsdp import Fsdp
-
-    return Fsdp(model, recipe, config, config.parallel, group)
 
 
 def give_from_first(model: nn.Module, group: Group) -> None:

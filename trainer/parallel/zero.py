@@ -18,17 +18,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW
 
-from .. import strict
-from ..build_locks import extensions_folder, may_build
-from ..config import DeepspeedConfig, TrainConfig
-from ..deepspeed_json import disagreements, engine_config
-from ..distributed import Group
-from ..env import Env
-from ..errors import BrokenInput
-from ..loss import WithLoss
-from ..optimizer import Rates, Update, of_the_optimizer
-from ..recipe import Recipe
+from ..config import parse as strict
+from ..config.deepspeed_json import disagreements, engine_config
+from ..config.schema import DeepspeedConfig, TrainConfig
+from ..dist.env import Env
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..recipe.loss import WithLoss
+from ..recipe.optimizer import Rates, Update, of_the_optimizer
+from ..recipe.recipe import Recipe
 from .blocks import prepare
+from .stale_build_locks import extensions_folder, may_build
 from .way import agreed_names, give_from_first, is_extra, optimizer_of, refuse_another_model, shapes_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW

@@ -12,6 +12,7 @@ after SETTLE_S, for stores that do not know it let the last one win. Times are t
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -26,6 +27,7 @@ SETTLE_S = 1.0
 GRAIN_S = 2.0  # ages are differences of whole seconds
 LOOK_S = 1.0
 
+OWNER = re.compile("starts/([0-9]{5,9})/owner")  # anybody may name an object otherwise
 STOP, SAVE = "control/STOP", "control/SAVE"
 
 
@@ -108,8 +110,8 @@ class BucketRun:
 
     def _attempts(self) -> dict[int, str]:
         """attempt -> submission"""
-        names = [name for name in self.ages("starts/") if name.endswith("/owner")]
-        return {int(name.split("/")[1]): (self.get(name) or b"").decode() for name in names}
+        found = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
+        return {int(of[1]): (self.get(name) or b"").decode(errors="replace") for name, of in found if of}
 
     def _begin(self, attempt: int, who: Submission, init_from: str, job: str) -> bool:
         """False when another node was first, of this submission or of another one."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
+import time
 
-from .run_folder import RunFolder
+from .run_folder import RunFolder, read_small
+from .verdict import unplanned
+
+LINGER_S = 60.0  # a supervisor that has recorded its end waits so long for its peers (links.py), and a bit more
+GLANCE_S = 1.0  # node_status of run.sh holds the lock for a moment
+PAUSE_S = 0.05
 
 
 class Refused(Exception):
@@ -16,7 +23,7 @@ class Refused(Exception):
 def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
     """The descriptor of the lock, which is held until all that have it open have ended. Raises Refused, OSError."""
     held = _lock(run_folder, node)
-    for rank in ranks:
+    for rank in [*ranks, *unplanned(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
         run_folder.rank_state(rank).unlink(missing_ok=True)
     run_folder.node_exit(node).unlink(missing_ok=True)
@@ -26,11 +33,24 @@ def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
 def _lock(run_folder: RunFolder, node: int) -> int:
     path = run_folder.node_lock(node)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has looked at the pid
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with contextlib.suppress(OSError):
+        os.fchmod(lock, 0o600)  # whoever may read a file can lock it
+    began = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
-        raise Refused(f"run {run_folder.path.name} is live: node {node} has a supervisor") from None
-    return lock
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:  # a file system without locks: node.sh has looked at the pid
+                return lock
+        most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
+        if time.monotonic() - began > most_s:
+            raise Refused(f"run {run_folder.path.name} is live: node {node} has a supervisor")
+        time.sleep(PAUSE_S)
+
+
+def _has_ended(run_folder: RunFolder, node: int) -> bool:
+    """The supervisor there has recorded its end, and only lingers until its peers have heard of it."""
+    state = read_small(run_folder.node_state(node))
+    return state is not None and "ended" in state[1]

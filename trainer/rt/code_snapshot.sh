@@ -2,19 +2,20 @@
 # code_snapshot.sh: part of run.sh. The copy of the user's code in a run.
 
 # snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, read-only. What git would not commit stays out, and what
-# a .jobcignore (written as a .gitignore) names, committed or not.
+# a .jobcignore (written as a .gitignore) names, committed or not. When git cannot answer, nothing is copied.
 snapshot_code() {
   local root bytes most=$2 list=$run/.files
   root=$(cd -- "$1" 2>/dev/null && pwd -P) || die 65 "the code folder $1 does not exist" 'check code.root in the spec'
-  list_code "$root" >"$list" || die 1 "cannot list the code in $root"
+  list_code "$root" "$list"
   bytes=$(cd -- "$root" && du -cb --files0-from="$list" 2>/dev/null | tail -n 1 | cut -f 1)
   if ((${bytes:-0} > most)); then
     die 65 "the code in $root is $((bytes / 1024 / 1024)) MiB, more than the $((most / 1024 / 1024)) MiB of a snapshot" \
       "list large files in .jobcignore or .gitignore, or allow it: code.max_size=$((bytes / 1024 / 1024 + 1))MiB; or code=shared"
   fi
+  if [[ -e $list.plain ]]; then describe_plain_copy "$root" "$list" "${bytes:-0}"; fi
   try "create the folder $run/code" mkdir -- "$run/code"
   try "copy the code to $run/code" copy_files "$root" "$run/code" "$list"
-  rm -f -- "$list"
+  rm -f -- "$list" "$list".*
   chmod -R a-w -- "$run/code"
 }
 
@@ -24,38 +25,112 @@ copy_files() (
   tar -C "$1" --null --no-recursion -T "$3" -cf - | tar -C "$2" -xf -
 )
 
-# list_code ROOT: NUL-terminated, relative to it.
+# describe_plain_copy ROOT LIST BYTES: prints what is copied of a folder whose files no git repository tracks.
+describe_plain_copy() { # on stderr: with --only-prepare, stdout is the path of the run
+  local secrets
+  printf 'code: copying %d files (%s), because %q is not in a git repository\n' \
+    "$(tr -cd '\0' <"$2" | wc -c)" "$(numfmt --to=iec-i --suffix=B -- "$3")" "$1" >&2
+  mapfile -t -d '' secrets <"$2.secrets"
+  if ((${#secrets[@]})); then
+    printf 'code: not copied, because the names are those of secrets:%s; if the job needs them: git init, git add FILE\n' \
+      "$(printf ' %q' "${secrets[@]:0:5}")" >&2
+  fi
+}
+
+# list_code ROOT LIST: the files to copy, NUL-terminated, relative to ROOT. LIST.plain exists afterwards when no repository
+# describes them; LIST.secrets has what was therefore left out.
 list_code() {
   local path skip run_root
   run_root=$(dirname -- "$runs")
-  list_jobcignored "$1" >"$run/.ignored"
-  list_committed "$1" | while IFS= read -r -d '' path; do
+  list_jobcignored "$1" "$2"
+  if is_in_repository "$1"; then
+    ask_git "$1" ls-files -z --cached --recurse-submodules >"$2.kept"
+    ask_git "$1" ls-files -z --others --exclude-standard >>"$2.kept"
+  else
+    list_plain "$1" "$2"
+  fi
+  while IFS= read -r -d '' path; do
     for skip in "$project/artifacts" "$run_root"; do
       if [[ $1/$path == "$skip" || $1/$path == "$skip"/* ]]; then continue 2; fi
     done
     if [[ -n $path && (-e $1/$path || -L $1/$path) ]]; then printf '%s\0' "$path"; fi
-  done | LC_ALL=C sort -zu | LC_ALL=C comm -z -23 - "$run/.ignored"
-  rm -f -- "$run/.ignored"
+  done <"$2.kept" | LC_ALL=C sort -zu | LC_ALL=C comm -z -23 - "$2.ignored" >"$2" || die 1 "cannot list the code in $1"
 }
 
-# list_committed ROOT: what git has or would take of it; outside of a repository all but environments and caches.
-list_committed() {
-  if git -C "$1" rev-parse --is-inside-work-tree >/dev/null 2>&1 && ! git -C "$1" check-ignore -q .; then
-    git -C "$1" ls-files -z --cached --recurse-submodules
-    git -C "$1" ls-files -z --others --exclude-standard
-  else
-    find "$1" \( -name .git -o -name .venv -o -name __pycache__ \) -prune \
-      -o \( -type f -o -type l -o -type d -empty \) -printf '%P\0'
+# is_in_repository ROOT: git knows which of its files to commit. Fails when there is no .git in ROOT or above it, or the
+# repository above ignores ROOT. Ends the script when there is a .git and git cannot answer.
+is_in_repository() {
+  local folder=$1
+  until [[ -e ${folder%/}/.git || -L ${folder%/}/.git ]]; do
+    if [[ $folder == / ]]; then
+      [[ -z ${GIT_DIR:-}${GIT_WORK_TREE:-} ]] ||
+        die 65 "GIT_DIR or GIT_WORK_TREE is set, and $1 has no .git" 'unset GIT_DIR GIT_WORK_TREE, and list in .jobcignore what the run must not get'
+      return 1
+    fi
+    folder=$(dirname -- "$folder")
+  done
+  ! ask_git "$1" check-ignore -q .
+}
+
+# list_plain ROOT LIST: without a repository: all files but environments, caches, what a .gitignore names, and secrets.
+list_plain() {
+  local name secrets=()
+  : >"$2.plain"
+  for name in .env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519; do secrets+=(-o -name "$name"); done
+  find "$1" \( "${secrets[@]:1}" \) -printf '%P\0' >"$2.secrets"
+  find "$1" \( -name .git -o -name .venv -o -name __pycache__ "${secrets[@]}" \) -prune \
+    -o \( -type f -o -type l -o -type d -empty \) -printf '%P\0' >"$2.found" || die 1 "cannot list the code in $1"
+  if [[ -z $(find "$1" -name .gitignore -print -quit) ]]; then
+    mv -- "$2.found" "$2.kept"
+    return
   fi
+  make_scratch_repository "$1" .gitignore
+  ask_git "$1" check-ignore --no-index -z --stdin <"$2.found" >"$2.gitignored" || true # 1: it ignores none of them
+  rm -rf -- "$run/.git"
+  LC_ALL=C comm -z -23 <(LC_ALL=C sort -z -- "$2.found") <(LC_ALL=C sort -z -- "$2.gitignored") >"$2.kept"
 }
 
-# list_jobcignored ROOT: what the .jobcignore there, or in a folder below, names. Git reads them, with a repository in which
-# nothing is committed, for it ignores no file that is.
+# list_jobcignored ROOT LIST: writes to LIST.ignored what the .jobcignore there, or in a folder below, names. Git reads them,
+# with a repository in which nothing is committed, because it ignores no file that is.
 list_jobcignored() {
+  : >"$2.ignored"
   [[ -n $(find "$1" -name .jobcignore -print -quit) ]] || return 0
-  type -P git >/dev/null || die 65 "git is needed to read .jobcignore in $1" 'install git; or remove the file'
-  git init --quiet --bare --template= "$run/.git"
-  (cd -- "$1" && GIT_DIR=$run/.git GIT_WORK_TREE=. git ls-files -z --others --ignored --exclude-per-directory=.jobcignore) |
-    LC_ALL=C sort -z
+  make_scratch_repository "$1" .jobcignore
+  ask_git "$1" ls-files -z --others --ignored --exclude-per-directory=.jobcignore >"$2.named"
   rm -rf -- "$run/.git"
+  LC_ALL=C sort -z -- "$2.named" >"$2.ignored"
 }
+
+# make_scratch_repository ROOT FILE: RUN/.git, an empty one whose working tree is ROOT; ask_git uses it while it exists.
+make_scratch_repository() {
+  type -P git >/dev/null || die 65 "git is needed to read $2 in $1" 'install git; or remove the file'
+  ask_git "$run" init --quiet --bare --template= "$run/.git"
+}
+
+# ask_git FOLDER WORD…: git's answer about FOLDER on stdout; fails when git exits with 1. Ends the script, with git's own
+# words, when git is not there, reports another error, hangs, or cannot read a list of what to ignore.
+ask_git() {
+  local folder=$1 status=0 words
+  shift
+  type -P git >/dev/null || die 65 "git is not found on $(uname -n), and $folder is in a git repository" \
+    'install git: without it the run would get what .gitignore keeps out; or code=shared'
+  if [[ -d $run/.git && $1 != init ]]; then set -- "--git-dir=$run/.git" --work-tree=. "$@"; fi
+  plain_git timeout --foreground "${git_timeout_s:-300}" git -c core.fsmonitor=false -C "$folder" "$@" 2>"$run/.git_words" || status=$?
+  words=$(<"$run/.git_words")
+  rm -f -- "$run/.git_words"
+  if ((status == 124)); then words="no answer in ${git_timeout_s:-300} s"; fi
+  if ((status > 1)) || [[ $words == *'unable to access'* ]]; then
+    die 65 "git cannot say which files of $folder belong to the code: ${words:-it exits with $status}" \
+      "nothing was copied, because what .gitignore keeps out may be secret; git -C ${folder@Q} status shows the same"
+  fi
+  return "$status"
+}
+
+# plain_git COMMAND…: runs it without the variables by which a caller (a git hook, git rebase --exec) points git elsewhere.
+plain_git() (
+  unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES \
+    GIT_NAMESPACE GIT_PREFIX GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS \
+    GIT_ICASE_PATHSPECS
+  export GIT_DISCOVERY_ACROSS_FILESYSTEM=1 GIT_OPTIONAL_LOCKS=0 LC_ALL=C
+  exec "$@"
+)

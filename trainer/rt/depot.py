@@ -1,6 +1,6 @@
 """storage.run=object on one node: join the run in the bucket, run the node beside it, look into it.
 
-Usage  python -I -S depot.py VERB JOB/RUN_ID [ARGUMENT…]
+Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          join SUBMISSION MOST TIMEOUT_S [FORK_OF]  prints `attempt=N` when all nodes have come; a fresh run folder
          restore [INIT_FROM]     bring the newest checkpoint into it, and that of the run to begin with
          run -- COMMAND…         COMMAND, with its run folder going to the bucket; its exit code
@@ -23,10 +23,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes, processes
 from .bucket import Bucket, BucketError
@@ -232,7 +228,3 @@ def _say(title: str, hint: str) -> None:
     if hint:
         print(f"  hint: {hint}", file=sys.stderr)
     sys.stderr.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

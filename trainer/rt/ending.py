@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Mapping
@@ -9,28 +10,37 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import exit_codes
+from .links import GOODBYE_S
 from .node_output import NodeOutput
 from .peers import Peers
 from .restarts import CAN_RESTART, Restarts
-from .run_folder import RunFolder, read_small, write_small
+from .run_folder import RunFolder, read_small, release_small, write_small
 from .signal_queue import SignalQueue
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
 WATCHFUL_S = 0.1  # between two looks while something is about to happen
 CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # as a crash can that has left a checkpoint
+# as bash's printf %q writes it: a reader types what is printed, so nothing else is
+_WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
+RESUME_COMMAND = re.compile(rf"(?=.*submit\.sh'? --resume ){_WORD} --resume {_WORD}")
 
 
 class Told(NamedTuple):
     """What came from outside before the ranks ended.
 
     asked:       some signal for them; killed: by the supervisor; interrupted: by Ctrl-C
-    by_somebody: to end, and not because a peer failed
+    by_somebody: to end, and not because a peer failed; at_once: by SIGQUIT
     """
 
     asked: bool
     killed: bool
     interrupted: bool
     by_somebody: bool
+    at_once: bool
+
+
+def _exit_code(verdict: Verdict, told: Told) -> int:
+    return exit_codes.INTERRUPTED if told.interrupted else verdict.code
 
 
 def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
@@ -58,39 +68,68 @@ class Ending:
         self.run_folder, self.node, self.ranks = run_folder, node, ranks
         self.peers, self.restarts, self.output = peers, restarts, output
         self.state, self.grace_s = state, grace_s
+        self.recorded = dict(state)
 
     def conclude(self, status: int, told: Told, signals: SignalQueue) -> int | None:
-        """Judge, tell, write it down; the exit code, or None for a restart of all ranks in place.
+        """Judge, report and record the end; the exit code, or None for a restart of all ranks in place.
 
+        Everything known is on disk before anything is waited for: a kill may cut every wait.
         status: that of the launcher, as of waitpid(2)
         """
         asked = told.asked or told.killed
         said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
-        verdict = judge(self.run_folder, self.ranks, status, said, asked, told.killed)
+        verdict = judge(self.run_folder, self.node, self.ranks, status, said, asked, told.killed)
+        restarts = self._may_restart(verdict, told)
+        self._record(verdict, told, is_final=not restarts)
         lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
-        code = exit_codes.INTERRUPTED if told.interrupted else verdict.code
-        ended = {"ended": int(time.time()), "exit": code, "reason": verdict.reason}
-        if verdict.first:
-            self._show(verdict.first)
-            ended["failed_rank"] = verdict.first.rank
-        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
-            self.output.print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
-            if verdict.reason.encode() not in said:
-                self.output.say(verdict.reason)
+        self._report(verdict, said)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
         self.peers.tell(verdict.code, verdict.reason, *blame)
-        if self._restarts(verdict, told):
+        if restarts and self._restart():
             return None
+        if restarts or lost:
+            self._record(verdict, told, is_final=True)
+        code = _exit_code(verdict, told)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
             self.output.say(f"go on with: {command}")
-        self._leave_word(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
-        self._wait_for_peers(signals)
-        self._leave_word(self.run_folder.node_state(self.node), "", {**self.state, **ended})
+        self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
+        self._stop_lingering()
+        for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
+            release_small(file)
         self.output.flush()
         return code
+
+    def _record(self, verdict: Verdict, told: Told, is_final: bool) -> None:
+        """Write how the node ended. Before a restart `exit` only: how it has ended if this process is killed there."""
+        end: dict[str, object] = {"exit": _exit_code(verdict, told), "reason": verdict.reason}
+        if verdict.first:
+            end["failed_rank"] = verdict.first.rank
+        if is_final:
+            end["ended"] = int(time.time())
+            if self.peers.are_linked:
+                end["lingers"] = "yes"
+            self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self.recorded = {**self.state, **end}
+        self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _stop_lingering(self) -> None:
+        """Remove `lingers` from the state: every node has heard of this one. Not from the state of a later supervisor,
+        and not in a run that was removed."""
+        state = read_small(self.run_folder.node_state(self.node))
+        if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
+            self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _report(self, verdict: Verdict, said: bytes) -> None:
+        """Print what failed. said: what the launcher printed."""
+        if verdict.first:
+            self._show(verdict.first)
+        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self.output.print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
+            if verdict.reason.encode() not in said:
+                self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
         """Which rank failed first, and the end of its log, unless that is what the console showed last: rank 0 is heard
@@ -105,16 +144,17 @@ class Ending:
             self.output.say(f"{head}; the end of logs/{log.name}:")
             self.output.print(tail or b"(it printed nothing)\n")
 
-    def _leave_word(self, path: Path, first_line: str, keys: dict[str, object]) -> None:
+    def _write(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
         try:
             write_small(path, first_line, keys)
         except OSError as error:
             self.output.say(f"cannot write to the run folder: {error}")
 
-    def _wait_for_peers(self, signals: SignalQueue) -> None:
+    def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
         """Until the links are done. SIGQUIT ends the wait; a Ctrl-C ends the other nodes, and with them the wait."""
+        deadline = time.monotonic() + most_s
         self.peers.leave()
-        while self.peers.are_linked:
+        while self.peers.are_linked and time.monotonic() < deadline:
             self.peers.beat()
             self.output.go_on()
             arrived, _ = signals.wait(WATCHFUL_S)
@@ -123,17 +163,20 @@ class Ending:
             if signal.SIGQUIT in arrived:
                 return
 
-    def _restarts(self, verdict: Verdict, told: Told) -> bool:
-        """Whether all nodes start their ranks again. A node that ended because a peer failed goes on with that one."""
-        made, most = self.restarts.made, self.restarts.most
+    def _may_restart(self, verdict: Verdict, told: Told) -> bool:
+        """A node that ended because a peer failed restarts with that one."""
         for_peer = told.asked and self.run_folder.first_failure.exists()
         stopped = told.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
-        if made >= most or stopped or not (verdict.code in CAN_RESTART or for_peer):
-            return False
+        can = verdict.code in CAN_RESTART or for_peer
+        return can and not stopped and self.restarts.made < self.restarts.most
+
+    def _restart(self) -> bool:
+        """Return True when all nodes start their ranks again."""
         self.peers.close()  # new ones begin with the next start; until then the nodes meet in the run folder
+        number = self.restarts.made + 1
         if not self.restarts.agree(self.grace_s):
             return False
-        self.output.say(f"restart {made + 1} of {most}, all ranks from the newest checkpoint")
+        self.output.say(f"restart {number} of {self.restarts.most}, all ranks from the newest checkpoint")
         self.output.flush()
         return True
 
@@ -141,4 +184,6 @@ class Ending:
         """What to type, said once per run; empty when there is nothing to go on with."""
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
         known = read_small(self.run_folder.resume_command)
-        return known[1]["command"] if known and self.node == 0 and (saved or code in CAN_GO_ON) else ""
+        command = known[1].get("command", "") if known else ""
+        is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)
+        return command if is_wanted and RESUME_COMMAND.fullmatch(command) else ""

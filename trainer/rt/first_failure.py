@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Mapping
 
 from . import exit_codes
-from .run_folder import RunFolder, read_small, write_small
+from .run_folder import RunFolder, count_of, read_small, write_small
 
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
@@ -31,4 +31,4 @@ def is_earlier(code: str, keys: Mapping[str, object], known_code: str, known: Ma
 
 def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
     """The least is the first. A rank that lost its peer failed because of another: it counts when there is no other."""
-    return code == str(exit_codes.PEER_LOST) and "rank" in keys, int(str(keys.get("time_ns", 0)))
+    return code == str(exit_codes.PEER_LOST) and "rank" in keys, count_of(keys.get("time_ns"))

@@ -5,28 +5,36 @@ live_every_s=1 # how often a follower asks whether the run is still live
 hold_s=2       # how long a follower holds lines of many nodes back: the first failure is shown before what it led to
 declare -A printed=() # log -> how many of its bytes print_logs has printed
 
-# log_sizes RUN FILE…: a line `SIZE FILE` for each of these logs that exists. A FILE may be a pattern.
+# log_sizes RUN FILE…: a line `SIZE FILE` for each of these logs that exists. A FILE may be a pattern. What has another name
+# than a log, or is not a regular file, is left out: print_logs has awk and sh open them, and a link may lead anywhere.
 log_sizes() {
-  local run=$1
-  shift
-  # shellcheck disable=SC2068 # patterns
-  (cd -- "$run/logs" 2>/dev/null && stat -c '%s %n' -- $@ 2>/dev/null) || true
+  local file files=()
+  (
+    cd -- "$1/logs" 2>/dev/null || exit 0
+    # shellcheck disable=SC2068 # patterns
+    for file in ${@:2}; do
+      if [[ -f $file && ! -L $file && $file == @(node|rank)_+([0123456789]).log ]]; then files+=("$file"); fi
+    done
+    if ((${#files[@]})); then stat -L -c '%s %n' -- "${files[@]}" 2>/dev/null || true; fi
+  )
 }
 
 # print_logs RUN NODES: what the logs on stdin, lines `SIZE FILE`, hold up to SIZE and has not been printed yet; as it is,
 # or of several NODES merged by the times that node_log.py notes, with the node before each line. Keeps one line of each
 # log in memory.
 print_logs() {
-  local file start size parts=''
+  local file start size times parts=''
   while read -r size file; do
     if [[ -n $file ]] && ((size > ${printed[$file]:-0})); then
-      parts+="$file ${printed[$file]:-0} $size"$'\n'
+      times=.${file%.log}.times
+      [[ -f $1/logs/$times && ! -L $1/logs/$times ]] || times=/dev/null
+      parts+="$file ${printed[$file]:-0} $size $times"$'\n'
       printed[$file]=$size
     fi
   done
   if [[ -z $parts ]]; then return; fi
   if (($2 == 1)); then
-    while read -r file start size; do tail -c "+$((start + 1))" -- "$1/logs/$file" | head -c "$((size - start))" || true; done <<<"${parts%$'\n'}"
+    while read -r file start size _; do tail -c "+$((start + 1))" -- "$1/logs/$file" | head -c "$((size - start))" || true; done <<<"${parts%$'\n'}"
     return
   fi
   ulimit -Sn "$(ulimit -Hn)" # two open files a node
@@ -46,7 +54,7 @@ print_logs() {
     }
     { n++; log_of[n] = $1; at[n] = start[n] = $2; end[n] = $3
       pipe[n] = "tail -c +" ($2 + 1) " -- " $1
-      times_of[n] = "." substr($1, 1, length($1) - 4) ".times"
+      times_of[n] = $4
       node[n] = substr($1, 6) + 0 }
     END {
       for (i = 1; i <= n; i++) { next_time(i); next_line(i) }
@@ -88,20 +96,22 @@ follow_logs() {
 
 # print_failure RUN: of a run on several nodes, which one failed first, and the end of its log from the first traceback on.
 print_failure() {
-  local attempt first log
+  local attempt first log rank node
   attempt=$(last_attempt "$1")
   first=$1/exit/$attempt/first
   [[ -f $first ]] || return 0
-  log=rank_$(printf '%02d' "$(key "$first" rank)").log
-  if [[ -z $(key "$first" rank) ]]; then log=node_$(printf '%02d' "$(key "$first" node)").log; fi
+  rank=$(key_number "$first" rank)
+  node=$(key_number "$first" node)
+  log=node_$(printf '%02d' "${node:-0}").log
+  if [[ -n $rank ]]; then log=rank_$(printf '%02d' "$rank").log; fi
   fetch_log "$1" "$1/logs/$log"
-  printf 'jobc: node %s failed first: %s' "$(key "$first" node)" "$(key "$first" reason)"
-  if [[ ! -s $1/logs/$log ]]; then # it had not come to its own log yet
+  printf 'jobc: node %s failed first: %s' "${node:-?}" "$(key "$first" reason)"
+  if [[ ! -f $1/logs/$log || -L $1/logs/$log || ! -s $1/logs/$log ]]; then # it had not come to its own log yet
     echo
     return
   fi
   printf '; the end of logs/%s:\n' "$log"
-  tail -n 200 -- "$1/logs/$log" | awk -v "header==== jobc: attempt $attempt, " '
+  tail -c 1048576 -- "$1/logs/$log" | tail -n 200 | awk -v "header==== jobc: attempt $attempt, " '
     index($0, header) == 1 { n = 0; from = 0; next }
     { line[++n] = $0 }
     /Traceback \(most recent call last\)/ && !from { from = n }

@@ -1,6 +1,6 @@
 """The GPUs of this node as the driver lists them, without torch: how many, which, and who uses them.
 
-Usage  python -I -S gpus.py TYPE     are all GPUs that the job may use of that type? Else 1, and one line says why not
+Usage  jobctl gpus TYPE     are all GPUs that the job may use of that type? Else 1, and one line says why not
 Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
 """
 
@@ -10,14 +10,8 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import NamedTuple
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from .gpu_names import is_of_type
 
@@ -106,7 +100,3 @@ def _rows(*command: str) -> Iterator[list[str]]:
 def _ask(*command: str) -> str:
     environ = {**os.environ, "LC_ALL": "C"}
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S, env=environ).stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

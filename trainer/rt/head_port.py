@@ -1,6 +1,6 @@
 """The TCP port where the ranks meet: chosen on node 0 and handed to the other nodes through the run folder.
 
-Usage  python -I -S head_port.py PORT [--lock-fd FD] [--timeout SECONDS]
+Usage  jobctl head_port PORT [--lock-fd FD] [--timeout SECONDS]
 In     PORT 0 = choose one; JOBC_RUN_DIR JOBC_RUN_ID JOBC_ATTEMPT JOBC_NODES JOBC_NODE_RANK
 Out    the port on stdout; state/head of the run, written by node 0. Else on stdout why not, and on a second line what
        to do; exit 71 when PORT is in use or node 0 says nothing, 69 when a node has failed while this one waited
@@ -14,14 +14,8 @@ import fcntl
 import os
 import socket
 import struct
-import sys
 import time
 import zlib
-from pathlib import Path
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes
 from .run_folder import RunFolder, read_small, write_small
@@ -130,7 +124,3 @@ def is_free(port: int) -> bool:
                 return False
             raise
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

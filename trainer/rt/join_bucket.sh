@@ -4,7 +4,7 @@
 
 # depot VERB [ARGUMENT…]: of the run in JOBC_RUN_DIR. Needs `artifact`, JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION.
 depot() {
-  "$python" -I -S "$artifact/lib/jobc_trainer/rt/depot.py" "$1" "$(basename -- "${JOBC_RUN_DIR%/*}")/${JOBC_RUN_DIR##*/}" "${@:2}"
+  "$python" -I -S "$artifact/jobctl" depot "$1" "$(basename -- "${JOBC_RUN_DIR%/*}")/${JOBC_RUN_DIR##*/}" "${@:2}"
 }
 
 # join_bucket SUBMISSION MOST_REQUEUES TIMEOUT_S: as join_run does on shared storage: sets `run` and `attempt`, and returns when
@@ -15,7 +15,7 @@ join_bucket() {
   said=$(mktemp)
   depot join "$1" "$2" "$3" "${JOBC_FORK_OF:-}" >"$said" & # so that a trap need not wait until all have come
   wait "$!" || exit
-  attempt=$(key "$said" attempt)
+  attempt=$(key_number "$said" attempt)
   rm -- "$said"
   if [[ -z $attempt ]]; then exit; fi # it was stopped
   export JOBC_ATTEMPT=$attempt

@@ -34,7 +34,7 @@ join_run() {
 # submission goes on with a run that was stopped.
 newest_attempt() {
   local last
-  last=$(find "$1" -mindepth 1 -maxdepth 1 -name '*.*' -printf '%f\n' | sort -n | tail -n 1)
+  last=$(list_starts "$1" '*' | sort -n | tail -n 1)
   attempt=${last%%.*}
   if [[ -z $last ]]; then
     attempt=0
@@ -45,8 +45,14 @@ newest_attempt() {
   fi
 }
 
+# list_starts STARTS SUBMISSION: prints ATTEMPT.SUBMISSION of the folders there; `*` is any submission.
+list_starts() {
+  LC_ALL=C find "$1" -mindepth 1 -maxdepth 1 -name "*.$2" -regextype posix-extended \
+    -regex '.*/(0|[1-9][0-9]{0,17})[.][^/[:cntrl:]]+' -printf '%f\n'
+}
+
 # refuse_beating ATTEMPT: of another submission: waits until nothing of it can be alive, and ends the script when something is.
-# A supervisor touches its file every few seconds (peers.py); the only one of a run on one node does not.
+# A supervisor touches its file every few seconds (peers.py).
 refuse_beating() {
   local file beat heard said=''
   local -A seen_beat=()
@@ -54,7 +60,7 @@ refuse_beating() {
     heard=''
     while IFS= read -r file; do
       beat=$(stat -c %Y -- "$file") # before it is read: the last time that it is written, it tells of its end
-      if [[ $(key "$file" attempt) != "$1" || -n $(key "$file" ended) ]] || is_silent "$file"; then continue; fi
+      if [[ $(key_number "$file" attempt) != "$1" || -n $(key_number "$file" ended) ]] || is_silent "$file"; then continue; fi
       heard=${file##*_}
       seen_beat[$heard]=${seen_beat[$heard]:-$beat}
       if [[ $beat != "${seen_beat[$heard]}" ]]; then
@@ -84,17 +90,17 @@ prepare_attempt() {
 
 # begin_next_attempt NODE SUBMISSION MOST_REQUEUES: this node has been in `attempt` before.
 begin_next_attempt() {
-  local began final next=$((attempt + 1)) first=$run/exit/$attempt/first done_before
-  done_before=$(grep -lsx 0 "$run/exit/$attempt"/node_* | head -n 1) || true
+  local began final next=$((attempt + 1)) first=$run/exit/$attempt/first codes
+  read_codes "$run" "$attempt"
   export JOBC_ATTEMPT=$attempt
-  if [[ -n $done_before ]]; then
-    fail 1 "node ${done_before##*_} has ended well, and is not started again with this one" 'submit.sh --resume goes on'
+  if [[ $codes =~ ' node_'([0-9]+)'=0 ' ]]; then
+    fail 1 "node ${BASH_REMATCH[1]} has ended well, and is not started again with this one" 'submit.sh --resume goes on'
   fi
   for final in 65 71 1; do # the engine has seen a node that ended with 69 or 75 because of it, and not the one that failed
-    if grep -qsx -- "$final" "$run/exit/$attempt"/{first,node_*}; then leave "$final" "attempt $attempt failed so, and another start does not help"; fi
+    if [[ $codes == *"=$final "* ]]; then leave "$final" "attempt $attempt failed so, and another start does not help"; fi
   done
   # those up to this one: another node may have begun the next already
-  began=$(find "$run/starts" -mindepth 1 -maxdepth 1 -name "*.$2" -printf '%f\n' | awk -F . -v last="$attempt" '$1 <= last' | wc -l)
+  began=$(list_starts "$run/starts" "$2" | awk -F . -v last="$attempt" '$1 <= last' | wc -l)
   if ((began > $3)); then fail 1 "started again $3 times, the limit is $3" 'lifecycle.max_requeues'; fi
   mkdir -p -- "$run/exit/$attempt"
   printf '69\nnode=%s\nreason=node %s was started again\n' "$1" "$1" >"$first.$HOSTNAME"
@@ -113,7 +119,7 @@ wait_for_nodes() {
     done
     if [[ -z $lacking ]]; then return; fi
     if [[ -e $run/control/STOP ]]; then leave 0 'the run was stopped'; fi
-    if [[ -e $run/exit/$attempt/first ]]; then leave 69 "node $(key "$run/exit/$attempt/first" node): $(key "$run/exit/$attempt/first" reason)"; fi
+    if [[ -e $run/exit/$attempt/first ]]; then leave 69 "node $(key_number "$run/exit/$attempt/first" node): $(key "$run/exit/$attempt/first" reason)"; fi
     if [[ $said != "$lacking" ]]; then
       said=$lacking
       echo "jobc: node $2 is there, waiting for$lacking"

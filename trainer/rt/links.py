@@ -129,6 +129,8 @@ class Links(threading.Thread):
 
     def _leave_here(self, kind: str, mark: Message) -> None:
         """A mark that another node has left: for the supervisor and for people."""
+        if not self.run_folder.path.is_dir():  # removed since this node has ended
+            return
         with contextlib.suppress(OSError):  # a full disk: it is passed on all the same
             if kind == "stop":
                 self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
@@ -178,6 +180,11 @@ class Links(threading.Thread):
     def _news(self) -> bool:
         """There is something that the other side has to know before this one leaves."""
         return bool(self._marks.keys() - {"mpi"})
+
+    def _has_ended(self, node: int) -> bool:
+        """Its state is here and says so: this run folder is that node's too, with every mark that it knew."""
+        state = read_small(self.run_folder.node_state(node))
+        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
     # ---- what the two sides do differently
 
@@ -259,11 +266,6 @@ class Hub(Links):
         """Nodes that were never heard and have not ended: one that could not start its supervisor has, at once."""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
-    def _has_ended(self, node: int) -> bool:
-        """Says its state, the last word of a supervisor too: its exit code comes earlier, when it waits to be heard."""
-        state = read_small(self.run_folder.node_state(node))
-        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
-
 
 class Spoke(Links):
     """The side of every other node. head: the address of node 0."""
@@ -311,6 +313,8 @@ class Spoke(Links):
     def _may_leave(self, deadline: float) -> bool:
         if any(link.node == 0 and self._marks.keys() <= link.told for link in self._links):
             self._told = dict(self._marks)  # node 0 closes the connection then: it is not to be made again
+        if not self._links and self._has_ended(0):
+            self._head_has_ended = True
         nobody_waits = self._told == self._marks or self._head_has_ended or 0 in self.lost
         if self._news and not nobody_waits and time.monotonic() < deadline + JOIN_S:
             return False

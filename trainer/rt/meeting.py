@@ -65,7 +65,7 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
     """On any other node."""
     found = _wait_for(folder / "head")
     if found is None:
-        guess = "node 0 has not started, or this is" if folder.is_dir() else "there is no such folder: this is"
+        guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
         why = f"nothing of node 0 was seen in {folder} within {MEET_S:.0f} s; {guess} other storage"
         return Seen(why, None, None, None)
     port = int(found["port"])

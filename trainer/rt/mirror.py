@@ -12,7 +12,6 @@ Hidden files, links, the code and the trainer stay here.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -21,18 +20,19 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_files, read_entries, read_manifest, sha256_of
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
 from .first_failure import keep_earliest
 from .run_folder import PROGRESS, REACHED, RunFolder, last_step, write_small
+from .untrusted_files import Unreadable, is_below, read_json
 
-MANIFEST = "MANIFEST.json"  # as trainer/checkpoint_store.py writes it
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"
 SMALL_BYTES = 64 * 1024  # a file that large may be half written: it goes when it has stayed as it is for one look
 METRICS = "metrics/rank_00.jsonl"
 HEAD_FILES = ("state/head", "state/link")  # of node 0, for the others
-TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # as trainer/checkpoint_store.py calls the folder of one
-PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/metrics.py, oldest first; here they are one
+TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # as trainer/checkpoint/store.py calls the folder of one
+PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # by trainer/loop/metrics.py, oldest first; here they are one
 Seen = tuple[int, int, int]  # mtime in ns, size, inode
 
 
@@ -58,6 +58,7 @@ class Mirror:
         """
         start = len(source.folder) + 1
         listed = {found.key[start:]: found for found in source.bucket.list(source.key("checkpoints/"))}
+        listed = {name: one for name, one in listed.items() if is_below(name)}  # anybody may name an object `../x`
         found = {name: one.size for name, one in listed.items()}
         for name, size in found.items():
             if not name.startswith(STEP):
@@ -104,7 +105,7 @@ class Mirror:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
                 steps.setdefault(name.rpartition("/")[0], []).append(name)
         whole = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
-        manifests = [_entries((self.folder.path / step / MANIFEST).read_bytes()) for step in whole]
+        manifests = [read_entries(read_manifest(self.folder.path / step)) for step in whole]
         known = {name for manifest in manifests for name in manifest or ()}
         return {
             step: names
@@ -122,8 +123,8 @@ class Mirror:
     def go_on(self) -> None:
         """From where restore() has come to. Without its note all that is here goes up once more."""
         try:
-            note = json.loads((self.folder.path / RESTORED).read_bytes())
-        except (OSError, ValueError):
+            note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
+        except Unreadable:
             return
         self._up = {name: (seen[0], seen[1], seen[2]) for name, seen in note["up"].items()}
         self._stubs = note["stubs"]
@@ -134,13 +135,13 @@ class Mirror:
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, found: dict[str, int]) -> bool:
         """Whether all its files are there, and what was saved; else they are not here either."""
-        wanted = _entries((path / MANIFEST).read_bytes())
+        wanted = read_entries(read_manifest(path))
         if wanted is None:
             wanted = {MANIFEST: (-1, "")}
         for name, (size, sha256) in wanted.items():
             if found.get(f"{step}/{name}") == size:
                 self._fetch(source, f"{step}/{name}", path / name, size)
-            if not (path / name).is_file() or _sha256_of(path / name) != sha256:
+            if not (path / name).is_file() or sha256_of(path / name) != sha256:
                 print(f"jobc: {step} in the bucket is damaged: {name}", flush=True)
                 for other in wanted.keys() - {MANIFEST}:
                     (path / other).unlink(missing_ok=True)
@@ -282,7 +283,7 @@ class Mirror:
         former = self.run.get(name)
         if former is None:
             return
-        same = _same(manifest, former)
+        same = equal_files(manifest, former)
         for file in [file for file in changed if file.rpartition("/")[2] in same and file in self._up]:
             self._up[file] = changed.pop(file)
         if changed:
@@ -390,25 +391,3 @@ def _is_gone(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     return False
-
-
-def _entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
-    """name -> size and hash; None when it cannot be read."""
-    try:
-        entries = json.loads(manifest)["files"]
-        return {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _same(manifest: bytes, former: bytes) -> set[str]:
-    """Names of the files that are alike in both."""
-    return {name for name, _ in (_entries(manifest) or {}).items() & (_entries(former) or {}).items()}
-
-
-def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -5,10 +5,10 @@ daemon's command into the run folder, and the launcher of each other node, which
 one MPI world spans the job, needs no second way into a node, and each daemon and its ranks have the environment of
 their own node.sh: secrets and activated environments are on no command line.
 
-Usage  python -I -S mpi.py --head SECONDS -- mpirun…   on node 0: runs mpirun; SECONDS for all daemons to be there
-       python -I -S mpi.py --agent HOST WORDS…         mpirun calls it: the command of the daemon of HOST, NAME-N
-       python -I -S mpi.py --node SECONDS              on every other node: becomes the daemon
-       python -I -S mpi.py --rank -- COMMAND…          mpirun and the daemons start it: becomes COMMAND, a rank
+Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: runs mpirun; SECONDS for all daemons to be there
+       jobctl mpi --agent HOST WORDS…         mpirun calls it: the command of the daemon of HOST, NAME-N
+       jobctl mpi --node SECONDS              on every other node: becomes the daemon
+       jobctl mpi --rank -- COMMAND…          mpirun and the daemons start it: becomes COMMAND, a rank
 In     the JOBC_ variables of node.sh; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
 Out    torchrun's variables in a rank; exit 71 when node 0, or another, is not there in time
 Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
@@ -24,10 +24,6 @@ import sys
 import time
 from pathlib import Path
 from typing import NoReturn
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes, processes, spawn
 from .run_folder import RunFolder, read_small, write_small
@@ -59,7 +55,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     run = RunFolder.from_environment()
     processes.die_with_parent()
     # The agent's words are split at each blank, and paths may have some: so bash reads the real words from a variable.
-    agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute()), "--agent"])
+    agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'
     run.mpi_daemon.unlink(missing_ok=True)  # of an earlier start in place
@@ -129,7 +125,3 @@ def become_rank(command: list[str]) -> NoReturn:
 
 def _code(status: int) -> int:
     return status if status >= 0 else exit_codes.CRASHED
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """What the libraries must be told of this node's network: which interface, and whether the fabric is there.
 
-Usage  python -I -S network.py --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
+Usage  jobctl network --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
 In     JOBC_NODE_RANK; a variable that is set already is left as it is
 Out    `NAME=VALUE` lines to export; or exit 65 or 71, and on stdout one line what is wrong and one what to do
 Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
@@ -16,10 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes, interfaces
 from .reach import SILENT_S
@@ -234,7 +230,3 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
 
 def _no(profile: str, what: str) -> str:
     return f"network={profile}, but this node has {what}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -23,30 +23,38 @@ keep_run() {
   unfinished=''
 }
 
+# resume_id RUN: what submit.sh --resume takes for it: its path where this call finds runs in another place than the artifact.
+resume_id() {
+  if [[ -n ${JOBC_RUN_ROOT:-}$moved ]]; then printf '%s' "$1"; else printf '%s' "${1##*/}"; fi
+}
+
 # note_resume: what to type to go on with `run`, for status.sh and for the last words of a run.
 note_resume() {
-  local id=${run##*/}
-  if [[ -n ${JOBC_RUN_ROOT:-}$moved ]]; then id=$run; fi
-  { printf 'command=%q --resume %q\n' "$artifact/submit.sh" "$id" >"$run/state/resume"; } 2>/dev/null ||
+  { rm -f -- "$run/state/resume" && printf 'command=%q --resume %q\n' "$artifact/submit.sh" "$(resume_id "$run")" >"$run/state/resume"; } 2>/dev/null ||
     die 1 "cannot write $run/state/resume" 'is the disk full?'
 }
 
 # create_run [ID]: a new run folder in `run`, for attempt 0.
 create_run() {
   local id=${1:-} tries=5
-  if [[ -n $id && ! $id =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]]; then
+  if [[ -n $id ]] && ! is_run_id "$id"; then
     die 2 "not a run id: $id" 'letters, digits, dot, dash and underscore'
   fi
   try "create the folder $runs" mkdir -p -- "$runs"
+  resolve_runs
   while ((tries--)); do
     run=$runs/${id:-$(date -u +%Y%m%d-%H%M%S)-$(od -An -N2 -tx1 /dev/urandom | tr -d ' \n')}
+    if [[ -n $id ]]; then remove_abandoned "$run"; fi
     if mkdir -- "$run" 2>/dev/null; then
       unfinished=$run
       trap discard_unfinished EXIT
       attempt=0
+      note_maker
       copy_artifact
       return
     elif [[ -e $run && -n $id ]]; then
+      is_run "$run" || die 1 "$run is there, and is not a run that this script can continue" \
+        "another submit.sh is making it, or it is not of jobc: choose another --run-id, or remove it"
       die 1 "run $id exists already" "submit.sh --resume $id continues it"
     elif [[ ! -e $run ]]; then
       try "create the folder $run" mkdir -- "$run"
@@ -55,11 +63,32 @@ create_run() {
   die 1 "no free run id in $runs"
 }
 
+# note_maker: the process that makes `run`, as in the state file of a node: until describe_run, the folder is its own.
+note_maker() {
+  local place stat fields host_here namespace_here boot_here=''
+  local -A state=()
+  locate_process
+  stat=$(<"/proc/$$/stat")
+  read -ra fields <<<"${stat##*) }"
+  printf '%s=%s\n' host "$host_here" boot "$boot_here" pid_namespace "$namespace_here" pid "$$" start_ticks "${fields[19]}" \
+    >"$run/.making" 2>/dev/null || die 1 "cannot write to $run" 'is the disk full?'
+}
+
+# remove_abandoned FOLDER: what is left of a run of this user whose maker was killed, so that its id is free again.
+remove_abandoned() {
+  if is_run "$1" || [[ ! -f $1/.making || -L $1/.making ]] || ! is_mine "$1"; then return; fi
+  if [[ $(node_status "$1/.making") == @(dead|silent) ]]; then
+    erase "$1" || die 1 "cannot remove $1, which a submit.sh that was killed has left"
+  fi
+}
+
 # create_temporary_run [FOLDER]: a run folder in `run`, removed when this script ends unless keep_temporary_run is called.
 create_temporary_run() {
   local folder=${1:-${TMPDIR:-/tmp}}
+  if [[ -z ${1:-} && -d $folder ]] && ! is_safe "$folder"; then folder=$(private_folder smoke) || die 1 "cannot create a folder in $folder" 'set TMPDIR'; fi
   run=$(mktemp -d "$folder/.jobc-smoke.XXXXXX") || die 1 "cannot create a folder in $folder" 'check permissions and free space, or set JOBC_RUN_ROOT to another folder'
   unfinished=$run
+  run=$(cd -- "$run" && pwd -P)
   attempt=0
   copy_artifact
   describe_run ''
@@ -73,13 +102,19 @@ keep_temporary_run() {
 
 # copy_artifact: this artifact, read-only, as that of the attempt.
 copy_artifact() {
-  local copy=$run/artifact/$attempt
+  local copy=$run/artifact/$attempt part
   try "create the folder $run/artifact" mkdir -p -- "$run/artifact"
-  mkdir -- "$copy" 2>/dev/null || die 1 "attempt $attempt of run ${run##*/} is being started by another"
-  unfinished=${unfinished:-$copy}
+  part=$run/artifact/.$attempt.$$ # a name that no attempt has, so that a kill leaves no half one
+  try "create the folder $part" mkdir -- "$part"
+  unfinished=${unfinished:-$part}
   trap discard_unfinished EXIT
-  try "copy the artifact to $copy" cp -R -- "$artifact/." "$copy"
-  chmod -R a-w -- "$copy"
+  try "copy the artifact to $part" cp -R -- "$artifact/." "$part"
+  chmod -R a-w -- "$part"
+  if [[ -e $copy ]] || ! mv -T -- "$part" "$copy" 2>/dev/null; then
+    [[ ! -e $copy ]] || die 1 "attempt $attempt of run ${run##*/} is being started by another"
+    try "create the folder $copy" mv -T -- "$part" "$copy"
+  fi
+  if [[ $unfinished == "$part" ]]; then unfinished=$copy; fi
 }
 
 # describe_run INIT_FROM: writes state/run, which makes the folder a run. Last step of its making.
@@ -87,12 +122,14 @@ describe_run() {
   try "create the folder $run/state" mkdir -p -- "$run/state" "$run/logs" "$run/control"
   { printf '%s=%s\n' job "$job_name" created "$(date +%s)" project "$project" init_from "$1" >"$run/state/run"; } 2>/dev/null ||
     die 1 "cannot write $run/state/run" 'is the disk full?'
+  rm -f -- "$run/.making"
 }
 
 # choose_continued_run ID: sets `run`, and checks that this artifact may continue it.
 choose_continued_run() {
   local id last changed hint
-  choose_run "$1"
+  choose_run "$1" change
+  refuse_irregular "$run"
   refuse_live "$run"
   id=${run##*/}
   last=$(last_attempt "$run")
@@ -105,13 +142,24 @@ choose_continued_run() {
   die 65 "this spec is not that of run $id:"$'\n'"$changed" "$hint"
 }
 
+# refuse_irregular RUN: ends the script when something that the next attempt writes to is neither a file nor a folder: a
+# named pipe would make it wait, a symbolic link have it write to any file of this user.
+refuse_irregular() {
+  local found
+  found=$(cd -- "$1" && find state exit logs metrics control starts -maxdepth 2 ! -path 'logs/torchrun/*' ! -type f ! -type d -print -quit 2>/dev/null) || true
+  if [[ -z $found ]]; then
+    found=$(cd -- "$1" && find state/node_* state/resume state/run logs/*.log metrics/*.jsonl -maxdepth 0 ! -type f -print -quit 2>/dev/null) || true
+  fi
+  [[ -z $found ]] || die 65 "$found in run ${1##*/} is not a regular file" "remove it, then resume; jobc did not make it"
+}
+
 # continue_run: prepares the next attempt of `run`.
 continue_run() {
   local last changed
   last=$(last_attempt "$run")
   attempt=$((last + 1))
   copy_artifact
-  changed=$(compare_specs "$run/artifact/$last/.jobc/free.txt" "$artifact/.jobc/free.txt")
+  changed=$(printable "$(compare_specs "$run/artifact/$last/.jobc/spec.txt" "$artifact/.jobc/spec.txt")")
   if [[ -n $changed ]]; then
     printf 'changed since attempt %s:\n%s\n' "$last" "$changed"
     printf 'attempt %s\n%s\n' "$attempt" "$changed" >>"$run/state/changes"
@@ -124,9 +172,9 @@ continue_run() {
 
 # compare_specs OLD NEW: a line for each `key = value` that differs.
 compare_specs() {
-  local old=$1 new=$2
-  [[ -f $old ]] || old=/dev/null
-  [[ -f $new ]] || new=/dev/null
+  local text old new
+  read_text "$1" && old=$text
+  read_text "$2" && new=$text
   awk '
     { at = index($0, " = "); name = substr($0, 1, at - 1); names[name]; value[side, name] = substr($0, at + 3) }
     END {
@@ -135,7 +183,7 @@ compare_specs() {
         is = ("new", name) in value ? value["new", name] : "(not set)"
         if (was != is) print "  " name ": " was " -> " is
       }
-    }' side=old "$old" side=new "$new" | sort
+    }' side=old <(printf '%s\n' "$old") side=new <(printf '%s\n' "$new") | sort
 }
 
 # ---- starting it
@@ -160,7 +208,7 @@ start_run() {
 
   setsid bash "$copy/node.sh" 0 train </dev/null >/dev/null 2>>"$run/logs/node_00.log" &
   node=$!
-  until [[ -f $file && $(key "$file" attempt) == "$attempt" ]]; do
+  until [[ $(key_number "$file" attempt) == "$attempt" ]]; do
     if ! kill -0 "$node" 2>/dev/null; then
       local code=0
       wait "$node" || code=$?
@@ -169,7 +217,7 @@ start_run() {
     fi
     sleep 0.1
   done
-  if [[ -n $(key "$file" pid) ]]; then return; fi # up
+  if [[ -n $(key_number "$file" pid) ]]; then return; fi # up
   tail -n 20 -- "$run/logs/node_00.log" >&2
-  exit "$(key "$file" exit)"
+  exit "$(key_number "$file" exit 1)"
 }

@@ -9,7 +9,35 @@ import contextlib
 import os
 import time
 
-from .run_folder import RunFolder
+from .run_folder import RunFolder, open_for_append
+
+
+class LossyLog:
+    """Appends to a log. Output that a full disk does not take is dropped; a later line reports how much."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._dropped_bytes, self._reason = 0, ""
+
+    def write(self, text: bytes) -> str:
+        """Append; why output is dropped from here on, when the write before this one succeeded, else ""."""
+        was_dropping = self._dropped_bytes > 0
+        try:
+            if was_dropping:
+                note = f"\njobc: {self._dropped_bytes} bytes of output were dropped here: {self._reason}\n"
+                write_all(self.descriptor, note.encode())
+                self._dropped_bytes = 0
+            write_all(self.descriptor, text)
+        except OSError as error:
+            self._dropped_bytes += len(text)
+            self._reason = str(error.strerror)
+            return "" if was_dropping else self._reason
+        return ""
+
+
+def write_all(descriptor: int, piece: bytes) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
 
 
 class NodeLog:
@@ -21,14 +49,16 @@ class NodeLog:
         self._noted_s = 0
         self._times = -1
         if timed:
-            self._times = os.open(path.with_name(f".{path.stem}.times"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self._times = open_for_append(path.with_name(f".{path.stem}.times"))
             self._note(path.stat().st_size if path.exists() else 0)
-        self._log = run.open_log(path, f"node {node}")
+        self.name = path.name
+        self._log = LossyLog(run.open_log(path, f"node {node}"))
 
-    def write(self, text: bytes) -> None:
+    def write(self, text: bytes) -> str:
+        """Append; why output is dropped, once each time that the disk has become full, else ""."""
         with contextlib.suppress(OSError):  # a full disk must not end the training
-            self._note(os.fstat(self._log).st_size)
-            os.write(self._log, text)
+            self._note(os.fstat(self._log.descriptor).st_size)
+        return self._log.write(text)
 
     def _note(self, offset: int) -> None:
         """What follows at `offset` is said now."""
@@ -38,6 +68,6 @@ class NodeLog:
             os.write(self._times, b"%d %d\n" % (now_s, offset))
 
     def close(self) -> None:
-        for descriptor in (self._log, self._times):
+        for descriptor in (self._log.descriptor, self._times):
             if descriptor >= 0:
                 os.close(descriptor)

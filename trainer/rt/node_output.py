@@ -25,8 +25,12 @@ class NodeOutput:
         self.print(f"jobc: {line}\n".encode())
 
     def print(self, text: bytes) -> None:
-        self._log.write(text)
+        reason = self._log.write(text)
         self._console.write(text)
+        if reason:
+            self._console.write(
+                f"jobc: logs/{self._log.name} cannot be written: {reason}; output is dropped there\n".encode()
+            )
         self._recent = (self._recent + text)[-RECENT_BYTES:]
 
     def has_just_shown(self, text: bytes) -> bool:

@@ -7,7 +7,7 @@ refuse_live_node() {
   file=$JOBC_RUN_DIR/state/node_$(printf '%02d' "$JOBC_NODE_RANK")
   if [[ -f $file && $(node_status "$file") == up ]]; then refuse_live "$JOBC_RUN_DIR"; fi
   # not with srun, where another task of this node may just have left it
-  if [[ $launcher != srun && -f $first && $(key "$first" node) == "$JOBC_NODE_RANK" ]]; then rm -f -- "$first"; fi
+  if [[ $launcher != srun && -f $first && $(key_number "$first" node) == "$JOBC_NODE_RANK" ]]; then rm -f -- "$first"; fi
 }
 
 # fail CODE TITLE [HINT]: die, and leave word in the run folder, so that status.sh can tell, and the others do not wait.
@@ -50,10 +50,10 @@ lacking() {
 # secret_env NAME VARIABLE: NAME gets the value of VARIABLE, which whoever starts the job must have exported.
 secret_env() {
   local saved
-  saved=$(secrets_of "$JOBC_RUN_DIR")/$2
+  saved=$(saved_secret "$JOBC_RUN_DIR" "$2")
   if [[ -n ${!2:-} ]]; then
     export "$1=${!2}"
-  elif [[ -s $saved ]]; then
+  elif [[ -n $saved ]]; then
     export "$1=$(<"$saved")"
   elif [[ $payload == shell ]]; then # the run's own is removed when all nodes are up
     printf 'warning: secret %s is not in this shell; where it is wanted: read -rs %s && export %s\n' "$1" "$1" "$1" >&2
@@ -80,7 +80,7 @@ secret_k8s() {
 # find_network: exports what NCCL and Gloo must know of this node; dies when it has not the network that the job asks for.
 find_network() {
   local said line status=0
-  said=$("$python" -I -S "$rt/network.py" --profile="$network" --interface="$interface" --gpus="$gpus" \
+  said=$("$python" -I -S "$jobctl" network --profile="$network" --interface="$interface" --gpus="$gpus" \
     --head="$JOBC_HEAD_ADDR" --timeout="$rendezvous_timeout_s") || status=$?
   if ((status)) && [[ $payload == shell ]]; then # which may be there to find out why
     printf 'warning: %s\n' "${said%%$'\n'*}" >&2
@@ -95,7 +95,7 @@ find_network() {
 # need_gpu_type TYPE: dies when the GPUs are not what the job asks for, on nodes that no engine has chosen by it.
 need_gpu_type() {
   local said
-  said=$("$python" -I -S "$rt/gpus.py" "$1") || lacking "$said" 'other hosts, or gpu_type=null for any'
+  said=$("$python" -I -S "$jobctl" gpus "$1") || lacking "$said" 'other hosts, or gpu_type=null for any'
 }
 
 # use_cache FOLDER KEY: sets `cache`, the folder as it is on this node, made. $UID in it is the user's number, for what
@@ -118,18 +118,33 @@ use_own_cache() {
   umask "$before"
   [[ -O $cache && -w $cache ]] ||
     lacking "the cache folder $cache on $(uname -n) belongs to another user" "$2=FOLDER names another; \$UID in it is yours"
+  if ! is_safe "$cache"; then
+    printf 'jobc: other users can change %s=%q, or a folder above it: using a folder of this user alone\n' "$2" "$cache" >&2
+    cache=$(private_folder caches) || lacking "no folder for caches in ${TMPDIR:-/tmp} on $(uname -n)" 'set TMPDIR'
+  fi
 }
 
 # lock_ports: opens the file in which the runs of this user on this machine lock the ports they are about to use.
 lock_ports() {
-  local folder=${TMPDIR:-/tmp}
-  exec {port_lock}<>"$folder/jobc-ports-$UID" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
+  local folder
+  folder=$(private_folder ports) || fail 1 "cannot write to ${TMPDIR:-/tmp}" 'set TMPDIR to a folder that can be written'
+  exec {port_lock}<>"$folder/lock" || fail 1 "cannot write to $folder" 'set TMPDIR to a folder that can be written'
+}
+
+# avoid_planted_caches: what torch.compile executes from its default cache (torch 2.13, cache_dir_utils.py) may be of another
+# user, who made the folder first.
+avoid_planted_caches() {
+  local default
+  default=${TMPDIR:-/tmp}/torchinductor_$(id -un 2>/dev/null || echo "$EUID")
+  if [[ -n ${TORCHINDUCTOR_CACHE_DIR:-} || (! -e $default && ! -L $default) ]]; then return; fi
+  if [[ -O $default && ! -L $default ]] && is_safe "$default"; then return; fi
+  if default=$(private_folder inductor); then export TORCHINDUCTOR_CACHE_DIR=$default; fi
 }
 
 # find_head_port: sets JOBC_HEAD_PORT, where the ranks meet: node 0 chooses it when it is 0, and the others wait for its word.
 find_head_port() {
   local said status=0
-  said=$("$python" -I -S "$rt/head_port.py" "$JOBC_HEAD_PORT" --lock-fd="$port_lock" --timeout="$rendezvous_timeout_s") ||
+  said=$("$python" -I -S "$jobctl" head_port "$JOBC_HEAD_PORT" --lock-fd="$port_lock" --timeout="$rendezvous_timeout_s") ||
     status=$?
   if ((status)); then fail "$status" "${said%%$'\n'*}" "${said#*$'\n'}"; fi
   JOBC_HEAD_PORT=$said
@@ -139,9 +154,8 @@ find_head_port() {
 settle_in() {
   [[ -d ${TMPDIR:-/tmp} ]] || unset TMPDIR
   if [[ ! -d ${HOME:-} || ! -w $HOME ]]; then
-    export HOME=${TMPDIR:-/tmp}/jobc-home-$UID
-    (umask 077 && mkdir -p -- "$HOME") 2>/dev/null || true
-    [[ -O $HOME ]] || fail 1 "$HOME is not this user's, and the container has no other home" 'set TMPDIR'
+    HOME=$(private_folder home) || fail 1 "the container has no home, and no folder for one can be made in ${TMPDIR:-/tmp}" 'set TMPDIR'
+    export HOME
   fi
   export PYTHONNOUSERSITE=1 # packages in a home that is seen are of another Python
 }
@@ -166,21 +180,28 @@ activated() {
   if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
 }
 
-# find_python WORD [MODULE]: sets `python`, one that has torch when that is the module.
+# find_python WORD [MODULE]: sets `python`, one that has torch when that is the module, and `safe_path`, its option for a
+# launcher that imports nothing from its working directory (Python 3.11). Commands without user code import nothing from it either.
 find_python() {
-  local status=0
-  python=$(type -P -- "$1") || fail 65 "python not found: $1" 'python.interpreter names another one; env=venv, conda, uv or modules brings one'
+  local said status=0
+  python=$(type -P -- "$1") || fail 65 "python not found: $1" 'python.interpreter names another one; python=venv, conda, uv or modules brings one'
   [[ $python == /* ]] || python=$PWD/$python
-  (cd / && "$python" - "$2" >/dev/null 2>&1) <<'PYTHON' || status=$?
+  said=$(
+    cd / && "$python" - "$2" 2>/dev/null <<'PYTHON'
 import importlib.util, sys
+print("-P" if sys.version_info >= (3, 11) else "")
 sys.exit(3 if sys.version_info < (3, 10) else 4 if sys.argv[1] == "torch" and not importlib.util.find_spec("torch") else 0)
 PYTHON
+  ) || status=$?
   case $status in
     0) ;;
     3) fail 65 "python is older than 3.10: $python" 'choose another environment in the spec' ;;
     4) lacking "no torch in the environment of $python" "$python -m pip install torch" ;;
     *) fail 65 "python does not start: $python (exit $status)" "$python -V" ;;
   esac
+  # shellcheck disable=SC2034 # node.sh reads it
+  if [[ $said == *-P ]]; then safe_path=(-P); else safe_path=(); fi
+  if [[ ${payload:-} == smoke || (${payload:-} == train && ${code_kind:-} == lib) ]]; then export PYTHONSAFEPATH=1; fi
 }
 
 # need_module NAME: in the environment of `python`.

@@ -5,14 +5,14 @@
 may_still_run() {
   local file last started=''
   if is_live "$1"; then
-    echo 'it is live'
+    echo "it is live$(live_elsewhere "$1")"
     return
   fi
   last=$(last_attempt "$1")
   while IFS= read -r file; do
-    if [[ $(key "$file" attempt) == "$last" ]]; then started=yes; fi
-    if [[ $(node_status "$file") == dead && $(key "$file" host) != "$(uname -n)" ]]; then
-      echo "node ${file##*_} on $(key "$file" host) has left no word that it ended, and may be running there"
+    if [[ $(key_number "$file" attempt) == "$last" ]]; then started=yes; fi
+    if [[ $(node_status "$file") == silent ]] && ! { [[ $(key "$file" host) == "$(uname -n)" ]] && is_silent "$file" 86400; }; then
+      echo "node ${file##*_} $(describe_place "$file") has left no word that it ended, and may be running there"
       return
     fi
   done < <(node_files "$1")
@@ -32,16 +32,23 @@ in_words() {
 # find_old_runs KEEP: sets `old`, the finished runs of this job but the KEEP newest, and `spared`, lines that say which
 # of the others stay and why. Whatever jobc did not make, or not completely, is in neither.
 find_old_runs() {
-  local found part reason keep=$1 finished=()
+  local found part said reason keep=$1 finished=()
   old=() spared=()
   while IFS= read -r -d '' found; do
+    if ! is_mine "$found"; then # and does not count as one of those that KEEP spares
+      spared+=("run ${found##*/} stays: it belongs to $(owner_of "$found")")
+      continue
+    fi
     if ((keep > 0)); then
       keep=$((keep - 1))
       continue
     fi
-    if [[ $(key "$found/state/run" job) != "$job_name" ]]; then continue; fi
     reason=''
-    while IFS= read -r part; do reason=${reason:-$(may_still_run "$part")}; done < <(folders_of "$found")
+    if [[ $(key "$found/state/run" job) != "$job_name" ]]; then continue; fi
+    while IFS= read -r part; do
+      said=$(may_still_run "$part") || said='its state cannot be read'
+      reason=${reason:-$said}
+    done < <(folders_of "$found")
     if [[ $found == "$own_run" ]]; then reason='this script lies in it'; fi
     if [[ -n $reason ]]; then
       spared+=("run ${found##*/} stays: $reason")
@@ -62,7 +69,8 @@ find_old_runs() {
 is_needed() {
   local part forks
   while IFS= read -r part; do
-    forks=$(grep -lsxF -- "init_from=$part" "${part%/*}"/*/state/run | grep -vxF -f <(printf '%s/state/run\n' "${finished[@]}")) || true
+    forks=$(find "${part%/*}"/*/state/run -maxdepth 0 -type f -size -65k -exec grep -lsxF -- "init_from=$part" {} + 2>/dev/null |
+      grep -vxF -f <(printf '%s/state/run\n' "${finished[@]}")) || true
     if [[ -n $forks ]]; then return; fi
   done < <(folders_of "$1")
   return 1
@@ -79,12 +87,20 @@ list_removals() {
     if [[ -n $1 ]]; then mapfile -t part < <(for folder in "${part[@]}"; do old_checkpoints "$folder"; done); fi
     if ((${#part[@]} == 0)); then continue; fi
     removals+=("${part[@]}")
-    printf '%-22s  %6s old  %6s  %s' "${found##*/}" "$(age "$(key "$found/state/run" created)")" "$(size "${part[@]}")" "$(in_words "$found")"
+    printf '%-22s  %6s old  %6s  %s' "${found##*/}" "$(age "$(key_number "$found/state/run" created)")" "$(size "${part[@]}")" "$(in_words "$found")"
     if [[ -n $1 ]]; then printf ': %s' "${part[*]##*/}"; fi
     echo
   done
-  mapfile -t -O "${#removals[@]}" removals < <(find "$runs" -mindepth 1 -maxdepth 1 -type d -name '.*.removed' 2>/dev/null)
+  while IFS= read -r -d '' folder; do
+    if is_mine "$folder" && is_hidden_run "$folder"; then removals+=("$folder"); fi
+  done < <(find "$runs" -mindepth 1 -maxdepth 1 -type d -name '.*.removed' -print0 2>/dev/null)
   if ((${#removals[@]})); then echo "together $(size "${removals[@]}")"; fi
+}
+
+# is_hidden_run FOLDER: erase() has hidden it.
+is_hidden_run() {
+  local name=${1##*/.}
+  is_run_id "${name%.removed}"
 }
 
 # remove_them: `removals`, but not those of a run that somebody has started again since they were listed.
@@ -120,7 +136,7 @@ old_checkpoints() {
     elif [[ ${folder##*/} != "$best" ]]; then
       others+=("$folder")
     fi
-  done < <(find "$1/checkpoints" -mindepth 1 -maxdepth 1 -type d -name 'step_*' 2>/dev/null | sort -rV)
+  done < <(LC_ALL=C find "$1/checkpoints" -mindepth 1 -maxdepth 1 -type d -regex '.*/step_[0-9]+' 2>/dev/null | sort -rV)
   if [[ -n $last && ${#others[@]} -gt 0 ]]; then printf '%s\n' "${others[@]}"; fi
 }
 
@@ -137,10 +153,15 @@ looked_at() {
   fi
 }
 
+most_manifest_bytes=67108864
+
 # is_sound CHECKPOINT: its files are those of its manifest, which checkpoint_store.py writes with one key a line.
 is_sound() {
   local sums
-  sums=$(awk -F '"' '/^    "/ { name = $2 } $2 == "sha256" { print $4 "  " name }' "$1/MANIFEST.json" 2>/dev/null) || return 1
+  [[ -f $1/MANIFEST.json && -z $(find -L "$1" ! -type f ! -type d ! -type l -print -quit 2>/dev/null) ]] || return 1
+  sums=$(head -c "$most_manifest_bytes" -- "$1/MANIFEST.json" 2>/dev/null |
+    awk -F '"' '/^    "/ { name = $2 } $2 == "sha256" { print $4 "  " name }') || return 1
+  [[ $sums != *'  '/* && $sums != *..* ]] || return 1 # a name that leads out of the checkpoint, to what may never end
   [[ -n $sums ]] && (cd -- "$1" && sha256sum --check --status --strict <<<"$sums" 2>/dev/null)
 }
 
@@ -149,11 +170,11 @@ is_readable() {
   [[ -z $(find -L "$1" -type l -print -quit 2>&1) ]] && find -L "$1" -type f -exec cat -- {} + >/dev/null 2>&1
 }
 
-# erase FOLDER: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic
+# erase FOLDER, which must be this user's: hides it first, so that a kill in the middle leaves nothing half under its name. Follows no symbolic
 # link and goes to no other file system.
 erase() {
   local hidden=$1
-  [[ -d $1 && ! -L $1 ]] || return 1
+  [[ -d $1 && ! -L $1 ]] && is_mine "$1" || return 1
   if [[ ${1##*/} != .*.removed ]]; then
     hidden=${1%/*}/.${1##*/}.removed
     mv -T -- "$1" "$hidden" || return 1
@@ -162,9 +183,11 @@ erase() {
   rm -rf --one-file-system -- "$hidden"
 }
 
-# age SECONDS: how long ago that was, in its largest unit.
+# age [SECONDS]: how long ago that was, in its largest unit.
 age() {
-  local ago=$(($(date +%s) - $1))
+  local ago
+  if [[ -z $1 ]]; then echo '?' && return; fi
+  ago=$(($(date +%s) - $1))
   if ((ago >= 86400)); then
     echo "$((ago / 86400)) d"
   elif ((ago >= 3600)); then

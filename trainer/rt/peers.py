@@ -21,6 +21,7 @@ from .run_folder import RunFolder, read_small, write_small
 
 BEAT_S = 5.0  # between two touches of this node's state file, by which other machines see that it lives
 SILENT_S = 60.0  # a beat arrives late: attributes are cached for up to 60 s on a network file system (nfs(5))
+MARK_S = 2.0  # after the stop mark, stop.sh sends a signal where it can
 ANSWER_S, MOST_ASKED = 3.0, 64  # for a host to answer, and how many are asked at once
 
 
@@ -36,6 +37,7 @@ class Peers:
         self.watched = range(1, nodes) if node == 0 else (0,)
         self.next_beat = 0.0
         self.silent = ""
+        self.marked = False
 
     def start(self) -> None:
         """After the last fork of this process: the links are a thread."""
@@ -44,16 +46,17 @@ class Peers:
 
     def beat(self) -> None:
         """Touch the state file of this node every few seconds, also while it stops: saving may take long."""
-        if self.others and time.monotonic() >= self.next_beat:
+        if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or a file server that is away must not end the training
                 os.utime(self.run.node_state(self.node))
+                self.marked = self._was_marked()
                 self.silent = self._silent()
 
     def trouble(self) -> str:
         """Why this node should end too, or ""."""
         if not self.links:
-            return ""
+            return "stop.sh" if self.marked else ""
         if self.run.stop_mark.exists():
             return "stop.sh"
         first = read_small(self.run.first_failure)
@@ -69,6 +72,13 @@ class Peers:
         if self.silent:
             self.tell(exit_codes.PEER_LOST, self.silent)
         return self.silent
+
+    def _was_marked(self) -> bool:
+        """Has the stop mark been there for a moment? Then whoever left it cannot signal this process."""
+        with contextlib.suppress(FileNotFoundError):
+            now = self.run.node_state(self.node).stat().st_mtime
+            return now - self.run.stop_mark.stat().st_mtime > MARK_S
+        return False
 
     def _silent(self) -> str:
         """Of the watched nodes without a link, one that has stopped beating. Compares file times with one another, for

@@ -1,6 +1,6 @@
 """Checks of one node before a run: all of them, whatever the first ones say. table.sh makes one table of all nodes.
 
-Usage  python preflight.py --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+Usage  jobctl preflight --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
 Out    lines of fields with a tab between them, the last one `end`:
          ok    ID TEXT "" NUMBER   NUMBER, if any: of nodes that are alike the one with the least is shown
@@ -18,13 +18,10 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path[0] = str(Path(__file__).absolute().parents[1])
-    __package__ = "rt"
 
 from . import gpus, head_port, interfaces, meeting, network
 from .code_digest import code_digest
@@ -260,16 +257,14 @@ def check_port(port: int) -> Check:
 def check_run_root(root: Path) -> Iterator[Check]:
     """The folder, or the nearest one above it that exists, is written and has room."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    probe = existing / f".jobc-probe-{os.uname().nodename}-{os.getpid()}"
     try:
-        probe.write_bytes(b"\0" * PROBE_BYTES)
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # others may write there
+            probe.write(b"\0" * PROBE_BYTES)
+            probe.flush()
         yield Check(True, "root", f"run root {root} is written")
     except OSError as error:
         hint = "set JOBC_RUN_ROOT to a folder that you may write, with room"
         yield Check(False, "root", f"run root {root}: {error.strerror} in {existing}", hint)
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
     space = os.statvfs(existing)
     free_gib = space.f_bavail * space.f_frsize / 2**30
     hint = "remove old runs or set JOBC_RUN_ROOT"
@@ -319,6 +314,7 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
     try:
         asked = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
+            cwd="/",  # -c imports from the working directory first
             check=False,
             capture_output=True,
             text=True,
@@ -340,7 +336,3 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
         yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
         yield Check(devices >= wanted, "devices", gpus.text(devices, wanted), gpus.HINT)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

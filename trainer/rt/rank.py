@@ -1,6 +1,6 @@
 """Wrapper around one rank: its log file, its signals, and an exit code that survives the launcher.
 
-Usage  python -I -S rank.py [--local-rank=N] -- COMMAND…     (the option: torch.distributed.launch puts it there)
+Usage  jobctl rank [--local-rank=N] -- COMMAND…     (the option: torch.distributed.launch puts it there)
 In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.sh
 Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
 
@@ -15,14 +15,10 @@ import signal
 import sys
 import time
 from collections.abc import MutableMapping
-from pathlib import Path
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes, local_rank, processes
-from .run_folder import RunFolder, write_small
+from .node_log import LossyLog, write_all
+from .run_folder import RunFolder, release_small, reserve_small, write_small
 from .signal_queue import SignalQueue
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -75,7 +71,9 @@ class Rank:
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
         run.rank_exit(rank).unlink(missing_ok=True)  # of an earlier start in place
+        reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
+        self.lossy_log = LossyLog(self.log)
         self.forwarded: dict[int, float] = {}  # signal -> when it was last sent, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
@@ -122,9 +120,9 @@ class Rank:
     def _copy(self, pipe: int) -> bool:
         """One piece of output to the log and to stdout; False at its end."""
         piece = os.read(pipe, 65536)
-        for descriptor in (self.log, sys.stdout.fileno()):
-            with contextlib.suppress(OSError):  # a full disk or a closed terminal must not end the training
-                write_all(descriptor, piece)
+        self.lossy_log.write(piece)
+        with contextlib.suppress(OSError):  # a closed terminal must not end the training
+            write_all(sys.stdout.fileno(), piece)
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
@@ -145,8 +143,9 @@ class Rank:
     def _leave(self, code: int, reason: str, status: int) -> int:
         """Leave the exit file; what the launcher is told."""
         raw = {"signal": -status} if status < 0 else {"status": status}
-        keys = {**raw, "time_ns": time.time_ns(), "reason": reason}
+        keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
+        release_small(self.run_folder.rank_exit(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
             return 0  # else they kill the ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
@@ -156,6 +155,7 @@ class Rank:
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
             "attempt": self.run_folder.attempt,
+            "node": os.environ.get("JOBC_NODE_RANK", ""),
         }
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
@@ -195,12 +195,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal
         return f"signal {number}"
-
-
-def write_all(descriptor: int, piece: bytes) -> None:
-    while piece:
-        piece = piece[os.write(descriptor, piece) :]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

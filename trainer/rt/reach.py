@@ -1,6 +1,6 @@
 """Wait until a TCP port of another host answers, and say which of several things is wrong while it does not.
 
-Usage  python -I -S reach.py HOST PORT SECONDS -- COMMAND…      becomes COMMAND when HOST:PORT answers
+Usage  jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND when HOST:PORT answers
 Out    a line every ten seconds on stdout; exit 71 and one line on stderr when it does not answer in time
 """
 
@@ -11,11 +11,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes
 
@@ -70,7 +65,3 @@ def why_unreachable(host: str, port: int, timeout_s: float) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -15,12 +15,17 @@ record_job() {
 
 # record_end FILE CODE REASON: a record_job that has ended.
 record_end() {
-  { grep -vE '^(exit|reason)=' "$1" && printf 'exit=%s\nreason=%s\n' "$2" "$3"; } >"$1.$$" && mv -- "$1.$$" "$1"
+  local text
+  read_text "$1"
+  { grep -vE '^(exit|reason)=' <<<"$text" && printf 'exit=%s\nreason=%s\n' "$(number "$2" 1)" "$(printable "${3//$'\n'/ }")"; } >"$1.$$" &&
+    mv -- "$1.$$" "$1"
 }
 
 # job_file RUN: that of its newest attempt.
 job_file() {
-  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
+  local attempt
+  attempt=$(numbered_files "$1/state" job_ | tail -n 1)
+  if [[ -n $attempt ]]; then printf '%s' "$1/state/job_$attempt"; fi
 }
 
 # end_on_storage RUN: nothing, for most engines keep the end of a job for long.
@@ -34,8 +39,9 @@ observe() {
   file=$(job_file "$1")
   code='' state=''
   if [[ -z $file ]]; then return 1; fi
-  code=$(key "$file" exit)
+  code=$(key_number "$file" exit)
   if [[ -n $code ]]; then return 1; fi
+  if ! is_mine "$1"; then return 0; fi # the record of another user is only read: what is written there may be a link
   ask_engine "$1"
   if [[ $state == gone ]]; then
     if found=$(end_on_storage "$1"); then
@@ -84,7 +90,7 @@ run_status() {
 }
 
 run_code() {
-  key "$(job_file "$1")" exit
+  key_number "$(job_file "$1")" exit
 }
 run_reason() {
   key "$(job_file "$1")" reason

@@ -7,8 +7,8 @@
 
 # die CODE TITLE [HINT]: ends the script with CODE, and says on stderr what is wrong and what to type next.
 die() {
-  printf 'error: %s\n' "$2" >&2
-  if [[ -n ${3:-} ]]; then printf '  hint: %s\n' "$3" >&2; fi
+  printf 'error: %s\n' "$(printable "$2")" >&2
+  if [[ -n ${3:-} ]]; then printf '  hint: %s\n' "$(printable "$3")" >&2; fi
   exit "$1"
 }
 
@@ -69,9 +69,16 @@ this_job() {
   local folder
   for folder in "$project" "$runs"; do # state/ and node_files have one path a line
     if [[ $folder == *$'\n'* ]]; then die 2 "the folder's name holds a newline: ${folder@Q}" 'rename the folder'; fi
+    if [[ $folder == *[$control]* ]]; then die 2 "the folder's name has a control character: ${folder@Q}" 'rename the folder'; fi
   done
+  resolve_runs
   # shellcheck source=/dev/null
   if [[ -f $artifact/engine.sh ]]; then source "$artifact/engine.sh"; fi
+}
+
+# resolve_runs: `runs` without symbolic links, once it is there: the path of a run is its identity.
+resolve_runs() {
+  if [[ -d $runs ]]; then runs=$(cd -- "$runs" && pwd -P); fi
 }
 
 # find_project ARTIFACT: sets `project`, which a run remembers, and `moved`. An artifact that no longer lies where
@@ -93,20 +100,14 @@ under_project() {
   if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$project/$1"; fi
 }
 
-# key FILE NAME: the value of a `NAME=value` line.
-key() {
-  local line
-  while IFS= read -r line; do
-    if [[ $line == "$2="* ]]; then
-      printf '%s' "${line#*=}"
-      return
-    fi
-  done <"$1"
-}
-
 # is_run FOLDER: made by jobc, and completely; clean.sh hides what it is about to remove.
 is_run() {
-  [[ -f $1/state/run && -d $1/artifact && ! -L $1 && ${1##*/} != .* ]]
+  [[ -f $1/state/run && -d $1/artifact && ! -L $1 ]] && is_run_id "${1##*/}"
+}
+
+# is_run_id TEXT: may name a run; everything that lists folders one a line, or has one on a command line, relies on it.
+is_run_id() {
+  [[ $1 == [[:alnum:]]* && $1 != *[![:alnum:]._-]* ]]
 }
 
 # list_runs: all runs of this job, the one started last first, NUL-terminated.
@@ -115,25 +116,70 @@ list_runs() {
   [[ -d $runs ]] || return 0
   while IFS= read -r -d '' found; do
     if is_run "${found#* }"; then printf '%s\0' "${found#* }"; fi
-  done < <(find "$runs" -mindepth 2 -maxdepth 2 -name artifact -printf '%T@ %h\0' | sort -znr)
+  done < <(find "$runs" -mindepth 2 -maxdepth 2 -name artifact -printf '%T@ %h\0' 2>/dev/null | sort -znr)
 }
 
-# choose_run [ID|FOLDER]: sets `run`: the named one, else the one this script lies in, else the newest.
+# list_own_runs: those that this user made. A run of somebody else is never chosen unless it is named.
+list_own_runs() {
+  local found
+  while IFS= read -r -d '' found; do
+    if is_mine "$found"; then printf '%s\0' "$found"; fi
+  done < <(list_runs)
+}
+
+# is_mine PATH: it belongs to this user, or to the owner that the storage gives new files of this user. NFS with root_squash or
+# all_squash, and CIFS, change the owner of each new file.
+is_mine() {
+  [[ -O $1 ]] || { [[ -e $1 ]] && [[ $(stat -L -c %u -- "$1") == "$(owner_of_new_files "${1%/*}")" ]]; }
+}
+
+# owner_of_new_files FOLDER: user id. stat reads the open descriptor, because others may rename files in FOLDER.
+owner_of_new_files() {
+  local probe=$1/.jobc-owner.$$.$RANDOM$RANDOM
+  (set -C && exec 3>"$probe" && stat -L -c %u /dev/fd/3 && rm -f -- "$probe") 2>/dev/null || echo "$EUID"
+}
+
+# owner_of FOLDER: the name of its user, or the number where there is no name.
+owner_of() {
+  local name
+  name=$(stat -c %U -- "$1") || return
+  if [[ $name == UNKNOWN ]]; then stat -c 'uid %u' -- "$1"; else printf '%s\n' "$name"; fi
+}
+
+# refuse_others RUN: ends the script when another user owns the run.
+refuse_others() {
+  is_mine "$1" || die 1 "run ${1##*/} belongs to $(owner_of "$1"): only its owner starts, stops or removes it" \
+    'submit.sh makes a new run; with --fork it begins with the checkpoint of that one'
+}
+
+# choose_run [ID|FOLDER] [change]: sets `run`: the named one, else the one this script lies in, else the newest of this user.
+# With `change` it must belong to this user.
 choose_run() {
-  run=''
-  if [[ -n ${1:-} ]]; then
-    local candidate
-    for candidate in "$runs/$1" "$1"; do
-      if is_run "$candidate"; then
-        run=$(cd -- "$candidate" && pwd -P)
-        return
-      fi
-    done
-    die 1 "job $job_name has no run $1 in $runs" 'status.sh --all lists them'
-  fi
+  local candidate
   run=$own_run
-  [[ -n $run ]] || IFS= read -r -d '' run < <(list_runs) || die 1 "job $job_name has no run in $runs" \
-    'submit.sh makes one; JOBC_RUN_ROOT says where they are'
+  if [[ -n ${1:-} ]]; then
+    run=''
+    for candidate in "$runs/$1" "$1"; do
+      if [[ -z $run ]] && is_run "$candidate"; then run=$(cd -- "$candidate" && pwd -P); fi
+    done
+    if [[ -z $run && -f $runs/$1/.making ]] && is_mine "$runs/$1"; then
+      die 1 "run $1 was never completed: submit.sh was killed while it made the run, or is at work" "submit.sh --run-id $1 makes it anew"
+    fi
+    [[ -n $run ]] || die 1 "job $job_name has no run $1 in $runs" 'status.sh --all lists them'
+  elif [[ -z $run ]]; then
+    IFS= read -r -d '' run < <(list_own_runs) || no_run
+  fi
+  if [[ -n ${2:-} ]]; then refuse_others "$run"; fi
+}
+
+# no_run: ends the script because this user has no run of the job.
+no_run() {
+  local other
+  if IFS= read -r -d '' other < <(list_runs); then
+    die 1 "job $job_name has no run of this user in $runs: the newest belongs to $(owner_of "$other")" \
+      "--run ${other##*/} names it; status.sh --all lists all of them"
+  fi
+  die 1 "job $job_name has no run in $runs" 'submit.sh makes one; JOBC_RUN_ROOT says where they are'
 }
 
 # check_node NODE NODES: ends the script when there is no such node; the first is 0.
@@ -145,35 +191,114 @@ check_node() {
 
 # last_attempt RUN: the number of its newest attempt.
 last_attempt() {
-  find "$1/artifact" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort -n | tail -n 1
+  numbered_folders "$1/artifact" | tail -n 1
 }
 
 # ---- is it alive
 
-# node_status FILE: up, ended, dead (its supervisor is gone without a word, or has been silent) or elsewhere (another host).
+# A node's state file names the process of its supervisor: host, boot (an id of the kernel's start), pid_namespace, pid and
+# start_ticks. It is locked as long as that process lives, and touched every few seconds (peers.py).
+
+# read_state FILE: its keys, in the associative array `state` of the caller; empty where the file lacks one or has no number.
+read_state() {
+  local text line name value
+  state=([host]='' [boot]='' [pid_namespace]='' [pid]='' [start_ticks]='' [started]='' [ended]='' [exit]='' [attempt]='' [first_rank]=0)
+  read_text "$1"
+  while IFS= read -r line; do
+    name=${line%%=*} value=${line#*=}
+    case $name in
+      host | boot | pid_namespace) state[$name]=$value ;;
+      pid | start_ticks | started | ended | exit | attempt | first_rank) if is_number "$value"; then state[$name]=$((10#$value)); fi ;;
+    esac
+  done <<<"$text"
+}
+
+# locate_process: sets `place` of the process in `state`: here; beside, in another pid namespace of this kernel; away, under
+# another kernel, be it of this machine before it was restarted or of another one with its name; unknown, because an older
+# jobc wrote the file.
+locate_process() {
+  if [[ -z ${boot_here:-} ]]; then
+    host_here=$(uname -n)
+    namespace_here=$(stat -Lc %i /proc/self/ns/pid)
+    boot_here=$(</proc/sys/kernel/random/boot_id)
+  fi
+  place=away
+  if [[ ${state[host]:-} != "$host_here" ]]; then return; fi
+  case ${state[boot]:-}:${state[pid_namespace]:-} in
+    :*) place=unknown ;;
+    "$boot_here:$namespace_here") place='here' ;;
+    "$boot_here":*) place=beside ;;
+  esac
+}
+
+# node_status FILE: up, here; elsewhere, and live as far as is known; ended; dead, which is certain; silent, so that it must be
+# dead or have lost its storage. A supervisor records `exit` before it waits for a restart in place, and `ended` with it before
+# it waits for anything else.
 node_status() {
-  if [[ -n $(key "$1" ended) ]]; then
+  local place lock over=dead
+  local -A state=()
+  read_state "$1"
+  if [[ -n ${state[exit]:-} ]]; then over=ended; fi
+  if [[ -n ${state[ended]:-} ]]; then
     echo ended
-  elif [[ $(key "$1" host) != "$(uname -n)" ]]; then
-    if is_silent "$1"; then echo dead; else echo elsewhere; fi
-  elif is_process "$(key "$1" pid)" "$(key "$1" start_ticks)"; then
+    return
+  fi
+  locate_process
+  if [[ $place == @(here|unknown) ]] && is_process "${state[pid]:-}" "${state[start_ticks]:-}"; then
     echo up
+  elif [[ $place == here ]]; then
+    echo "$over"
   else
-    echo dead
+    lock=$(lock_state "$1.lock")
+    case $place:$lock in
+      *:held) echo elsewhere ;;
+      beside:free | unknown:*) echo "$over" ;;
+      *) if is_silent "$1"; then echo silent; else echo elsewhere; fi ;;
+    esac
   fi
 }
 
-# is_silent FILE: its supervisor touches it every few seconds (peers.py), and has not for long. Times are compared on the
-# storage itself, for clocks of two machines may differ.
+# lock_state FILE: held, free, or unknown where the file or the file system does not say. Under one kernel it is certain.
+lock_state() {
+  local status=0
+  if [[ -f $1 && -r $1 ]] && type -P flock >/dev/null; then flock -n -s -E 9 "$1" true 2>/dev/null || status=$?; else status=1; fi
+  case $status in 0) echo free ;; 9) echo held ;; *) echo unknown ;; esac
+}
+
+# describe_place FILE: where a process is that cannot be seen from here.
+describe_place() {
+  local place
+  local -A state=()
+  read_state "$1"
+  locate_process
+  case $place in
+    beside) echo "in another container on ${state[host]:-}" ;;
+    *) if [[ ${state[host]:-} == "$host_here" ]]; then echo "on another machine named $host_here, or before this one was restarted"; else echo "on ${state[host]:-}"; fi ;;
+  esac
+}
+
+# storage_time RUN|RUN/state: seconds since 1970, by the clock of the storage: those of two machines may differ. Nothing is written to
+# the folder of another user, so there it is this machine's clock. False when the storage takes nothing.
+storage_time() {
+  if is_mine "${1%/state}"; then touch_mark "$1/.now" && stat -c %Y -- "$1/.now"; else date +%s; fi
+}
+
+# is_silent FILE [SECONDS]: it has not been touched for so long, 90 s if not given.
 is_silent() {
-  local now=${1%/*}/.now
-  touch -- "$now" 2>/dev/null || return 1
-  (($(stat -c %Y -- "$now") - $(stat -c %Y -- "$1") > 90))
+  local now file_s
+  now=$(storage_time "${1%/*}") && file_s=$(stat -c %Y -- "$1" 2>/dev/null) || return 1
+  ((now - file_s > ${2:-90}))
+}
+
+# touch_mark FILE: sets the time of FILE, in a run folder, to now; creates it. False for a symlink, which may lead anywhere.
+touch_mark() {
+  [[ ! -L $1 ]] && touch -- "$1" 2>/dev/null
 }
 
 # is_process PID START_TICKS: that very process runs (proc(5): state and start time are fields 3 and 22 of stat).
 is_process() {
   local stat fields
+  [[ -n $1 && -n $2 ]] || return 1
   { stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
   read -ra fields <<<"${stat##*) }"
   [[ ${fields[0]} != [ZX] && ${fields[19]} == "$2" ]]
@@ -183,7 +308,7 @@ is_process() {
 node_files() {
   local file
   for file in "$1"/state/node_*; do
-    if [[ -f $file && $file != *.lock ]]; then printf '%s\n' "$file"; fi
+    if [[ -f $file && ${file##*/node_} != *[!0123456789]* ]]; then printf '%s\n' "$file"; fi
   done
 }
 
@@ -201,30 +326,41 @@ seems_live() {
   return 1
 }
 
+# live_elsewhere RUN: `, node NN PLACE` of the first node that lives where it cannot be seen.
+live_elsewhere() {
+  local file
+  while IFS= read -r file; do
+    if [[ $(node_status "$file") == elsewhere ]]; then
+      echo ", node ${file##*_} $(describe_place "$file")"
+      return
+    fi
+  done < <(node_files "$1")
+}
+
 # refuse_live RUN
 refuse_live() {
   if is_live "$1"; then
-    die 1 "run ${1##*/} is live" 'stop.sh ends it; without --resume, submit.sh starts another one'
+    die 1 "run ${1##*/} is live$(live_elsewhere "$1")" 'stop.sh ends it; without --resume, submit.sh starts another one'
   fi
 }
 
 # ---- which of the live ones
-# no_runs: this job has none, and this script lies in none.
+# no_runs: this user has none of this job, and this script lies in none.
 no_runs() {
-  [[ -z $own_run && -z $(list_runs | tr '\0' '\n') ]]
+  [[ -z $own_run && -z $(list_own_runs | tr '\0' '\n') ]]
 }
 
 # choose_live_run [ID|FOLDER]: sets `run`; refuses to choose between two, and ends the script when there is none.
 choose_live_run() {
   local candidate live=()
   if [[ -n ${1:-}$own_run ]]; then
-    choose_run "${1:-}"
+    choose_run "${1:-}" change
     is_live "$run" || die 1 "run ${run##*/} is not live: $(run_status "$run")"
     return
   fi
   while IFS= read -r -d '' candidate; do
     if is_live "$candidate"; then live+=("$candidate"); fi
-  done < <(list_runs)
+  done < <(list_own_runs)
   if ((${#live[@]} == 0)); then die 1 "job $job_name has no live run in $runs"; fi
   if ((${#live[@]} > 1)); then die 1 "job $job_name has ${#live[@]} live runs: ${live[*]##*/}" 'choose one with --run ID'; fi
   run=${live[0]}
@@ -232,9 +368,16 @@ choose_live_run() {
 
 # ---- secrets of a run: in no run folder, for those are shared; removed when the run has ended
 
-# secrets_of RUN: the folder, in the user's home, which the nodes see. JOBC_SECRETS_ROOT is where a container sees it.
+# secrets_of RUN: the folder, in the user's home, which the nodes see. JOBC_SECRETS_ROOT is where a container sees it. Its name
+# ends with a hash of the run's path, which is resolved (resolve_runs), because runs in two roots may have one id. The hash
+# is FNV-1a, in bash, because this runs in images that have no sha256sum.
 secrets_of() {
-  printf '%s' "${JOBC_SECRETS_ROOT:-${HOME:-/nonexistent}/.jobc/secrets}/${1##*/}"
+  local LC_ALL=C position byte hash=$((0xcbf29ce484222325))
+  for ((position = 0; position < ${#1}; position++)); do
+    printf -v byte %d "'${1:position:1}"
+    hash=$(((hash ^ (byte & 255)) * 0x100000001b3))
+  done
+  printf '%s-%016x' "${JOBC_SECRETS_ROOT:-${HOME:-/nonexistent}/.jobc/secrets}/${1##*/}" "$hash"
 }
 
 # save_secret VARIABLE: its value, for the nodes of `run`. It goes through no command line and no environment of a job.
@@ -242,7 +385,47 @@ save_secret() {
   local folder
   folder=$(secrets_of "$run")
   [[ -n ${!1:-} ]] || die 65 "secret: the environment variable $1 is not set" "export $1 before submit.sh"
-  (umask 077 && mkdir -p -- "$folder" && printf '%s' "${!1}" >"$folder/$1") || die 1 "cannot write to $folder"
+  { make_private "${folder%/*}" && make_private "$folder"; } || die 1 "$folder is not a folder of this user alone" 'remove it, or what it is below, if it is not yours'
+  (umask 077 && cd -P -- "$folder" && [[ -O . ]] && rm -f -- "$1" && printf '%s' "${!1}" >"$1") || die 1 "cannot write to $folder"
+}
+
+# make_private FOLDER: makes it, or closes it to others; false when it is not this user's.
+make_private() {
+  (umask 077 && mkdir -p -- "$1") 2>/dev/null && [[ -O $1 && -d $1 && ! -L $1 ]] && chmod 700 -- "$1"
+}
+
+# is_safe FOLDER: only this user and root can replace it. It and all above it belong to them, and are closed to other writers,
+# or sticky. A group with the number of the user is that user's own.
+is_safe() {
+  local path folders=(/) owner group mode trusted="0|$EUID"
+  path=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 1
+  while [[ $path == /?* ]]; do folders+=("$path") path=${path%/*}; done
+  if [[ $(</proc/self/uid_map) != *4294967295* ]]; then trusted+="|$(</proc/sys/kernel/overflowuid)"; fi # root of outside a container
+  while read -r owner group mode; do
+    [[ $owner =~ ^($trusted)$ ]] || return 1
+    if ((8#$mode & 8#1000)); then continue; fi
+    if ((8#$mode & 8#2)) || { ((8#$mode & 8#20)) && [[ ! $group =~ ^(0|$EUID)$ ]]; }; then return 1; fi
+  done < <(stat -c '%u %g %a' -- "${folders[@]}")
+}
+
+# private_folder NAME: prints a folder that only this user can change: the same one for all that this user starts here, unless
+# somebody has taken all its places. False when there is none.
+private_folder() {
+  local root
+  for root in "${TMPDIR:-/tmp}" /tmp "${XDG_RUNTIME_DIR:-/run/user/$EUID}"; do
+    if is_safe "$root" && make_private "$root/jobc-$EUID" && make_private "$root/jobc-$EUID/$1"; then
+      printf '%s' "$root/jobc-$EUID/$1"
+      return
+    fi
+  done
+  mktemp -d
+}
+
+# saved_secret RUN VARIABLE: the file of save_secret, if it is there and this user's.
+saved_secret() {
+  local file
+  file=$(secrets_of "$1")/$2
+  if [[ -f $file && -s $file && -O $file && ! -L $file && -O ${file%/*} && ! -L ${file%/*} ]]; then printf '%s' "$file"; fi
 }
 
 # forget_secrets RUN
@@ -253,7 +436,7 @@ forget_secrets() {
 # ---- the other parts
 
 parts=$(dirname -- "${BASH_SOURCE[0]}")
-for part in new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report follow; do
+for part in values new_run old_runs join_run join_bucket code_snapshot code_checkout node_setup report follow; do
   # shellcheck source=/dev/null
   source "$parts/$part.sh"
 done

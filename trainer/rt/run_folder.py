@@ -5,12 +5,20 @@ A small file is `key=value` lines, so that bash reads it as easily as Python.
 
 from __future__ import annotations
 
-import json
+import contextlib
+import errno
 import os
+import re
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from .untrusted_files import MIB, Unreadable, parsed, read_bytes
+
+LARGEST = MIB  # of a small file
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+RESERVED_BYTES = 4096  # a block, of most file systems
 PROGRESS = "state/progress"  # attempts.py counts there starts that came no further
 REACHED = "state/reached"  # the last step of earlier attempts, where their metrics are not in this folder
 
@@ -97,13 +105,26 @@ class RunFolder:
     def open_log(self, path: Path, who: str) -> int:
         """Open a log for appending, with the line that opens this attempt: one file holds all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        log = open_for_append(path)
         os.write(log, self.log_header(who).encode())
         return log
 
     def log_header(self, who: str) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         return f"=== jobc: attempt {self.attempt}, {who} on {os.uname().nodename}, {when}\n"
+
+
+def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
+    """Descriptor of a regular file, created if nothing has its name.
+
+    A symbolic link is not followed, because whoever may write to the run folder may have made it, and it may lead to
+    any file of this user; a named pipe is not waited for. Both raise OSError.
+    """
+    descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def write_small(
@@ -115,22 +136,60 @@ def write_small(
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
+    content = "".join(line + "\n" for line in lines).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.touch(0o600 if private else 0o666)
-        unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        unfinished.write_bytes(content)
         unfinished.replace(path)
-    except OSError:
+    except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise
+        if error.errno not in NO_SPACE or not _write_in_reserve(path, content):
+            raise
+
+
+def reserve_small(path: Path) -> None:
+    """Take the space for a small file that write_small() has to write later, also when the disk is full by then.
+
+    Works where a file can be overwritten in place: not on btrfs and ZFS, which copy on write.
+    """
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _reserve_of(path).write_bytes(b"\n" * RESERVED_BYTES)
+
+
+def release_small(path: Path) -> None:
+    """Give back what reserve_small() has taken."""
+    with contextlib.suppress(OSError):
+        _reserve_of(path).unlink(missing_ok=True)
+
+
+def _reserve_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.reserved")
+
+
+def _write_in_reserve(path: Path, content: bytes) -> bool:
+    """Write into blocks that are allocated already. What was `path` before makes room for the next reserve."""
+    if len(content) > RESERVED_BYTES:
+        content = content[: RESERVED_BYTES - 1] + b"\n"
+    reserve = _reserve_of(path)
+    try:
+        with reserve.open("r+b", buffering=0) as file:
+            file.write(content)
+            file.truncate()
+        reserve.replace(path)
+    except OSError:
+        return False
+    reserve_small(path)
+    return True
 
 
 def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
-    """(first line when it is no `key=value`, else ""), keys; None when there is no such file."""
+    """(first line when it is not `key=value`, else ""), keys; None when there is no such small file."""
     try:
-        return small(path.read_bytes())
-    except OSError:
+        return small(read_bytes(path, LARGEST, follow=False))
+    except Unreadable:
         return None
 
 
@@ -141,12 +200,17 @@ def small(content: bytes) -> tuple[str, dict[str, str]]:
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
 
 
+def count_of(text: object, otherwise: int = 0) -> int:
+    """Integer in a text of a small file; `otherwise` when it is not one or exceeds 19 digits."""
+    return int(str(text)) if re.fullmatch("[0-9]{1,19}", str(text)) else otherwise
+
+
 def last_step(metrics: bytes) -> int | None:
     """The last step that lines of metrics tell of. A torn line tells nothing."""
     for line in reversed(metrics.splitlines()):
         try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):
+            return int(parsed("metrics", line)["step"])
+        except (Unreadable, ValueError, KeyError, TypeError):
             continue
     return None
 

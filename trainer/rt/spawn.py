@@ -1,8 +1,8 @@
 """Launcher without torch: starts the ranks of this node with torchrun's environment and ends them together.
 
-Usage  python -I -S spawn.py -- COMMAND…               COMMAND is run JOBC_PROCS times
-       python -I -S spawn.py --tasks SECONDS -- COMMAND…  once: srun has started a task for each of the other ranks
-       python -I -S spawn.py --task N SECONDS -- COMMAND…  in those: COMMAND is the rank of task N (tasks.py)
+Usage  jobctl spawn -- COMMAND…               COMMAND is run JOBC_PROCS times
+       jobctl spawn --tasks SECONDS -- COMMAND…  once: srun has started a task for each of the other ranks
+       jobctl spawn --task N SECONDS -- COMMAND…  in those: COMMAND is the rank of task N (tasks.py)
 In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
        SECONDS  that the tasks of a node wait for each other
 Out    the exit code of the rank that failed first, or 0
@@ -13,14 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
-
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
 
 from . import exit_codes, processes
 from .signal_queue import SignalQueue
@@ -91,7 +85,3 @@ def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
         os.kill(pid, number)
     if tasks:
         tasks.send(number)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Supervisor of one node: starts the launcher, passes stop signals to the ranks, ends all, tells why.
 
-Usage  python -I -S supervise.py [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
 In     the JOBC_ variables of node.sh; JOBC_TIME_LIMIT_S where no scheduler keeps the time;
        JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that stands for it (container.sh)
 Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
@@ -19,13 +19,9 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterable
 
-if not __package__:  # started by path: find the sibling modules, whatever PYTHONPATH holds
-    sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
-    __package__ = "rt"
-
-from . import exit_codes, processes
+from . import exit_codes, machine, processes
 from .claim import Refused, claim
 from .console import Console
 from .enclosure import start_enclosed
@@ -35,9 +31,9 @@ from .node_log import NodeLog
 from .node_output import NodeOutput
 from .peers import Peers
 from .restarts import Restarts
-from .run_folder import RunFolder, read_small, write_small
+from .run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import left_by
+from .verdict import RankLook, left_by, look_at, unplanned, was_stopped
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -84,6 +80,7 @@ class Supervisor:
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
+        self.all_ranks = list(self.ranks)  # with those beyond the plan
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
@@ -94,18 +91,21 @@ class Supervisor:
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.start_ticks(os.getpid()),
-            "host": os.uname().nodename,
+            **machine.identity(),
             "attempt": run_folder.attempt,
             "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
         write_small(run_folder.node_state(self.node), keys=self.state)
+        for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
+            reserve_small(file)
 
         self.keeper = 0
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
         self.told = False  # to end, by somebody: not because a peer failed
+        self.at_once = False  # by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
         self.limit_at = began + self.time_limit_s if self.time_limit_s else float("inf")
@@ -129,7 +129,7 @@ class Supervisor:
             self.peers.share_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
-        told = Told(bool(self.asked), self.killed, self.interrupted, self.told)
+        told = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
         peers, restarts = self.peers, self.restarts
         ending = Ending(self.run_folder, self.node, self.ranks, peers, restarts, self.output, self.state, self.grace_s)
         code = ending.conclude(status, told, signals)
@@ -159,7 +159,7 @@ class Supervisor:
     def _on_signal(self, number: int) -> None:
         now = time.monotonic()
         if number == signal.SIGQUIT:
-            self.told = True
+            self.told = self.at_once = True
             self._kill("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
@@ -180,6 +180,7 @@ class Supervisor:
     def _ask_to_stop(self, number: int, why: str) -> None:
         """SIGHUP becomes SIGTERM for the ranks, for few programs save on a hangup."""
         self.output.say(f"{why}: asking the ranks to save and end, {self.grace_s} s at most")
+        self._find_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
 
@@ -189,11 +190,11 @@ class Supervisor:
     def _look_at_ranks(self) -> None:
         """Send what was asked to every rank wrapper once, also to one that appears later."""
         if self.asked:
-            for rank in self.ranks:
+            for rank in self.all_ranks:
                 state = self._rank_state(rank)
                 if state is None:
                     continue
-                pid, ticks = int(state["pid"]), int(state["start_ticks"])
+                pid, ticks = count_of(state.get("pid")), count_of(state.get("start_ticks"))
                 for number in self.asked:
                     if (number, pid) not in self.sent:
                         self.sent.add((number, pid))
@@ -211,16 +212,15 @@ class Supervisor:
         return None
 
     def _some_were_preempted(self) -> bool:
-        """Did a rank end early, with no failed rank that the launcher ended it for?"""
-        preempted = False
-        for rank in self.ranks:
-            left, state = read_small(self.run_folder.rank_exit(rank)), self._rank_state(rank)
-            if left and int(left[0]) not in (exit_codes.DONE, exit_codes.PREEMPTED):
-                return False
-            if not left and state and not _is_running(state):
-                return False
-            preempted = preempted or (left is not None and int(left[0]) == exit_codes.PREEMPTED)
-        return preempted
+        return was_stopped(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
+
+    def _look(self, ranks: Iterable[int]) -> list[RankLook]:
+        return [look_at(self.run_folder, rank) for rank in ranks]
+
+    def _find_ranks(self) -> list[int]:
+        """The ranks of this node, with those that its launcher has started beyond the plan by now."""
+        self.all_ranks = [*self.ranks, *unplanned(self.run_folder, self.node, self.ranks)]
+        return self.all_ranks
 
     def _look_at_peers(self) -> None:
         self.peers.beat()
@@ -261,7 +261,7 @@ class Supervisor:
         return any(self._rank_state(rank) for rank in self.ranks)
 
     def _all_ranks_ended(self) -> bool:
-        return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.ranks)
+        return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
@@ -280,13 +280,5 @@ class Supervisor:
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
 
-def _is_running(state: dict[str, str]) -> bool:
-    return processes.is_running(int(state["pid"]), int(state["start_ticks"]))
-
-
 def _name(number: int) -> str:
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import exit_codes
-from .run_folder import RunFolder, read_small
+from . import exit_codes, processes
+from .run_folder import RunFolder, count_of, read_small
+from .untrusted_files import Unreadable, open_regular
 
+RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
@@ -46,8 +48,17 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked: bool, killed: bool) -> Verdict:
-    """The verdict on `ranks`.
+class RankLook(NamedTuple):
+    """A rank as one look shows it. code: None = not recorded; is_gone: it began, its wrapper does not run any more."""
+
+    code: int | None
+    is_gone: bool
+
+
+def judge(
+    run: RunFolder, node: int, planned: Sequence[int], status: int, said: bytes, asked: bool, killed: bool
+) -> Verdict:
+    """The verdict on the planned ranks of a node and on those that its launcher started beside them.
 
     status: exit status of the launcher, torchrun or spawn
     said:   what it printed itself; read only when no rank has started
@@ -55,6 +66,7 @@ def judge(run: RunFolder, ranks: Sequence[int], status: int, said: bytes, asked:
     killed: the supervisor killed what had not ended by then
     """
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
+    ranks = [*planned, *unplanned(run, node, planned)]
     ends = [rank_end(run, rank, stop, killed) for rank in ranks]
     known = [end for end in ends if end]
     if len(known) < len(ends) and asked:
@@ -82,6 +94,58 @@ def _left_before(first: RankEnd, known: Sequence[RankEnd]) -> str:
     return f"rank {ranks[0]} had ended with 0 before the others were done" if ranks else ""
 
 
+def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
+    """Ranks of `node` in this attempt beyond the planned world: a launcher file was edited (accelerate.yaml).
+
+    Lists two folders, and reads only the files of such ranks.
+    """
+    world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
+    names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}
+    numbers = sorted(int(name[5:]) for name in names if RANK_FILE.fullmatch(name))
+    return [rank for rank in numbers if rank >= world and _is_of(run, node, rank)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_of(run: RunFolder, node: int, rank: int) -> bool:
+    left, state = read_small(run.rank_exit(rank)), read_small(run.rank_state(rank))
+    return any(file[1].get("node") == str(node) for file in (left, state) if file) and (
+        left is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
+    )
+
+
+def look_at(run: RunFolder, rank: int) -> RankLook:
+    if left := read_small(run.rank_exit(rank)):
+        return RankLook(count_of(left[0], exit_codes.CRASHED), False)
+    state = read_small(run.rank_state(rank))
+    if not state or state[1].get("attempt") != str(run.attempt):
+        return RankLook(None, False)
+    return RankLook(
+        None, not processes.is_running(count_of(state[1].get("pid")), count_of(state[1].get("start_ticks")))
+    )
+
+
+def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], Iterable[RankLook]]) -> bool:
+    """A rank ended early by itself, and not because its launcher ended it for one that had failed.
+
+    first: looks at the planned ranks; second: at all of the node
+    Looks twice, because a look reads the ranks one after the other. A launcher signals the others only after the code
+    of the rank that failed was recorded, or its wrapper was gone: who has seen the early end sees that as well.
+    """
+    return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
+
+
+def _shows_stop(ranks: Sequence[RankLook]) -> bool:
+    codes = {rank.code for rank in ranks}
+    failed = codes - {None, exit_codes.DONE, exit_codes.PREEMPTED}
+    return exit_codes.PREEMPTED in codes and not failed and not any(rank.is_gone for rank in ranks)
+
+
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
     """None when the rank did not start in this attempt. stop: the code of a rank that was told to end."""
     if left := left_by(run, rank):
@@ -97,7 +161,10 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
     """What the wrapper of a rank wrote when the rank ended; None when it has not, or was killed with it."""
     left = read_small(run.rank_exit(rank))
-    return left and RankEnd(rank, int(left[0]), left[1]["reason"], int(left[1]["time_ns"]))
+    try:
+        return left and RankEnd(rank, int(left[0]), left[1]["reason"], int(left[1]["time_ns"]))
+    except (KeyError, ValueError):  # somebody else wrote it
+        return None
 
 
 def _no_rank_started(status: int, said: bytes) -> Verdict:
@@ -111,10 +178,10 @@ def _no_rank_started(status: int, said: bytes) -> Verdict:
 def said_in(run: RunFolder, path: Path) -> bytes:
     """What a log holds of this attempt; of a long one the end."""
     try:
-        with path.open("rb") as log:
+        with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            text = log.read()
-    except OSError:
+            text = log.read(LOG_TAIL_BYTES)
+    except (OSError, Unreadable):
         return b""
     header = text.rfind(f"=== jobc: attempt {run.attempt}, ".encode())
     return text[max(header, 0) :].partition(b"\n")[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import hosts
 from ..options import AccelerateOptions
 

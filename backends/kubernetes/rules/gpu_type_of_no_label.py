@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, nearest
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ....compiler.plan.launch_plan import LaunchPlan
 from ....trainer.rt.gpu_names import is_of_type
 from ..gpu_types import DISCOVERED, PRODUCTS, label, values
 from ..options import KubernetesOptions

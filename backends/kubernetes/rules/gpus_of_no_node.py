@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, most_at_site, most_in_cloud, spread
 from ..options import KubernetesOptions
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.neutral import library
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.emit.artifact import Artifact
+from ....compiler.pipeline.library import library
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..names import asked
 from ..options import KubernetesOptions
 
@@ -17,8 +18,13 @@ KIB = 1024
 MOST_CONFIG_KIB = 900  # of 1024, which etcd takes; the rest is for the object itself
 
 
+def size_in_config_map(file: Artifact) -> int:
+    """Size in bytes. Kubernetes stores binary files as base64."""
+    return len(file.content) if file.binary is None else -(-len(file.content) // 3) * 4
+
+
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    library_size = sum(len(file.text.encode()) for file in library())
+    library_size = sum(size_in_config_map(file) for file in library())
     own_size = len(json.dumps(asked(plan), ensure_ascii=False).encode())
     total = (library_size + 4 * own_size) // KIB
     if total > MOST_CONFIG_KIB:

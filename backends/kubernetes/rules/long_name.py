@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan
-from ....compiler.render import Whole
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.emit.render import Whole
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..names import LONGEST, digest, longest_pod, object_name
 from ..options import KubernetesOptions
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import KubernetesOptions
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if plan.container.image is None:
         because = "a pod is a container, whose image brings bash, Python and torch"
-        hint = "container=pod env=image image=pytorch/pytorch:2.9.0"
+        hint = "container=pod python=image image=pytorch/pytorch:2.9.0"
         yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ....compiler.diagnostics import Diagnostic, nearest
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.kubernetes_forms import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
 from ..options import KubernetesOptions

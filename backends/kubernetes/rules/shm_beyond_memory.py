@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan
-from ....compiler.values import show_bytes
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
+from ....compiler.spec.value_types import show_bytes
 from ..options import KubernetesOptions
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan, Mount
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import KubernetesOptions
 from ..places import is_reserved, place
 from ._names import is_name

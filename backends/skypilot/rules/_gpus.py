@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ....compiler.plan import LaunchPlan
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import MOST_GPUS, most_at_site, most_in
 from ..config import SITES, cloud
 from ..options import SkypilotOptions, cloud_of

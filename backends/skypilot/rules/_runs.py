@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....compiler.plan import LaunchPlan, Mount
+from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import SkypilotOptions
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity, alternatives
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import sellers, sold
 from ..options import SkypilotOptions
 from ._gpus import Asked, counted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..config import cloud
 from ..options import SkypilotOptions
 
@@ -13,7 +13,7 @@ from ..options import SkypilotOptions
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     if plan.container.image is None or cloud(plan, options) != "slurm" or options.pyxis:
         return
-    without = "image=null container=none env=venv"
+    without = "image=null container=none python=venv"
     if options.pyxis is None:
         because = "SkyPilot refuses it when it launches, unless this Slurm has the plugin Pyxis"
         hint = f"`srun --help | grep container-image` there tells; then backend.pyxis=true, else {without}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.plan.launch_plan import LaunchPlan
 from .. import task
 from ..options import SkypilotOptions
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..config import cloud
 from ..options import SkypilotOptions
 from ._infras import infras
@@ -23,6 +23,6 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for key, value in wishes.items():
         if value and (not heard or key == "queue.name"):
             where = options.infra or cloud(plan, options) or "any"
-            because = f"infra {where} has no word for it; the job is the same without"
+            because = f"infra {where} does not support it; the job is the same without"
             hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)

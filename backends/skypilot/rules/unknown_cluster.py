@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, nearest
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import SkypilotOptions
 from ._infras import infras, is_read, is_site
 

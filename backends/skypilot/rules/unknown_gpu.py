@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity, nearest
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import GPUS
 from ..options import SkypilotOptions
 from ._gpus import counted

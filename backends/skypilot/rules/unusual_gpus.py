@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import USUAL_GPUS, spread
 from ..options import SkypilotOptions
 from ._gpus import counted

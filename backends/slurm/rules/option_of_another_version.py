@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....compiler.diagnostics import Diagnostic, Severity, alternatives
-from ....compiler.plan import LaunchPlan
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives
+from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import sbatch_options
 from ..options import SlurmOptions
 from ..own_options import OURS

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding, warning
 

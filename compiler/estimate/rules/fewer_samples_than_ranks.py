@@ -1,14 +1,14 @@
 """JC2128: there are too few samples: for one on each rank, or for one whole batch where others are left out.
 
-The trainer refuses both when it has read its data (trainer/training.py, refuse_too_few).
+The trainer refuses both when it has read its data (trainer/build/data_checks.py, check_enough_samples).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding, warning
 from ..pace import samples_of_rank

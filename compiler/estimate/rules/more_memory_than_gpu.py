@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...plan import LaunchPlan
-from ...spec import JobSpec
-from ...values import show_bytes
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+from ...spec.value_types import show_bytes
 from ..figures import Figures, readable_bytes
 from ..limits import Finding, warning
 from ..relief import relief

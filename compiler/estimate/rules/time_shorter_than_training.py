@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ...plan import LaunchPlan
-from ...spec import JobSpec
-from ...values import show_duration
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+from ...spec.value_types import show_duration
 from ..figures import Figures
 from ..limits import Finding, warning
 

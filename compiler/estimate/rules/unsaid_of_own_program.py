@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding
 

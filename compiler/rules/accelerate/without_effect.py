@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from ...accelerate import SHARDED
-from ...accelerate_known import are_gpus
-from ...diagnostics import Diagnostic, alternatives
-from ...extra import Path, leaves
-from ...plan import LaunchPlan
+from ...diagnostics.diagnostic import Diagnostic, alternatives
+from ...emit.overlay import Path, leaves
+from ...launchers.accelerate.files import SHARDED
+from ...launchers.accelerate.gpu_ids import are_gpus
+from ...plan.launch_plan import LaunchPlan
 from ._entries import Tree, is_of_fsdp_1
 
 

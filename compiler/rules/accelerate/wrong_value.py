@@ -1,30 +1,43 @@
-"""JC4603: a value of the wrong type or out of range, in accelerate.yaml or deepspeed.json."""
+"""JC4603: a value that accelerate or DeepSpeed rejects, or that has another type than the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...diagnostics import Diagnostic
-from ...known_values import Value
-from ...plan import LaunchPlan
-from ._entries import Tree, entries, keys_below
-
-_SILENT = "accelerate and DeepSpeed do not check it when they read the file; the ranks would fail, or do something else"
+from ...diagnostics.diagnostic import Diagnostic, nearest
+from ...launchers.accelerate import gpu_ids
+from ...launchers.accelerate.engine_tables import accepts, description, engine, example, keys_below, words
+from ...plan.launch_plan import LaunchPlan
+from ._entries import Entry, Tree, entries
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     for entry in entries(plan, extra, deepspeed_extra, section):
-        key, value, rule = entry.key, entry.value, entry.rule
-        if rule is None or value is None:  # null takes away what is there
+        rule, value = entry.rule, entry.value
+        if rule is None or value is None or _is_dropped(entry):  # null takes away what is there
             continue
-        if not isinstance(rule, Value):
-            first = next(iter(keys_below(rule, {})), "NAME")
-            title, hint = f"{key} is a mapping, and {_shown(value)} is none", f"leave out {key}, or {key}.{first}=…"
-            yield Diagnostic("JC4603", title, _SILENT, hint, key=key)
-        elif not rule.holds(value):
-            hint = f"{key}={rule.example}"
-            yield Diagnostic("JC4603", f"{key}: {_shown(value)} is not {rule.words}", _SILENT, hint, key=key)
+        if isinstance(rule, Mapping):
+            first = next(iter(keys_below(entry.inside, rule, {})), "NAME")
+            yield _wrong(entry, "a mapping", f"leave out {entry.key}, or {entry.key}.{first}=…")
+        elif entry.inside == ("gpu_ids",):
+            if not gpu_ids.are_gpus(value):
+                yield _wrong(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
+        elif not accepts(rule, value):
+            close = nearest(str(value), words(rule), 1)
+            yield _wrong(entry, description(rule), f"{entry.key}={close[0] if close else example(rule)}")
+
+
+def _is_dropped(entry: Entry) -> bool:
+    """Whether it is "auto", which DeepSpeed takes as the default, or accelerate and transformers replace."""
+    return bool(entry.value == "auto") and entry.file == "deepspeed"
+
+
+def _wrong(entry: Entry, must_be: str, hint: str) -> Diagnostic:
+    because = f"{engine(entry.file)} rejects it on every rank, or takes it for something else"
+    return Diagnostic(
+        "JC4603", f"{entry.key}: {_shown(entry.value)} is invalid: must be {must_be}", because, hint, key=entry.key
+    )
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...spec import JobSpec
+from ...spec.job_spec import JobSpec
 from ._programs import assigned, program, trains
 from ._shell import Command, commands, shell_text
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ... import derive
-from ...diagnostics import Diagnostic
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan import derive
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._shell import in_one_word, on_a_line, open_quote, unquoted
 
 

@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
-from ...diagnostics import Diagnostic
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._programs import launcher
 from ._shell import simple_commands
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._variables import Variable, variables
 
 _GLOO = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._variables import variables
 
 _OF_TORCH = {  # old name -> new name, since when

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...plan import LaunchPlan
-from ...private import looks_like_token, secret_in_words
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+from ...spec.secret_scan import looks_like_token, secret_in_words
 from ._shell import shell_text
 
 

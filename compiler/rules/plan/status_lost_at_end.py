@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._programs import TOOLS, program, trains
 from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._programs import TOOLS, program, started, trains
 from ._shell import SHELLS, Command, commands, is_set, shell_text, with_option
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
-from ...values import MountTarget, Path
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+from ...spec.value_types import MountTarget, Path
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
 _FOUND = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z][^`]*`)|^(~[\w.-]*)(?:/|$)")

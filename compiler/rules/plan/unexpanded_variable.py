@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ... import derive
-from ...diagnostics import Diagnostic, Severity
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan import derive
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._shell import in_one_word, on_a_line, shell_text
 
 # $USER, ${SCRATCH} or $(hostname), or any name where a path begins; not $5, $$, \$USER, $Name, $N$ or ${oc.env:USER}.

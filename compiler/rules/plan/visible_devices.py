@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from ...diagnostics import Diagnostic
-from ...plan import LaunchPlan
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
 from ._variables import variables
 
 _MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...diagnostics import Diagnostic, alternatives
-from ...site import fact, most, place
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, alternatives
+from ...spec.job_spec import JobSpec
+from ...spec.site_facts import fact, most, place
 
 
 def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...derive import brings_code
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.derive import brings_code
+from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.code.kind != "git" or not brings_code(spec):
         return
     for key, value, form, example in (
-        ("repository", spec.code.repository, r"[^\s-]\S*", "https://github.com/ORG/NAME"),
+        ("repository", spec.code.repository, r"(?!\w+::)[^\s-]\S*", "https://github.com/ORG/NAME"),
         ("commit", spec.code.commit, r"[0-9a-f]{40}([0-9a-f]{24})?", "0123456789abcdef0123456789abcdef01234567"),
     ):
         if value is None or not re.fullmatch(form, value):

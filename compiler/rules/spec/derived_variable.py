@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...reserved import is_derived
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.derived_variables import is_derived
+from ...spec.job_spec import JobSpec
 from ..plan._programs import launcher
 from ..plan._shell import simple_commands
 from ..plan._variables import variables

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

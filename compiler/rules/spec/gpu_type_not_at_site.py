@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic, nearest
-from ...site import fact, partitions
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, nearest
+from ...spec.job_spec import JobSpec
+from ...spec.site_facts import fact, partitions
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

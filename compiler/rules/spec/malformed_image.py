@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
 
 _START = re.compile(r"[a-z][a-z0-9+.-]*:///?|/|(\.\.?/)+")  # of a URI or a path
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"

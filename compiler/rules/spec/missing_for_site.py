@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...convert import example, options_of, spec_keys, type_at
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.examples import example
+from ...spec.job_spec import JobSpec
+from ...spec.type_hints import options_of, spec_keys, type_at
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

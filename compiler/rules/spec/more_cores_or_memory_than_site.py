@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
-from ...values import show_bytes
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
+from ...spec.value_types import show_bytes
 from ._site import too_much
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...derive import procs
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.derive import procs
+from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

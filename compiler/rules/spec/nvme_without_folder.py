@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....trainer.config import DeepspeedConfig
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ....trainer.config.schema import DeepspeedConfig
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
 
 _OLDEST = (2, 4)  # that the trainer runs with; pyproject.toml, extra `trainer`
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...private import gives_secret, looks_like_token
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
+from ...spec.secret_scan import gives_secret, looks_like_token
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....trainer.config import FsdpConfig
-from ...diagnostics import Diagnostic
-from ...spec import HsdpSpec, JobSpec
+from ....trainer.config.schema import FsdpConfig
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import HsdpSpec, JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...derive import procs, shards, world_size
-from ...diagnostics import Diagnostic
-from ...spec import HsdpSpec, JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.derive import divisors, procs, shards, world_size
+from ...spec.job_spec import HsdpSpec, JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -15,7 +15,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     wanted, of_a_node, world = shards(spec), procs(spec), world_size(spec)
     if world % wanted == 0 and (of_a_node % wanted == 0 or wanted % of_a_node == 0):
         return
-    sizes = [size for size in range(1, world + 1) if world % size == 0 and not (of_a_node % size and size % of_a_node)]
+    sizes = [size for size in divisors(world) if not (of_a_node % size and size % of_a_node)]
     title = f"parallel.shards={wanted} with {spec.nodes} nodes of {of_a_node} ranks"
     because = "the mesh is (ranks / shards) x shards, and a copy of the model has to end where a node ends"
     hint = f"parallel.shards={of_a_node}, the ranks of a node; or {', '.join(map(str, sizes))}"

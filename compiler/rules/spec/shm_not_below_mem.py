@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic, Severity
-from ...spec import JobSpec
-from ...values import show_bytes
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...spec.job_spec import JobSpec
+from ...spec.value_types import show_bytes
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics import Diagnostic
-from ...reserved import is_derived
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.derived_variables import is_derived
+from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...convert import spec_keys
-from ...diagnostics import Diagnostic, nearest
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic, nearest
+from ...spec.job_spec import JobSpec
+from ...spec.type_hints import spec_keys
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -15,4 +15,4 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         if key not in known:
             close = nearest(key, known)
             hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
-            yield Diagnostic("JC2068", f"the site requires {key}", "there is no such key", hint, key="site.requires")
+            yield Diagnostic("JC2068", f"the site requires {key}", "the key does not exist", hint, key="site.requires")

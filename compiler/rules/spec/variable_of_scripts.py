@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import shell_names
-from ...diagnostics import Diagnostic
-from ...spec import JobSpec
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
+from . import _script_names as shell_names
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...diagnostics import Diagnostic
-from ...private import secret_in
-from ...sourcemap import SpecValue
+from ...diagnostics.diagnostic import Diagnostic
+from ...emit.source_map import SpecValue
+from ...spec.secret_scan import secret_in
 
 _OWN_RULE = ("env.", "labels.", "secrets.", "command", "code.repository")  # JC4515, JC3003 and JC4516 look at them
 

@@ -1,17 +1,17 @@
 """The lab's limits, and one rule of its own (LAB01). Every compile of a job asks it; `jobc check` shows what it says.
 
 In   a job's spec and plan
-Out  diagnostics; a warning may be allowed by `# jobc: allow CODE because …`, an error may not
+Out  diagnostics; a warning may be allowed by `# jobc: allow NAME because …`, an error may not
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobc.compiler.diagnostics import Diagnostic, Severity
-from jobc.compiler.plan import LaunchPlan
-from jobc.compiler.policy import Policy
-from jobc.compiler.spec import JobSpec
+from jobc.compiler.checks.site_policy import Policy
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, Severity
+from jobc.compiler.plan.launch_plan import LaunchPlan
+from jobc.compiler.spec.job_spec import JobSpec
 
 
 def large_jobs_save_often(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .....compiler.diagnostics import Diagnostic, Severity
-from .....compiler.extra import Path
-from .....compiler.plan import LaunchPlan
+from .....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from .....compiler.emit.overlay import Path
+from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra import KEY
 from ...options import KubernetesOptions
 from ._added import known

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic
-from .....compiler.plan import LaunchPlan
-from .....compiler.reserved import is_derived
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from .....compiler.plan.launch_plan import LaunchPlan
+from .....compiler.spec.derived_variables import is_derived
 from ...extra import KEY, POD, VARIABLES
 from ...options import KubernetesOptions
 from ._added import pod_spec

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .....compiler.diagnostics import Diagnostic
-from .....compiler.plan import LaunchPlan
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra import KEY, POD
 from ...options import KubernetesOptions
 from ._added import pod_spec

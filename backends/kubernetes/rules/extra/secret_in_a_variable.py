@@ -1,12 +1,12 @@
-"""JC4515: a secret in clear, by the name of its variable. Tokens are found in any text (compiler/private.py)."""
+"""JC4515: a secret in clear, by the name of its variable. compiler/spec/secret_scan.py finds tokens in any text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic
-from .....compiler.plan import LaunchPlan
-from .....compiler.private import names_secret
+from .....compiler.diagnostics.diagnostic import Diagnostic
+from .....compiler.plan.launch_plan import LaunchPlan
+from .....compiler.spec.secret_scan import names_secret
 from ...extra import KEY, POD
 from ...options import KubernetesOptions
 from ._added import pod_spec

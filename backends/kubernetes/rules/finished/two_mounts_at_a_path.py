@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...options import KubernetesOptions
 from ...places import OWN, is_own, place
 from ...pod import ARTIFACT, CONTAINER, FILES

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...._shared.kubernetes_forms import QUANTITY
 from ...options import KubernetesOptions
 from ._containers import Tree, containers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic, nearest
+from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ...finished import Finished, mapping
 from ...known import CONFIG_KEYS
 from ...schema import At

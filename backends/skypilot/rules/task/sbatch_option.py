@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .....compiler.diagnostics import Diagnostic, alternatives
+from .....compiler.diagnostics.diagnostic import Diagnostic, alternatives
 from ...._shared import sbatch_options
 from ...finished import SBATCH, Finished
 from ...known import BREAKS, OWNED, QUEUED, SBATCH_TIME

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...config import PODS
 from ...finished import Finished, Machine
 from ...known import LEAST_DISK_GB

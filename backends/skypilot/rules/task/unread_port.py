@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...finished import Finished
 
 

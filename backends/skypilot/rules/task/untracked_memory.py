@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .....compiler.diagnostics import Diagnostic
+from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...finished import Finished
 from .._undo import undo
 

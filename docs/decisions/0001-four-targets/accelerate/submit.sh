@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets and reads what is not set and read here
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job hello /shared/runs
 
 hosts=(

@@ -1,6 +1,6 @@
 """Acme: a queue that starts one job file on every node it gives out.
 
-Emits  job.acme.sh, labels.acme.yaml and the verbs
+Emits  job.acme.sh, engine.sh (what the verbs ask acme), labels.acme.yaml and the verbs
 Launch ./submit.sh
 Source acme(1), the part that tests/bin/acme stands in for
 """
@@ -12,13 +12,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from jobc.compiler.artifact import Artifact
-from jobc.compiler.backend import ANY, VERBS
-from jobc.compiler.diagnostics import Diagnostic
-from jobc.compiler.plan import LaunchPlan
-from jobc.compiler.render import Render
-from jobc.compiler.values import Count
-from jobc.compiler.words import RuntimeVar, Scope, Spelling
+from jobc.compiler.api import (
+    ANY,
+    VERBS,
+    Artifact,
+    Backend,
+    Count,
+    Diagnostic,
+    LaunchPlan,
+    Render,
+    RuntimeVar,
+    Scope,
+    Spelling,
+    of,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class AcmeOptions:
     queue: AcmeQueue
 
 
-class AcmeBackend:
+class AcmeBackend(Backend):
     name = "acme"
     Options = AcmeOptions
     launch = "./submit.sh"
@@ -75,10 +82,11 @@ class AcmeBackend:
 
     def emit(self, plan: LaunchPlan, options: AcmeOptions, render: Render) -> Iterator[Artifact]:
         yield render.template("job.acme.sh.j2", "job.acme.sh", executable=True)
+        yield render.template("engine.sh.j2", "engine.sh")
         document = {
-            "job": lambda v: v.plan.name,
+            "job": of.plan.name,
             "labels": lambda v: dict(v.plan.labels),
-            "notify": lambda v: v.options.notify,
+            "notify": of.options.notify,
         }
         yield render.yaml([document], "labels.acme.yaml", {(0, "notify"): "mail at the end of the job"})
         for verb in VERBS:

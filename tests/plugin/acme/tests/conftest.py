@@ -1,3 +1,3 @@
 """Brings the option --update-golden."""
 
-pytest_plugins = ["jobc.compiler.testing"]
+pytest_plugins = ["jobc.compiler.testing.suite"]

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics import CompileError
-from jobc.compiler.driver import write_job
-from jobc.compiler.testing import BackendSuite
-from jobc.compiler.trial import call, wait_for_end
+from jobc.compiler.testing.suite import BackendSuite, CompileError, call, wait_for_end, write_job
 
 HERE = Path(__file__).parent
 
@@ -19,6 +16,7 @@ class TestAcme(BackendSuite):
     backend = "acme"
     golden = HERE / "golden"
     stand_ins = HERE / "bin"
+    queued = ("queue.name=closed",)
 
     def test_the_job_file_asks_for_what_the_job_needs(self) -> None:
         job = self.text("job.acme.sh", "nodes=2", "cpus=8", "time=90m", "queue.name=night", "backend.placement=spread")

@@ -4,7 +4,7 @@
 # the pods. state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may be
 # of another compile of this job, so whoever asks about a run asks for what is written there.
 
-source "$artifact/lib/jobc_trainer/rt/records.sh"
+source "$artifact/lib/records.sh"
 
 own_object=extra-99150ea5 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
@@ -33,10 +33,12 @@ choose_cluster() {
 use_object() {
   local file
   file=$(job_file "$1")
-  object=$(key "$file" object)
-  kind=$(key "$file" kind)
-  companions=$(key "$file" companions)
-  nodes=$(key "$file" nodes)
+  object=$(key_word "$file" object)
+  kind=$(key_word "$file" kind)
+  companions=$(key_word "$file" companions)
+  nodes=$(key_number "$file" nodes 1)
+  [[ -n $object && $kind == @(job.batch|jobset.jobset.x-k8s.io|trainjob.trainer.kubeflow.org) && $companions == @(configmap,service|configmap|configmap,trainingruntime.trainer.kubeflow.org) ]] ||
+    die 1 "$file does not name an object, its kind and its companions" 'submit.sh writes them'
   context=$(key "$file" context)
   namespace=$(key "$file" namespace)
 }
@@ -168,7 +170,7 @@ running_pods() {
 ask_engine() {
   local wanted
   use_object "$1"
-  wanted=$(key "$file" uid)
+  wanted=$(key_word "$file" uid)
   look ''
   if [[ $uid != "$wanted" ]]; then
     uid=$wanted conditions='' state=gone
@@ -196,7 +198,7 @@ job_code() {
 job_reason() {
   local init named said=$1/logs/first_failure.txt
   init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" && !n++ { print "node " $1 ": " $7 }')
-  if [[ -s $said ]] && grep -q '^jobc: ' "$said"; then
+  if [[ -f $said && -s $said ]] && grep -q '^jobc: ' "$said"; then
     grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
   elif [[ -n $init ]]; then
     # not what kubectl says of a container that has not begun, which comes first or last
@@ -373,7 +375,8 @@ mark_stopped() {
 
 # signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
 signal_nodes() {
-  local pod found
+  local pod found state file
+  file=$(job_file "$2")
   use_object "$2"
   found=$(running_pods '')
   while read -r pod; do
@@ -381,6 +384,8 @@ signal_nodes() {
   done <<<"$found"
   if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
     keep_evidence "$2"
+    ask_engine "$2"
+    if [[ $state == gone ]]; then return; fi # another object may have its name by now
     k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
   fi
 }

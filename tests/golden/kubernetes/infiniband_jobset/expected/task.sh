@@ -4,6 +4,7 @@
 #   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 # Until the supervisor takes over: a signal does nothing to PID 1 by itself.
 trap '[[ ! -e ${JOBC_RUN_DIR:-}/control/STOP ]] || exit 0; exit 75' TERM
@@ -22,12 +23,16 @@ if [[ -d /jobc/files && ! -d $artifact/lib ]]; then
     key=${file##*/}
     path=$artifact/${key//--//}
     [[ -d ${path%/*} ]] || mkdir -p -- "${path%/*}"
+    if [[ $key == jobctl ]]; then # bash drops the NUL bytes of what it reads
+      cp -- "$file" "$path"
+      continue
+    fi
     mapfile -d '' text <"$file" # all of it, without a process for each
     printf '%s' "${text[*]}" >"$path"
   done
   chmod +x "$artifact"/*.sh
 fi
-source "$artifact/lib/jobc_trainer/rt/run.sh"
+source "$artifact/lib/run.sh"
 
 # ---- what the pod knows, in jobc's words
 
@@ -60,10 +65,10 @@ if [[ $payload == init ]]; then
     echo 'jobc: not checked, for the image has no python3 on its PATH'
     exit
   fi
-  source "$artifact/lib/jobc_trainer/rt/table.sh"
+  source "$artifact/lib/table.sh"
   export JOBC_NODES=$nodes
   checks=(
-    python3 -B "$artifact/lib/jobc_trainer/rt/preflight.py" --apart
+    python3 -B "$artifact/jobctl" preflight --apart
     --procs=8
     --gpus=0 # an init container has none
     --port="$JOBC_HEAD_PORT"

@@ -9,8 +9,9 @@
 #   --only-prepare  make the record, print its path, send nothing
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job all_again runs
 
 how='' replace='' resume='' fork='' run_id=''
@@ -51,7 +52,7 @@ choose_cluster
 look ''
 if [[ -n $uid ]]; then
   has_ended || die 1 "$kind $object is live in $(where_it_is), started by ${owner:-somebody}" 'stop.sh ends it; another name= or another spec makes another object'
-  [[ -n $replace || (-n $before && $(key "$before" uid) == "$uid") ]] ||
+  [[ -n $replace || (-n $before && $(key_word "$before" uid) == "$uid") ]] ||
     die 1 "$kind $object has ended in $(where_it_is), started by ${owner:-somebody}" 'submit.sh --replace removes it, with the logs of its pods; those on the storage stay'
 fi
 refuse_unwelcome train "$(basename -- "$run")" "${init_from:-}"

@@ -4,9 +4,10 @@
 #   submit.sh calls it with the JOBC_ variables set: JOBC_RUN_DIR, JOBC_HEAD_ADDR, JOBC_HEAD_PORT, JOBC_ATTEMPT.
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-source "$here/lib/jobc_trainer/rt/run.sh"
+source "$here/lib/run.sh"
 
 case ${1:-} in
   -h | --help) show_help && exit ;;
@@ -79,7 +80,7 @@ export JOBC_NODES=$nodes
 export JOBC_PROCS=$procs
 export JOBC_GPUS=$gpus
 export JOBC_TRAIN_JSON=$here/train.json
-export JOBC_LIB=$here/lib
+export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=$threads_per_rank
@@ -112,7 +113,7 @@ if [[ ! -d $code ]]; then
 fi
 cd -- "$code"
 
-rt=$JOBC_LIB/jobc_trainer/rt
+jobctl=$JOBC_LIB
 if ((nodes > 1)) && [[ $payload != preflight ]]; then find_network; fi
 if [[ $payload == shell ]]; then
   shift 2
@@ -121,7 +122,7 @@ if [[ $payload == shell ]]; then
 fi
 if [[ $payload == preflight ]]; then
   checks=(
-    "$python" -B "$rt/preflight.py"
+    "$python" -B "$jobctl" preflight
     --procs="$procs"
     --gpus="$gpus"
     --gpu-type="${JOBC_GPU_TYPE:-}"
@@ -138,8 +139,9 @@ fi
 
 # ---- start the ranks
 
-rank=("$python" -I -S "$rt/rank.py" -- "${command[@]}")
+rank=("$python" -I -S "$jobctl" rank -- "${command[@]}")
 
+avoid_planted_caches
 lock_ports
 find_head_port
 if [[ $payload == check ]]; then exit; fi
@@ -151,7 +153,7 @@ wait_for_head=''
 case $launcher in
   torchrun)
     launch=(
-      "$python" -m torch.distributed.run
+      "$python" "${safe_path[@]}" -m torch.distributed.run
       --nnodes="$nodes"
       --nproc-per-node="$procs"
       --node-rank="$JOBC_NODE_RANK"
@@ -166,11 +168,11 @@ case $launcher in
     wait_for_head=yes
     ;;
   spawn)
-    launch=("$python" -I -S "$rt/spawn.py" -- "${rank[@]}")
+    launch=("$python" -I -S "$jobctl" spawn -- "${rank[@]}")
     ;;
   torch_distributed_launch) # for programs that expect --local-rank=N
     launch=(
-      "$python" -m torch.distributed.launch
+      "$python" "${safe_path[@]}" -m torch.distributed.launch
       --nnodes="$nodes"
       --nproc_per_node="$procs"
       --node_rank="$JOBC_NODE_RANK"
@@ -182,7 +184,7 @@ case $launcher in
     wait_for_head=yes
     ;;
   mpirun) # one for all nodes, on node 0; see mpi.py for how the other nodes join
-    words=("$python" -I -S "$rt/mpi.py" --rank -- "${rank[@]}")
+    words=("$python" -I -S "$jobctl" mpi --rank -- "${rank[@]}")
     export JOBC_MPI_RANK="cd -- ${PWD@Q} && exec ${words[*]@Q}" # of this node: mpirun itself would take a lone `:` as its own
     if [[ -n ${GLOO_SOCKET_IFNAME:-} ]]; then
       export OMPI_MCA_oob_tcp_if_include=${OMPI_MCA_oob_tcp_if_include:-$GLOO_SOCKET_IFNAME}
@@ -190,7 +192,7 @@ case $launcher in
     fi
     hosts=$(uname -n):$procs # the others need no name that resolves
     launch=(
-      "$python" -I -S "$rt/mpi.py" --head "$rendezvous_timeout_s" --
+      "$python" -I -S "$jobctl" mpi --head "$rendezvous_timeout_s" --
       mpirun
       --host "$hosts"
       -np "$((nodes * procs))"
@@ -206,6 +208,6 @@ case $launcher in
   *) fail 65 "launcher $launcher is not known on this node" 'launcher=torchrun or launcher=spawn' ;;
 esac
 if [[ -n $wait_for_head ]] && ((JOBC_NODE_RANK > 0)); then # until node 0 answers; says why when it does not
-  launch=("$python" -I -S "$rt/reach.py" "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
+  launch=("$python" -I -S "$jobctl" reach "$JOBC_HEAD_ADDR" "$JOBC_HEAD_PORT" "$rendezvous_timeout_s" -- "${launch[@]}")
 fi
-exec "$python" -I -S "$rt/supervise.py" --max-restarts="$max_restarts" -- "${launch[@]}"
+exec "$python" -I -S "$jobctl" supervise --max-restarts="$max_restarts" -- "${launch[@]}"

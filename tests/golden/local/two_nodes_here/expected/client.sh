@@ -5,7 +5,7 @@ fanout=2 # nodes started at once
 
 # on_this_machine … ADDRESS COMMAND: what ssh would run on a host: the last two words.
 on_this_machine() {
-  bash -c "${@: -1}"
+  bash -p -c "${@: -1}"
 }
 ssh_command=(on_this_machine)
 

@@ -29,9 +29,16 @@ task() {
     "$1/task.sh" "$run" "${@:2}")
 }
 
-# hosts_of RUN: the file with the hosts of its newest attempt.
+# hosts_of RUN: the file with the hosts of its newest attempt; an empty one when a line of it could not be a host's name,
+# which some clients hand to a shell.
 hosts_of() {
-  printf '%s' "$1/artifact/$(last_attempt "$1")/hosts.txt"
+  local file text
+  file=$1/artifact/$(last_attempt "$1")/hosts.txt
+  if [[ -f $file ]] && ! LC_ALL=C grep -qvE '^[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?$' <"$file"; then
+    printf '%s' "$file"
+  else
+    printf '/dev/null'
+  fi
 }
 
 # send_run: takes what submit.sh has made to where the nodes find it.
@@ -92,11 +99,6 @@ follow() {
   exit "$code"
 }
 
-# num_ended RUN: how many nodes of its newest attempt have left their exit code.
-num_ended() {
-  find "$1/exit/$(last_attempt "$1")" -name 'node_*' 2>/dev/null | wc -l
-}
-
 # run_status RUN: in words.
 run_status() {
   if is_live "$1"; then
@@ -110,17 +112,19 @@ run_status() {
 
 # run_code RUN, run_reason RUN: of all nodes.
 run_code() {
-  local code
-  code=$(worst_exit "$1" "$(last_attempt "$1")")
-  if ((code == 0 && $(num_ended "$1") < nodes)); then code=1; fi
+  local code attempt
+  attempt=$(last_attempt "$1")
+  code=$(worst_exit "$1" "$attempt")
+  if ((code == 0 && $(num_ended "$1" "$attempt") < nodes)); then code=1; fi
   echo "$code"
 }
 run_reason() {
-  local first
-  first=$1/exit/$(last_attempt "$1")/first
+  local first attempt
+  attempt=$(last_attempt "$1")
+  first=$1/exit/$attempt/first
   if [[ -f $first ]]; then
-    echo "node $(key "$first" node): $(key "$first" reason)"
-  elif (($(num_ended "$1") < nodes)); then
+    echo "node $(key_number "$first" node): $(key "$first" reason)"
+  elif (($(num_ended "$1" "$attempt") < nodes)); then
     echo 'not all nodes have left word how they ended'
   else
     key "$1/state/node_00" reason

@@ -6,20 +6,21 @@
 #   signal  leave the stop mark here, which this node's supervisor sees; and send it QUIT or KILL, if the word is that
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job aorta runs
 
 run=$1 attempt=$2 rank=$3 payload=$4
-if [[ ! $rank =~ ^[0-9]+$ ]]; then
-  rank=$(grep -nxF -- "$3" "$artifact/hosts.txt" | cut -d : -f 1) || die 2 "$3 is not in hosts.txt"
+if ! is_number "$rank"; then
+  rank=$(grep -m 1 -nxF -- "$3" "$artifact/hosts.txt" | cut -d : -f 1) || die 2 "$3 is not in hosts.txt"
   rank=$((rank - 1))
 fi
 state=$run/state/node_$(printf '%02d' "$rank")
 
 if [[ $payload == signal ]]; then
   mark_stopped "$run"
-  if [[ $5 != TERM && -f $state && $(node_status "$state") == up ]]; then kill -s "$5" "$(key "$state" pid)"; fi
+  if [[ $5 != TERM && -f $state && $(node_status "$state") == up ]]; then signal_supervisor "$5" "$state"; fi
   exit
 fi
 
@@ -33,7 +34,7 @@ if ((nodes > 4)); then JOBC_NODE_LIST+=,…; fi
 export JOBC_NODE_LIST
 export JOBC_HEAD_PORT=0 # 0: node 0 chooses, and the others read it in state/head
 export JOBC_TIME_LIMIT_S=0
-init_from=$(key "$run/state/run" init_from 2>/dev/null || true)
+init_from=$(key "$run/state/run" init_from)
 if [[ -n $init_from ]]; then export JOBC_INIT_FROM=$init_from; fi
 
 if [[ $payload != start ]]; then exec bash "$artifact/node.sh" "$rank" "$payload" "${@:5}"; fi
@@ -41,15 +42,12 @@ if [[ $payload != start ]]; then exec bash "$artifact/node.sh" "$rank" "$payload
 log=$run/logs/node_$(printf '%02d' "$rank").log
 setsid bash "$artifact/node.sh" "$rank" train </dev/null >/dev/null 2>>"$log" &
 node=$!
-until [[ -f $state && $(key "$state" attempt) == "$attempt" ]]; do
-  if ! kill -0 "$node" 2>/dev/null; then
-    code=0
-    wait "$node" || code=$?
-    tail -n 20 -- "$log"
-    exit "$code"
-  fi
+until [[ $(key_number "$state" attempt) == "$attempt" ]]; do
+  kill -0 "$node" 2>/dev/null || break
   sleep 0.1
 done
-if [[ -n $(key "$state" pid) ]]; then exit; fi # up
+if [[ $(key_number "$state" attempt) == "$attempt" && -n $(key_number "$state" pid) ]]; then exit; fi # up
+code=0
+wait "$node" || code=$? # it writes how it ended before it prints why
 tail -n 20 -- "$log"
-exit "$(key "$state" exit)"
+exit "$code"

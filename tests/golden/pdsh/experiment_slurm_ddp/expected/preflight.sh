@@ -4,8 +4,9 @@
 #   exit 0 = ready, 1 = some check failed
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job slurm_ddp runs
 
 case ${1:-} in
@@ -18,7 +19,7 @@ try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the hosts must see it
 send_run
 code=0
-source "$artifact/lib/jobc_trainer/rt/table.sh"
+source "$artifact/lib/table.sh"
 mapfile -t names <"$hosts"
 all_nodes preflight | table "${names[@]}" || code=1
 forget_secrets "$run"

@@ -3,13 +3,14 @@
 # usage: task.sh [train|smoke|preflight]     from `run` of task.sky.yaml; without an argument what JOBC_PAYLOAD says
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 case ${1:-} in
   -h | --help) sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit ;;
 esac
 payload=${1:-${JOBC_PAYLOAD:-train}}
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-source "$artifact/lib/jobc_trainer/rt/run.sh"
+source "$artifact/lib/run.sh"
 
 plan=3f8e358b
 job_name=buckets

@@ -5,8 +5,9 @@
 #   --node N  on its node N; else on node 0
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job bucket runs
 
 run_id='' node=0
@@ -27,17 +28,20 @@ need_sky
 choose_run "$run_id"
 at=$(storage_of "$run")
 file=$(job_file "$run")
-[[ -n $file && $(cluster_status "$(key "$file" cluster)") == UP ]] || die 1 "cluster $cluster is not up" 'submit.sh, smoke.sh or preflight.sh start it'
-cluster=$(key "$file" cluster)
+[[ -n $file && $(cluster_status "$(key_word "$file" cluster)") == UP ]] || die 1 "cluster $cluster is not up" 'submit.sh, smoke.sh or preflight.sh start it'
+cluster=$(key_word "$file" cluster)
 need_sent
+# shellcheck disable=SC2016 # for the shell of the node
+in_run='cd && cd -- "$1" && run=$PWD && . "artifact/$2/lib/run.sh"'
 # Secrets go by standard input, into files that node.sh reads; no command line shows them.
 for name in "${secret_variables[@]}"; do
   # shellcheck disable=SC2016 # for the shell of the node
-  printf '%s' "${!name}" | on_node "$cluster" "$node" bash -c 'umask 077 && mkdir -p ~/.jobc/secrets/"$1" && cat >~/.jobc/secrets/"$1/$2"' - "${at##*/}" "$name"
+  printf '%s' "${!name}" | on_node "$cluster" "$node" bash -c "$in_run"' && export "$3=$(cat)" && save_secret "$3"' - \
+    "$at" "$(last_attempt "$run")" "$name"
 done
 code=0
 # shellcheck disable=SC2016 # for the shell of the node
 on_node "$cluster" "$node" bash -c 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2/node.sh" "$3" shell "${@:4}"' - \
   "$at" "$(last_attempt "$run")" "$node" "$@" || code=$?
-if ((${#secret_variables[@]})); then on_node "$cluster" "$node" rm -rf -- ".jobc/secrets/${at##*/}" </dev/null; fi
+if ((${#secret_variables[@]})); then on_node "$cluster" "$node" bash -c "$in_run"' && forget_secrets "$run"' - "$at" "$(last_attempt "$run")" </dev/null; fi
 exit "$code"

@@ -3,7 +3,7 @@
 # Sourced by this_job. On this machine a run is a record (records.sh); the run itself is on the storage of the nodes.
 # state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id.
 
-source "$artifact/lib/jobc_trainer/rt/records.sh"
+source "$artifact/lib/records.sh"
 
 cluster=everything
 managed=''
@@ -13,6 +13,8 @@ secret_variables=() # of this shell; SkyPilot keeps their values out of its outp
 local_files=() # of backend.file_mounts
 
 # ---- SkyPilot
+
+export SKYPILOT_DISABLE_USAGE_COLLECTION=1 # sky sends its developers nothing about the task; backend.usage_collection=true lets it
 
 # need_sky: dies when it is not here.
 need_sky() {
@@ -78,11 +80,12 @@ cluster_status() {
 # on_node CLUSTER NODE WORD…: a command there, through the ssh that SkyPilot sets up for each cluster.
 on_node() {
   local host=$1 config=$HOME/.sky/generated/ssh/$1 terminal=()
+  [[ -n $1 ]] || return 1 # the record names no cluster
   if (($2 > 0)); then host+=-worker$2; fi
   if [[ -t 0 && -t 1 ]]; then terminal=(-t); fi
   if [[ -f $config ]]; then terminal+=(-F "$config"); fi
   shift 2
-  ssh "${terminal[@]}" -o BatchMode=yes -o LogLevel=ERROR "$host" "$(printf '%q ' "$@")"
+  ssh "${terminal[@]}" -o BatchMode=yes -o LogLevel=ERROR -- "$host" "$(printf '%q ' "$@")"
 }
 
 # ---- the runs
@@ -94,7 +97,8 @@ record_launch() {
 
 # ask_engine RUN: also sets sky_says, the STATUS as SkyPilot calls it.
 ask_engine() {
-  sky_says=$(ask "$(key "$file" kind)" "$(key "$file" cluster)" "$(key "$file" id)")
+  [[ -n $(key_word "$file" cluster) && -n $(key_number "$file" id) ]] || die 1 "$file does not name a cluster and a job" 'submit.sh writes them'
+  sky_says=$(ask "$(key "$file" kind)" "$(key_word "$file" cluster)" "$(key_number "$file" id)")
   case $sky_says in
     SUCCEEDED | FAILED* | CANCELLED) state=ended ;;
     '') state=gone ;;
@@ -126,9 +130,9 @@ sky_logs() {
   local at
   at=$(job_file "$1")
   if [[ $(key "$at" kind) == managed ]]; then
-    sky jobs logs --tail 0 "${@:2}" "$(key "$at" id)" 2>&1
+    sky jobs logs --tail 0 "${@:2}" "$(key_number "$at" id)" 2>&1
   else
-    sky logs --tail 0 "${@:2}" "$(key "$at" cluster)" "$(key "$at" id)" 2>&1
+    sky logs --tail 0 "${@:2}" "$(key_word "$at" cluster)" "$(key_number "$at" id)" 2>&1
   fi | sed -u -E -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/^\((head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(, ip=[^)]*)?\) /\2: /' -e 's/^\([^()]*, pid=[0-9]+\) /0: /'
 }
 
@@ -193,20 +197,20 @@ end_on_storage() {
   esac
   first=$at/exit/$attempt/first
   reason="$(where_it_is "$file") ended so, and none of its nodes says why"
-  if [[ -f $first ]]; then reason="node $(key "$first" node): $(key "$first" reason)"; fi
+  if [[ -f $first ]]; then reason="node $(key_number "$first" node): $(key "$first" reason)"; fi
   echo "$code $reason"
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.
 where_it_is() {
-  if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key "$1" id)"; else echo "job $(key "$1" id) of cluster $(key "$1" cluster)"; fi
+  if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key_number "$1" id)"; else echo "job $(key_number "$1" id) of cluster $(key_word "$1" cluster)"; fi
 }
 
 # describe_nodes RUN: what costs money; and the last metrics of rank 0 while it runs.
 describe_nodes() {
   local file state code sky_says=''
   if observe "$1" && [[ $sky_says == RUNNING && -z $managed ]]; then
-    on_node "$(key "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
+    on_node "$(key_word "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
   fi
   say_cost
 }
@@ -260,7 +264,7 @@ mark_stopped() {
   else
     for ((node = 0; node <= last; node++)); do
       # shellcheck disable=SC2016 # for the shell of the node
-      on_node "$(key "$file" cluster)" "$node" bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$at" </dev/null ||
+      on_node "$(key_word "$file" cluster)" "$node" bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$at" </dev/null ||
         echo "node $node cannot be reached: SkyPilot cancels the job, and what came after its last checkpoint may be lost"
     done
   fi
@@ -272,9 +276,9 @@ signal_nodes() {
   local file state code sky_says=''
   if ! observe "$2"; then return; fi
   if [[ $(key "$file" kind) == managed ]]; then
-    if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key "$file" id)"; fi
+    if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key_number "$file" id)"; fi
   elif [[ $1 != TERM || $sky_says != RUNNING ]]; then
-    sky cancel --yes "$(key "$file" cluster)" "$(key "$file" id)"
+    sky cancel --yes "$(key_word "$file" cluster)" "$(key_number "$file" id)"
   fi
 }
 

@@ -7,8 +7,9 @@
 #   --follow  go on until the run ends
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job pool runs
 
 run_id='' node='' rank='' follow=--no-follow
@@ -35,18 +36,18 @@ if [[ -n $rank ]]; then
   if [[ $log == /* && -f $log ]]; then exec cat -- "$log"; fi
   need_sky
   [[ -z $managed ]] || die 1 'the machines of a managed job cannot be reached from here' 'logs.sh without --rank shows what its nodes print'
-  [[ -n $(cluster_status "$(key "$file" cluster)") ]] || die 1 "no log of rank $rank: $(where_it_is "$file") is gone" "$(where_its_end_is)"
+  [[ -n $(cluster_status "$(key_word "$file" cluster)") ]] || die 1 "no log of rank $rank: $(where_it_is "$file") is gone" "$(where_its_end_is)"
   words=(tail -n +1)
   if [[ $follow == --follow ]]; then words+=(-f); fi
-  on_node "$(key "$file" cluster)" "$at" "${words[@]}" -- "$log"
+  on_node "$(key_word "$file" cluster)" "$at" "${words[@]}" -- "$log"
   exit
 fi
 
 kept=$(job_log "$run")
-if observe "$run" || [[ -e $kept && ! -s $kept ]]; then
+if observe "$run" || [[ -f $kept && ! -s $kept ]]; then
   need_sky
   sky_logs "$run" "$follow"
-elif [[ -e $kept ]]; then
+elif [[ -f $kept ]]; then
   cat -- "$kept"
 else
   die 1 "SkyPilot has no output of $(where_it_is "$file") any more" 'logs.sh --rank N has that of a rank, where its storage is seen'

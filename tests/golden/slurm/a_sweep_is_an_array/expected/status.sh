@@ -5,8 +5,9 @@
 #   exit 0 = all have ended well, or none has ended otherwise yet
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job sweep+sweep runs
 
 run_id=''
@@ -20,5 +21,5 @@ while (($#)); do
 done
 
 choose_run "$run_id"
-echo "sweep $(basename -- "$run"), job array $(key "$(job_file "$run")" job_id)"
+echo "sweep $(basename -- "$run"), job array $(job_id "$(job_file "$run")")"
 describe_points "$run"

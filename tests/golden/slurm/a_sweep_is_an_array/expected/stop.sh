@@ -5,8 +5,9 @@
 #   --now     kill them at once: what came after their last checkpoints is lost
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job sweep+sweep runs
 
 grace_s=60
@@ -22,7 +23,7 @@ while (($#)); do
   shift
 done
 
-choose_run "$run_id"
+choose_run "$run_id" change
 sweep=$run
 all_ended "$sweep" || true # asks Slurm
 while IFS= read -r element; do # first of all, so that none starts in the place of one that has ended

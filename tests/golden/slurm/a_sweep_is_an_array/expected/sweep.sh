@@ -2,9 +2,14 @@
 # sweep.sh: all points of a sweep of sweep. Its run folder has links to the artifacts in theirs: points/0, points/1, …
 # Sourced by engine.sh; folders_of and in_words take the place of those of run.sh.
 
-# elements SWEEP: the numbers of its points, one a line; not those whose runs have been removed.
+# elements SWEEP: the numbers of its points, one a line; not those whose runs have been removed, and no link to a run that is
+# not called SWEEP-NUMBER or does not lie beside the runs of this sweep.
 elements() {
-  find "$1/points" -type l -xtype d -printf '%f\n' | sort -n
+  local element point
+  while IFS= read -r element; do
+    point=$(point_run "$1" "$element")
+    if is_run "$point" && [[ ${point##*/} == "${1##*/}-$element" && ${point%/*/*} -ef ${runs%/*} && $point != *[$control$'\n']* ]]; then echo "$element"; fi
+  done < <(LC_ALL=C find "$1/points" -mindepth 1 -maxdepth 1 -type l -xtype d -regextype posix-extended -regex '.*/(0|[1-9][0-9]{0,17})' -printf '%f\n' | sort -n)
 }
 
 # point_run SWEEP ELEMENT: its run folder.
@@ -17,7 +22,7 @@ point_run() {
 # look_at_array SWEEP: asks Slurm once; job_state knows the answers. False when Slurm does not answer.
 look_at_array() {
   local said id state
-  hear ask_squeue "$(key "$(job_file "$1")" job_id)" '%i %T %r' --array || return
+  hear ask_squeue "$(job_id "$(job_file "$1")")" '%i %T %r' --array || return
   states=()
   while read -r id state; do
     if [[ -n $id ]]; then states["$id"]=$state; fi
@@ -40,7 +45,7 @@ describe_points() {
   while IFS= read -r element; do
     point=$(point_run "$1" "$element")
     printf '%3s  %s  %s\n' "$element" "$point" "$(run_status "$point")"
-    code=$(key "$(job_file "$point")" exit)
+    code=$(key_number "$(job_file "$point")" exit)
     if [[ ${code:-0} != 0 ]]; then bad=1; fi
   done < <(elements "$1")
   return "$bad"
@@ -70,7 +75,7 @@ folders_of() {
 in_words() {
   local element code points=0 bad=0
   while IFS= read -r element; do
-    code=$(key "$(job_file "$(point_run "$1" "$element")")" exit)
+    code=$(key_number "$(job_file "$(point_run "$1" "$element")")" exit)
     points=$((points + 1))
     if [[ $code != 0 ]]; then bad=$((bad + 1)); fi
   done < <(elements "$1")

@@ -5,8 +5,9 @@
 #   NODE      its number in the live run; else 0
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job aorta runs
 
 run_id='' node=0
@@ -27,7 +28,7 @@ if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
 said=''
 if [[ -n $run ]]; then hear job_state "$run"; fi
 if [[ $said == RUNNING* ]]; then
-  read -r id list <<<"$(squeue --noheader --jobs="$(key "$(job_file "$run")" job_id)" --format='%A %N')"
+  read -r id list <<<"$(squeue --noheader --jobs="$(job_id "$(job_file "$run")")" --format='%A %N')"
   mapfile -t hosts < <(scontrol show hostnames "$list")
   check_node "$node" ${#hosts[@]}
   attempt=$(last_attempt "$run")

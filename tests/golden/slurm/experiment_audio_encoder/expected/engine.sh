@@ -16,7 +16,16 @@ record_job() {
 
 # job_file RUN: that of its newest attempt.
 job_file() {
-  find "$1/state" -maxdepth 1 -name 'job_*' ! -name '*.*' | sort -t _ -k 2 -n | tail -n 1
+  local attempt
+  attempt=$(numbered_files "$1/state" job_ | tail -n 1)
+  if [[ -n $attempt ]]; then printf '%s' "$1/state/job_$attempt"; fi
+}
+
+# job_id FILE: that of the job in a state/job_ATTEMPT, with its place in an array; scancel would take another word for an option.
+job_id() {
+  local id
+  id=$(key "$1" job_id)
+  if [[ $id =~ ^[0-9]{1,18}(_[0-9]{1,18})?$ ]]; then printf '%s' "$id"; fi
 }
 
 declare -gA states=() # by job id, what look_at_array has heard: one question for a whole sweep
@@ -27,8 +36,9 @@ job_state() {
   local file id
   file=$(job_file "$1")
   [[ -n $file ]] || return 0
-  if [[ -n $(key "$file" here) && -n $(key "$file" exit) ]]; then return; fi # the allocation goes on without it
-  id=$(key "$file" job_id)
+  if [[ -n $(key "$file" here) && -n $(key_number "$file" exit) ]]; then return; fi # the allocation goes on without it
+  id=$(job_id "$file")
+  if [[ -z $id ]]; then return; fi
   if [[ -n ${states[$id]:-} ]]; then printf '%s' "${states[$id]}"; else ask_squeue "$id" '%T %r'; fi
 }
 
@@ -82,7 +92,7 @@ may_still_run() {
   elif ! said=$(job_state "$1"); then
     echo "Slurm does not answer: $said"
   elif ! is_over "$said"; then
-    echo "Slurm has its job $(key "$file" job_id)"
+    echo "Slurm has its job $(job_id "$file")"
   fi
 }
 
@@ -100,26 +110,26 @@ run_status() {
   fi
   read -r state reason <<<"$said" || true
   case $state in
-    PENDING) echo "queued as job $(key "$file" job_id): $(pending "$reason")" ;;
+    PENDING) echo "queued as job $(job_id "$file"): $(pending "$reason")" ;;
     RUNNING | SUSPENDED | CONFIGURING | COMPLETING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE* | SPECIAL_EXIT)
       if [[ -e $1/control/STOP ]]; then
-        echo "stopping, job $(key "$file" job_id)"
+        echo "stopping, job $(job_id "$file")"
       elif [[ $state == RUNNING ]]; then
-        echo "live, job $(key "$file" job_id)"
+        echo "live, job $(job_id "$file")"
       else
-        echo "job $(key "$file" job_id) is $state"
+        echo "job $(job_id "$file") is $state"
       fi
       ;;
     *)
-      code=$(key "$file" exit)
+      code=$(key_number "$file" exit)
       if [[ -z $code && -e $1/control/STOP ]]; then
-        echo "stopped by stop.sh before it had started, job $(key "$file" job_id)"
+        echo "stopped by stop.sh before it had started, job $(job_id "$file")"
       elif [[ $state == CANCELLED && $code == 75 ]]; then
-        echo "job $(key "$file" job_id) was cancelled by hand, and saved; submit.sh --resume $(basename -- "$1") goes on"
+        echo "job $(job_id "$file") was cancelled by hand, and saved; submit.sh --resume $(basename -- "$1") goes on"
       elif [[ -n $code ]]; then
         ended "$1" "$code"
       else
-        echo "failed: job $(key "$file" job_id) ended without a word${state:+ as $state}: cancelled by hand, or its node was lost"
+        echo "failed: job $(job_id "$file") ended without a word${state:+ as $state}: cancelled by hand, or its node was lost"
       fi
       ;;
   esac
@@ -127,19 +137,19 @@ run_status() {
 
 # run_code RUN, run_reason RUN: of its newest job.
 run_code() {
-  key "$(job_file "$1")" exit
+  key_number "$(job_file "$1")" exit
 }
 run_reason() {
   local attempt first node=$1/state/node_00
   attempt=$(last_attempt "$1")
   first=$1/exit/$attempt/first
   if [[ -f $first ]]; then
-    echo "node $(key "$first" node): $(key "$first" reason)"
-  elif ((nodes == 1)) && [[ -f $node && $(key "$node" attempt) == "$attempt" && -n $(key "$node" reason) ]]; then
+    echo "node $(key_number "$first" node): $(key "$first" reason)"
+  elif ((nodes == 1)) && [[ $(key_number "$node" attempt) == "$attempt" && -n $(key "$node" reason) ]]; then
     key "$node" reason
   else
     key "$(job_file "$1")" reason
-    if [[ -d $1/exit/$attempt ]] && (($(find "$1/exit/$attempt" -name 'node_*' | wc -l) < nodes)); then
+    if [[ -d $1/exit/$attempt ]] && (($(num_ended "$1" "$attempt") < nodes)); then
       printf '; not every node has left word how it ended: logs/slurm-*.log may tell'
     fi
   fi
@@ -178,7 +188,7 @@ signal_nodes() {
   file=$(job_file "$2")
   hear job_state "$2" || return 0
   if [[ -z $(key "$file" here) && $1:$said == @(KILL:*|*:PENDING*) ]]; then
-    scancel "$(key "$file" job_id)"
+    scancel "$(job_id "$file")"
     forget_secrets "$2" # job.sbatch may not have come to it
   else
     signal_steps "$1" "$2"
@@ -187,12 +197,15 @@ signal_nodes() {
 
 # signal_steps NAME RUN: to the steps of its job; with --here to its own one alone, which exists a moment after the start.
 signal_steps() {
-  local file target
+  local file target text
   file=$(job_file "$2")
-  target=$(key "$file" job_id)
+  target=$(job_id "$file")
   if [[ -n $(key "$file" here) ]]; then
-    target=$(cat -- "$2/state/step_${file##*_}" 2>/dev/null) || return 0
+    read_text "$2/state/step_${file##*_}"
+    target=${text%$'\n'}
+    [[ $target =~ ^[0-9]{1,18}[.][0-9]{1,18}$ ]] || return 0
   fi
+  if [[ -z $target ]]; then return; fi
   scancel --signal="$1" "$target" 2>/dev/null || true
 }
 

@@ -25,7 +25,7 @@ starts_again() {
   local shown
   if [[ -n $here ]]; then return; fi
   shown=$(scontrol show job "$job_id") || return 0
-  if [[ $shown =~ Restarts=([0-9]+) ]] && ((BASH_REMATCH[1] > restarts)); then
+  if [[ $shown =~ Restarts=([0-9]{1,18}) ]] && ((BASH_REMATCH[1] > restarts)); then
     echo queued
   elif [[ $shown == *JobState=RUNNING* && ! -e $run/control/STOP ]] && ((restarts < max_requeues)); then
     if [[ $1 == 69 || ($1 == 75 && ($2 == time || $shown == *PreemptTime=[0-9]*)) ]]; then echo ask; fi
@@ -64,7 +64,7 @@ lost_nodes() {
   local port node address
   port=$(scontrol show config | sed -n 's/^SlurmdPort *= *\([0-9]*\).*/\1/p')
   while read -r node address; do
-    { timeout 10 bash -c "</dev/tcp/$address/$port" || echo "$node"; } 2>/dev/null &
+    { timeout 10 bash -p -c '<"/dev/tcp/$0/$1"' "$address" "$port" || echo "$node"; } 2>/dev/null &
   done < <(scontrol --oneliner show node "$SLURM_JOB_NODELIST" | sed -n 's/^NodeName=\([^ ]*\) .* NodeAddr=\([^ ]*\) .*/\1 \2/p')
   wait
 }

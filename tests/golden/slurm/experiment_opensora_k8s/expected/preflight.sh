@@ -5,8 +5,9 @@
 #   exit 0 = ready, 1 = some check failed
 
 # shellcheck disable=SC1091,SC2034,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job opensora_k8s /mnt/opensora/runs
 
 only=''
@@ -27,7 +28,7 @@ fi
 if [[ -n $only ]]; then exit; fi
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the nodes must see it
-source "$artifact/lib/jobc_trainer/rt/table.sh"
+source "$artifact/lib/table.sh"
 mapfile -t ranks < <(seq 0 3)
 echo "waiting for 4 nodes of Slurm; Ctrl-C ends it" >&2
 code=0

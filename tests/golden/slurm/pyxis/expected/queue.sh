@@ -26,10 +26,11 @@ note_job() {
 never_starts() {
   local reason partition nodes cpus limit shown most
   read -r reason partition nodes cpus limit <<<"$(squeue --noheader --jobs="$1" --format='%r %P %D %c %l')"
+  nodes=$(number "$nodes" 0) cpus=$(number "$cpus" 0)
   [[ $reason == @(Partition*|BadConstraints) && $partition != *,* ]] || return 0
   shown=$(scontrol show partition "$partition")
   for most in MaxNodes TotalNodes; do
-    if [[ $shown =~ $most=([0-9]+) ]] && ((nodes > BASH_REMATCH[1])); then
+    if [[ $shown =~ $most=([0-9]{1,18}) ]] && ((nodes > BASH_REMATCH[1])); then
       echo "$nodes nodes, and partition $partition has or allows ${BASH_REMATCH[1]}"
       return
     fi
@@ -38,7 +39,7 @@ never_starts() {
     echo "a time limit of $limit, and partition $partition allows ${BASH_REMATCH[1]}"
     return
   fi
-  most=$(sinfo --noheader --partition="$partition" --format=%c | tr -d + | sort -n | tail -n 1)
+  most=$(number "$(sinfo --noheader --partition="$partition" --format=%c | tr -d + | sort -n | tail -n 1)" "$cpus")
   if ((cpus > most)); then echo "$cpus cores a node, and partition $partition has nodes of at most $most"; fi
 }
 
@@ -72,7 +73,7 @@ refuse() {
 wait_for_job() {
   local code
   follow_logs "$1" "$nodes" 'node_*.log'
-  code=$(key "$(job_file "$1")" exit)
+  code=$(key_number "$(job_file "$1")" exit)
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"
 }

@@ -2,6 +2,7 @@
 # task.sh: one task of job job on Slurm: says what Slurm knows in jobc's words, then starts node.sh.
 # usage: srun … task.sh RUN_DIR ATTEMPT train|smoke|preflight|shell [COMMAND…]
 
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 : "${SLURM_NODEID:?srun starts this file; submit.sh --here runs the job in the allocation that this shell is in}"
 artifact=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)

@@ -13,7 +13,7 @@ from_there="while IFS= read -r line && [[ \$line != *\"$begins\" ]]; do :; done;
 
 # from_host HOST WORD…: what the command prints there.
 from_host() {
-  on_host "$1" sh -c 'echo "$0" && exec "$@"' "$begins" "${@:2}" </dev/null | bash -c "$from_there"
+  on_host "$1" sh -c 'echo "$0" && exec "$@"' "$begins" "${@:2}" </dev/null | bash -p -c "$from_there"
 }
 
 # ---- out: to hosts that have nothing of jobc yet, so in words of sh
@@ -96,13 +96,13 @@ send() {
   return "${PIPESTATUS[1]}"
 }
 
-# last_code RUN: prints `code FOLDER`, that of the newest other run of the job there; nothing when the run has its code.
+# last_code RUN: prints `code FOLDER`, that of this user's newest other run of the job there; nothing when the run has its code.
 last_code='
 last=""
 if [ -e "$0/code" ]; then exit; fi
 command -v rsync >/dev/null || { echo "FAIL  there is no rsync: install it, or use code=snapshot" >&2; exit 65; }
 for state in "${0%/*}"/*/state/run; do
-  if [ -d "${state%/state/run}/code" ] && { [ -z "$last" ] || [ "$state" -nt "$last" ]; }; then last=$state; fi
+  if [ -O "${state%/state/run}" ] && [ -d "${state%/state/run}/code" ] && { [ -z "$last" ] || [ "$state" -nt "$last" ]; }; then last=$state; fi
 done
 echo "code ${last:+${last%/state/run}/code}"
 '
@@ -115,18 +115,20 @@ send_code() {
   if [[ -z $last ]]; then return; fi # it is there: of the attempt before, or this machine
   last=${last#code }
   rsync --archive --secluded-args ${last:+--link-dest="$last"} --rsync-path="echo '$begins'; rsync" \
-    --rsh="bash -c 'set -o pipefail; \"\$@\" | { $from_there; }' - $(quoted "${ssh_command[@]}")" \
+    --rsh="bash -p -c 'set -o pipefail; \"\$@\" | { $from_there; }' - $(quoted "${ssh_command[@]}")" \
     -- "$run/code/" "$1:$run/.code.$1/" || return
   on_host "$1" sh -c '[ -e "$0/code" ] || mv -- "$0/.code.$1" "$0/code"' "$run" "$1"
 }
 
 # send_secrets HOST: into its home, where nobody else may read them. Homes may be shared: what is there is never cut short.
 send_secrets() {
-  tar -C "$(secrets_of "$run")" -cf - . | on_host "$1" sh -c '
+  local folder
+  folder=$(secrets_of "$run")
+  tar -C "$folder" -cf - . | on_host "$1" sh -c '
     umask 077
     to=$HOME/.jobc/secrets/$0
-    mkdir -p -- "$to" && new=$(mktemp -d "$to.XXXXXX") && tar -C "$new" -xf - && mv -f -- "$new"/* "$to" && rmdir -- "$new"
-  ' "${run##*/}"
+    mkdir -p -- "$to" && [ -O "$to" ] && [ ! -L "$to" ] && chmod 700 -- "$to" && new=$(mktemp -d "$to.XXXXXX") && tar -C "$new" -xf - && mv -f -- "$new"/* "$to" && rmdir -- "$new"
+  ' "${folder##*/}"
   return "${PIPESTATUS[1]}"
 }
 
@@ -137,7 +139,7 @@ forget_secrets() {
   [[ -d $folder ]] || return 0
   rm -rf -- "$folder"
   if [[ -e $1/state/mirror ]]; then
-    each_host "$hosts" on_host %h sh -c 'rm -rf -- "$HOME/.jobc/secrets/$0"' "${1##*/}" >&2 || true
+    each_host "$hosts" on_host %h sh -c 'rm -rf -- "$HOME/.jobc/secrets/$0"' "${folder##*/}" >&2 || true
   fi
 }
 
@@ -149,12 +151,12 @@ take_back() {
 
 # refuse_lost_checkpoints RUN: rank 0 writes its checkpoints on its own host, and all ranks get them from there.
 refuse_lost_checkpoints() {
-  local host known=$1/state/checkpoint_hosts
-  [[ -f $known ]] || return 0
+  local host text known=$1/state/checkpoint_hosts
+  read_text "$known"
   while IFS= read -r host; do
-    grep -qxF -- "$host" "$hosts" || die 1 "run $(basename -- "$1") may have checkpoints on $host, which is no host of this start" \
+    [[ -z $host ]] || grep -qxF -- "$host" "$hosts" || die 1 "run $(basename -- "$1") may have checkpoints on $host, which is not a host of this start" \
       "add it to hosts; or copy $1/checkpoints there to one of these, and remove its line in $known"
-  done <"$known"
+  done <<<"$text"
 }
 
 # all_nodes PAYLOAD: task.sh with it on every host. Node 0 first: where the others meet it is known only then.
@@ -212,26 +214,36 @@ done
 tar -cf - state/.now "$@"
 '
 
-# is_mirror RUN: or is it a node's own folder?
+# is_mirror RUN: or is it a node's own folder? That of another user is only read: what is written there may be a link.
 is_mirror() {
-  [[ -e $1/state/mirror ]]
+  [[ -e $1/state/mirror ]] && is_mine "$1"
 }
 
-# all_have_ended RUN: every node has told so here, its last word: the exit code comes a little earlier.
+# all_have_ended RUN: every node has recorded its end.
 all_have_ended() {
   local node state
   for ((node = 0; node < nodes; node++)); do
     printf -v state '%s/state/node_%02d' "$1" "$node"
-    [[ -f $state && -n $(key "$state" ended) ]] || return 1
+    [[ -n $(key_number "$state" ended) ]] || return 1
   done
 }
 
-# is_live RUN: node 0 outlives the others, so they are asked only when it has ended or does not answer.
+# some_linger RUN: a node that has ended has not heard yet how each of the others did.
+some_linger() {
+  grep -qsx 'lingers=yes' "$1"/state/node_[0-9]*
+}
+
+# is_live RUN: the other nodes are asked only when node 0 has ended or does not answer. What nodes hear while they linger
+# is fetched once more, when all have ended.
 is_live() {
   if is_mirror "$1" && ! all_have_ended "$1"; then
     news_of "$1" <(head -n 1 -- "$(hosts_of "$1")")
     if [[ -f $1/state/node_00 ]] && [[ $(node_status "$1/state/node_00") == @(up|elsewhere) ]]; then return; fi
     news_of "$1" <(tail -n +2 -- "$(hosts_of "$1")")
+    if all_have_ended "$1" && some_linger "$1"; then
+      sleep 1
+      news_of "$1" "$(hosts_of "$1")"
+    fi
   fi
   seems_live "$1"
 }
@@ -278,16 +290,21 @@ news_from() {
   local node attempt new age
   attempt=$(last_attempt "$run")
   node=node_$(printf '%02d' "$(rank_of "$1")")
-  if [[ -e $run/exit/$attempt/$node && -n $(key "$run/state/$node" ended) ]]; then return; fi
+  if [[ -e $run/exit/$attempt/$node && -n $(key_number "$run/state/$node" ended) && -z $(key "$run/state/$node" lingers) ]]; then return; fi
   new=$(mktemp -d "$run/.news.XXXXXX")
   from_host "$1" sh -c "$tell" "$run" "$node" "$attempt" 2>/dev/null | tar -C "$new" -xf - 2>/dev/null
+  # a regular file each: a host may send a link, which would have this machine read or write elsewhere
+  if [[ -n $(find "$new" ! -type f ! -type d -print -quit) ]]; then
+    rm -rf -- "$new"
+    return
+  fi
   if [[ -f $new/state/$node && -f $new/state/.now ]]; then
     # as old as it is there, whatever the clock there says
     age=$(($(stat -c %Y "$new/state/.now") - $(stat -c %Y "$new/state/$node")))
     touch -d "@$(($(date +%s) - age))" "$new/state/$node"
     mkdir -p -- "$run/exit/$attempt"
     if [[ -e $new/exit/$attempt/$node ]]; then mv -f -- "$new/exit/$attempt/$node" "$run/exit/$attempt"; fi
-    if [[ -e $new/exit/$attempt/first ]]; then mv -n -- "$new/exit/$attempt/first" "$run/exit/$attempt"; fi
+    if [[ -e $new/exit/$attempt/first ]]; then mv -f -- "$new/exit/$attempt/first" "$run/exit/$attempt"; fi
     mv -f -- "$new/state/$node" "$run/state"
   fi
   rm -rf -- "$new"
@@ -295,7 +312,7 @@ news_from() {
 
 # rank_of HOST: of its node in the newest attempt of `run`.
 rank_of() {
-  echo "$(($(grep -nxF -- "$1" "$(hosts_of "$run")" | cut -d : -f 1) - 1))"
+  echo "$(($(grep -m 1 -nxF -- "$1" "$(hosts_of "$run")" | cut -d : -f 1) - 1))"
 }
 
 # fetch_log RUN FILE: what has been appended to a file of a rank or a node since the last time. Two that do so write the same.

@@ -5,8 +5,9 @@
 #   --all     one line for each run
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job job runs
 
 run_id='' all=''
@@ -22,7 +23,7 @@ done
 
 if [[ -n $all ]]; then
   while IFS= read -r -d '' run; do
-    printf '%-22s %s\n' "$(basename -- "$run")" "$(run_status "$run")"
+    printf '%-22s %s\n' "$(basename -- "$run")" "$(status_or_owner "$run")"
   done < <(list_runs)
   exit
 fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# preflight.sh: is this machine ready for job hello? A table of checks, those that failed first; starts nothing.
+# preflight.sh: are the nodes that acme gives job hello alike and ready? A table of checks, those that failed first.
 # usage: preflight.sh
 #   exit 0 = ready, 1 = some check failed
 
 # shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
+if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/jobc_trainer/rt/run.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
 this_job hello runs
 
 case ${1:-} in
@@ -14,7 +15,9 @@ case ${1:-} in
   *) bad_option "$1" ;;
 esac
 
-JOBC_RUN_ROOT=$(dirname -- "$runs")
-export JOBC_RUN_ROOT JOBC_RUN_DIR=$own_run
-source "$artifact/lib/jobc_trainer/rt/table.sh"
-bash "$artifact/node.sh" 0 preflight 2>&1 | sed "s/^/$(uname -n): /" | table "$(uname -n)"
+try "create the folder $runs" mkdir -p -- "$runs"
+create_temporary_run "$runs" # where the nodes must see it
+source "$artifact/lib/table.sh"
+mapfile -t ranks < <(seq 0 1)
+export JOBC_RUN_DIR=$run JOBC_RUN_ID=preflight JOBC_ATTEMPT=$attempt JOBC_PAYLOAD=preflight JOBC_TIME_LIMIT_S=60
+acme submit --wait "$run/artifact/$attempt/job.acme.sh" 2>&1 | table "${ranks[@]}"

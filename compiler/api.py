@@ -1,0 +1,65 @@
+"""The door for backend plugins: `from jobc.compiler.api import …` is all that the code of a backend imports from jobc.
+
+These names keep their meaning from release to release; everything else in jobc may move. The tests of a plugin import
+from jobc.compiler.testing.suite. Read docs/extending/backend.md first.
+"""
+
+from __future__ import annotations
+
+from .diagnostics.diagnostic import Diagnostic, Severity, nearest
+from .emit.artifact import Artifact
+from .emit.render import Given, Leaf, Omit, Render, of
+from .plan.launch_plan import LaunchPlan
+from .plan.runtime_vars import RuntimeVar, Scope, Spelling
+from .plan.shell_quoting import ShellCode, sh
+from .plugins.backend import (
+    ANY,
+    NODE_LAUNCHERS,
+    VERBS,
+    Backend,
+    DescribedBackend,
+    NotifyingBackend,
+    OrderedBackend,
+    Point,
+    RecoveringBackend,
+    SendingBackend,
+    SweepingBackend,
+)
+from .rules import findings, run_all
+from .spec.value_types import Bytes, Count, CountOrZero, Duration, Path
+
+__all__ = [
+    "ANY",
+    "NODE_LAUNCHERS",
+    "VERBS",
+    "Artifact",
+    "Backend",
+    "Bytes",
+    "Count",
+    "CountOrZero",
+    "DescribedBackend",
+    "Diagnostic",
+    "Duration",
+    "Given",
+    "LaunchPlan",
+    "Leaf",
+    "NotifyingBackend",
+    "Omit",
+    "OrderedBackend",
+    "Path",
+    "Point",
+    "RecoveringBackend",
+    "Render",
+    "RuntimeVar",
+    "Scope",
+    "SendingBackend",
+    "Severity",
+    "ShellCode",
+    "Spelling",
+    "SweepingBackend",
+    "findings",
+    "nearest",
+    "of",
+    "run_all",
+    "sh",
+]

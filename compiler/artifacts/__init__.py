@@ -1,0 +1,1 @@
+"""Compare two existing artifacts, normalize them for comparison, and compile one again."""

@@ -1,0 +1,183 @@
+"""Compile an artifact directory again from the arguments in its manifest, and report how its inputs have changed.
+
+In   an artifact directory, the user's config folders as they are now
+Out  Recompiled: the files and their source map; Drift: what differs, None when the inputs give the same files
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact_dir import LARGEST, MANIFEST, digest_of, read_manifest, sum_of, text_of
+from ..emit.source_map import SourceMap
+from ..pipeline.common_files import PLACE
+from ..pipeline.compile import compile_job
+from ..pipeline.library import is_library
+from ..pipeline.sweeps import compile_sweep, sweep_folders
+from ..pipeline.types import Request
+from ..untrusted_files import Unreadable, read_bytes
+from .diff import RECORDS, Comparison, DamagedRecord, Side, compare
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """texts: path -> text of every file, the manifest included."""
+
+    source_map: SourceMap
+    texts: Mapping[str, str]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return dict(json.loads(self.texts[MANIFEST]))
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What the recorded words give now, against what was written.
+
+    causes:  in words: files that are other ones now, versions of jobc and of the backend's package
+    refused: the diagnostics, when they do not compile any more; then the rest is empty
+    files:   those that would be written differently, without .jobc/; library: whether jobctl or lib/ would
+    found:   what differs in meaning; None when the record of it was edited by hand
+    elsewhere: inputs that are not on this machine; then it was not recompiled, and only the causes are known
+    """
+
+    causes: tuple[str, ...]
+    refused: tuple[Diagnostic, ...] = ()
+    files: tuple[str, ...] = ()
+    library: bool = False
+    found: Comparison | None = None
+    elsewhere: tuple[str, ...] = ()
+
+
+class NotHere(Exception):
+    """Input files that are not on this machine, or nothing to recompile from: nothing can be said. In words."""
+
+
+def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
+    """Compile a directory again. Raises NotHere; CompileError as read_manifest(), or when the job does not compile."""
+    written = read_manifest(folder)
+    request = recorded(folder, config_dirs)
+    if elsewhere := _elsewhere(written, folder, config_dirs):
+        raise NotHere(f"not here: {', '.join(elsewhere)}")
+    if not is_sweep(written):
+        compiled = compile_job(request)
+        return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
+    place = text_of(folder / PLACE).strip() if (folder / PLACE).is_file() else ""
+    for sweep in sweep_folders(compile_sweep(request)):
+        if sweep.place == place and sweep.source_map is not None:
+            return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
+    raise NotHere(f"the words of the sweep give no {place or PLACE} any more")
+
+
+def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
+    """Raises NotHere, and CompileError as read_manifest(). Recompiled is None when the job no longer compiles."""
+    written, folders = read_manifest(folder), dict(config_dirs)
+    try:
+        again = recompile(folder, config_dirs)
+    except NotHere:
+        elsewhere = _elsewhere(written, folder, config_dirs)
+        known = {place: digest for place, digest in written["inputs"].items() if place not in elsewhere}
+        if causes := _changed(known, folders):
+            return Drift(causes, elsewhere=elsewhere), None
+        raise
+    except CompileError as error:
+        return Drift(_causes(written, {}, folders), tuple(error.diagnostics)), None
+    now = again.manifest
+    if now["digest"] == digest_of(written["files"]):
+        return None, again
+    paths = sorted(written["files"].keys() | now["files"].keys())
+    other = [path for path in paths if written["files"].get(path) != now["files"].get(path)]
+    own = tuple(path for path in other if not is_library(path) and not path.startswith(".jobc/"))
+    library = any(map(is_library, other))
+    found = None if is_sweep(written) else _compared(folder, written, again.texts)
+    return Drift(_causes(written, now, folders), (), own, library, found), again
+
+
+def is_sweep(manifest: Mapping[str, Any]) -> bool:
+    """Is this the manifest of a sweep directory, which starts several jobs at once?"""
+    return bool(manifest.get("sweep"))
+
+
+def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
+    """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
+    written = read_manifest(folder)
+    if "words" not in written:
+        raise NotHere("an earlier version of jobc wrote it, without the words of its sweep")
+    command = None if written["command"] is None else tuple(written["command"])
+    return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"], True)
+
+
+def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
+    """Of what jobc wrote and nobody edited since."""
+    before: dict[str, str] = {}
+    for path, entry in written["files"].items():
+        file = folder / path
+        if file.is_file() and sum_of(file) == entry["sha256"]:
+            before[path] = text_of(file)
+    if not before.keys() >= set(RECORDS):
+        return None
+    try:
+        found = compare(Side("", before, frozenset()), Side("", now, frozenset()))
+    except DamagedRecord:
+        return None
+    return replace(found, files=tuple(f for f in found.files if f.path in before or f.path not in written["files"]))
+
+
+def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping[str, Path]) -> tuple[str, ...]:
+    from ... import __version__
+
+    causes = [*_changed(written["inputs"], folders)]
+    causes += [f"{place} was not read then" for place in now.get("inputs", {}) if place not in written["inputs"]]
+    causes += [f"{place} is not read any more" for place in written["inputs"] if now and place not in now["inputs"]]
+    if written["digest"] != digest_of(written["files"]):
+        causes.append("the manifest has other sums than jobc wrote")
+    if written["jobc"] != __version__:
+        causes.append(f"jobc was {written['jobc']}, and is {__version__}")
+    if now and written.get("plugin") != now.get("plugin"):
+        causes.append(f"the backend was {written.get('plugin')}, and is {now.get('plugin')}")
+    return tuple(causes)
+
+
+def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
+    """inputs: place -> digest then. In words, those that are other ones now or gone."""
+    now = {place: _text(place, folders) for place in inputs}
+    return tuple(
+        f"{place} is not there any more" if now[place] is None else f"{place} is not what it was"
+        for place, digest in inputs.items()
+        if hashlib.sha256((now[place] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
+        or now[place] is None
+    )
+
+
+def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
+    """The inputs that are not on this machine."""
+    return tuple(place for place in written["inputs"] if _is_elsewhere(place, folder, dict(config_dirs)))
+
+
+def _is_elsewhere(place: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
+    """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
+    root = place.partition(":")[0]
+    own = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
+    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == own))
+    return _text(place, folders) is None and not came_along
+
+
+def _text(place: str, folders: Mapping[str, Path]) -> str | None:
+    """The input `ROOT:PATH` as it is now; None when it is not here. Root `file`: a path as it was typed."""
+    root, _, path = place.partition(":")
+    if root != "file" and root not in folders:
+        return None
+    file = os.path.expanduser(path) if root == "file" else folders[root] / path
+    try:
+        content = read_bytes(file, LARGEST)
+    except Unreadable:
+        return None
+    return content.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")

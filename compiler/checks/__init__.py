@@ -1,0 +1,1 @@
+"""Checks of a whole job beside the rules: backend capabilities, site policy, unused keys, suppressions."""

@@ -1,0 +1,40 @@
+"""Check the user's additions to accelerate.yaml and deepspeed.json: JC4600, JC4602 to JC4604, JC4606; gpu_ids: JC2060.
+
+In   the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra):
+     `accelerate.extra` of any job, and `backend.extra` of backend accelerate
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .. import rules
+from ..diagnostics.diagnostic import Diagnostic
+from ..emit.overlay import refuse_extra
+from ..launchers.accelerate.protected_keys import of_accelerate, of_deepspeed
+from ..plan.launch_plan import LaunchPlan
+from ..rules import findings
+from ..spec.job_spec import JobSpec
+from ..spec.site_facts import most, place
+
+Tree = Mapping[str, Any]
+
+
+def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
+    """Every finding in both trees. section: of the keys, `accelerate` or `backend`"""
+    if extra or deepspeed_extra:  # most jobs have neither, and need not load what is known of each key
+        yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
+        yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))
+        yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
+
+
+def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
+    """JC2060: numbers in gpu_ids, which count from 0, beyond what the site has. extra, section: as of check()"""
+    limit, ids = most(spec, "gpus"), extra.get("gpu_ids")
+    beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
+    if beyond:
+        key = f"{section}.extra.gpu_ids"
+        because = f"{place(spec)} has {limit} GPUs on each node, and they are counted from 0"
+        yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)

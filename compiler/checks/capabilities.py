@@ -1,0 +1,180 @@
+"""Nothing is dropped in silence: what a plan asks for, less what a backend honours.
+
+A must that is left is an error with the alternatives; a wish that is left is a note.
+Also here: the generic scope check of runtime variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from ..diagnostics.diagnostic import Diagnostic, Severity
+from ..emit.source_map import SpecValue
+from ..plan.launch_plan import Demand, LaunchPlan, demands
+from ..plan.lower import KeyTable
+from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
+from ..plugins.backend import ANY, Backend
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import choices, type_at
+
+
+def container_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, list[Diagnostic]]:
+    """The spec for a backend that runs an image by itself, in a pod; JC4517 when it names a runtime of machines.
+
+    So one job has `container=apptainer` for its machines and runs the same image in pods. Words for the runtime,
+    container.options, stay, and are refused by check_honours.
+    """
+    named = spec.container.kind
+    if named in ("none", "pod") or backend.honours.get("container.kind") != ("pod",):
+        return spec, []
+    title, because = (
+        f"the image runs in a pod, not in {named}",
+        f"backend {backend.name} starts pods, which are containers",
+    )
+    note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
+    return dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod")), [note]
+
+
+def honoured(backend: Backend, key: str) -> tuple[str, ...]:
+    """The words of a plan key that a backend knows, from the key or a family `section.*`; ANY for all, () for none."""
+    return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
+
+
+def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
+    """What a backend does not honour of the value of a demand, or of its values when there are several."""
+    known = honoured(backend, demand.key)
+    values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
+    return () if known == ANY else tuple(value for value in values if value not in known)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A demand that a backend does not honour.
+
+    key: the spec key behind it; typed: `key=value`; leaves: the keys that say it
+    """
+
+    demand: Demand
+    key: str
+    typed: str
+    leaves: tuple[str, ...] = ()
+
+
+def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
+    """The musts, and the wishes that somebody beside our own defaults asked for, that the backend does not honour.
+
+    table: plan key -> spec keys; values: the leaves of the spec
+    """
+    found = []
+    for demand in demands(plan):
+        wrong, keys = refused(backend, demand), table.get(demand.key, ())
+        if not wrong:
+            continue
+        below = {k: value for spec_key in keys for k, value in values.items() if at(k, spec_key)}
+        if demand.must or not all(value.is_default for value in below.values()):
+            for key in _saying(wrong, keys, below):
+                leaves = tuple(sorted(k for k in below if at(k, key)))
+                found.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
+    return found
+
+
+def said_left_out(
+    found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
+) -> list[LeftOut]:
+    """The wishes that a backend's own check() leaves out with a note: it knows more than `honours` can say."""
+    noted = {note.key for note in found if note.severity is Severity.NOTE}
+    wishes = [(demand, key) for demand in demands(plan) if not demand.must for key in table.get(demand.key, ())]
+    return [LeftOut(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted]
+
+
+def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
+    """The spec keys that say one of the words, such as `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first."""
+    said = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
+    return said or [*keys[:1]] or [""]
+
+
+def check_honours(
+    missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]]
+) -> Iterator[Diagnostic]:
+    """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
+    for each in missing:
+        others, known = able(each.demand), honoured(backend, each.demand.key)
+        lack = f"it knows {', '.join(known)}" if known else f"it has no word for {each.demand.key}"
+        undo = _instead(each.key, known[0]) if known else _undo(each.key, each.leaves)
+        hint = f"backend={others[0]}, or {undo}" if others else undo
+        if each.demand.must:
+            yield Diagnostic(
+                "JC4101",
+                f"backend {backend.name} cannot honour {each.typed}",
+                lack if known else f"{lack}, and without it this would be another job",
+                hint,
+                key=each.key,
+            )
+        else:
+            yield Diagnostic(
+                "JC4102",
+                f"backend {backend.name} leaves out {each.typed}",
+                f"{lack}; the job is the same without",
+                hint,
+                key=each.key,
+                severity=Severity.NOTE,
+            )
+
+
+def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
+    """JC4005 for a runtime variable that the backend never spells; JC4006 for one used before it is known."""
+    for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
+        yield Diagnostic(
+            "JC4005", f"backend {backend.name} does not spell {missing}", "node.sh needs it", "add it to `spellings`"
+        )
+    slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
+    for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
+        for variable in sorted(runtime_vars(word), key=lambda v: v.name):
+            spelling = backend.spellings.get(variable)
+            if spelling and spelling.scope > scope:
+                because = f"{slot} is evaluated at {scope.name}, {variable.name} is known from {spelling.scope.name} on"
+                yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
+
+
+def _undo(key: str, leaves: tuple[str, ...]) -> str:
+    """What to type so that the key asks for nothing."""
+    hint = type_at(JobSpec, key) if key else None
+    if type(None) in get_args(hint):
+        return f"{key}=null"
+    for word in ("none", "false"):
+        if word in choices(hint):
+            return f"{_group(key)}={word}"
+    if get_origin(hint) is tuple:
+        return f"{key}=[]"
+    return f"{key}=0" if int in get_args(hint) else f"leave out {', '.join(leaves) or key}"
+
+
+def _instead(key: str, word: str) -> str:
+    """The override that selects a supported value: `python=venv`, `secrets.TOKEN=env:TOKEN`."""
+    section, _, name = key.rpartition(".")
+    if section == "secrets" and word == "k8s":
+        return f"{key}=k8s:my-secret/{name}"
+    return f"{key}={word}:{name}" if section == "secrets" else f"{_group(key)}={word}"
+
+
+def _group(key: str) -> str:
+    """The group that sets `SECTION.kind`, else the key itself."""
+    section, _, name = key.rpartition(".")
+    return section if name == "kind" else key
+
+
+def at(key: str, section: str) -> bool:
+    """Whether a dotted key is the section or lies below it."""
+    return key == section or key.startswith(f"{section}.")
+
+
+def _text(key: str, values: Mapping[str, SpecValue]) -> str:
+    """The value of a spec key as a user would type it; values: its leaves."""
+    if key not in values:
+        inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())
+        return "{" + ", ".join(inner) + "}"
+    value = values[key].value
+    return f"[{','.join(value)}]" if isinstance(value, list) else str(value)

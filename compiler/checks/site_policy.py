@@ -1,0 +1,121 @@
+"""What a site allows: packages that bring rules of their own, found by the entry point group `jobc.policies`.
+
+The entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics, with codes of its
+own letters whose pages lie in `codes/` beside the module. `Policy` is one that needs no code but its values.
+A policy that cannot be asked is an error (JC3093): one that is silent would allow everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, runtime_checkable
+
+from ..diagnostics.diagnostic import Diagnostic, Severity
+from ..plan.launch_plan import LaunchPlan
+from ..plugins.registry import find_policies
+from ..spec.job_spec import JobSpec
+from ..spec.value_types import show_duration
+
+_DOCKER = "docker://"  # how Apptainer and Pyxis name what docker names without it
+
+
+@runtime_checkable
+class AnyPolicy(Protocol):
+    """What an entry point gives."""
+
+    name: str
+
+    def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:
+        """What a job must not do here. Pure."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits of a site; None or () asks for nothing.
+
+    images:      patterns as of a shell, `registry.lab.org/*`; the image of a job matches one, `docker://` or not
+    most_time_s: seconds, above which no time limit is; a job without one is refused as well
+    labels:      names of labels that a job has, such as who pays
+    severity:    of what is found; a warning is shown, and may be allowed by `# jobc: allow`
+    rules:       more rules of the same form
+    """
+
+    name: str
+    images: tuple[str, ...] = ()
+    most_time_s: int | None = None
+    labels: tuple[str, ...] = ()
+    severity: Severity = Severity.ERROR
+    rules: tuple[Callable[[JobSpec, LaunchPlan], Iterable[Diagnostic]], ...] = ()
+
+    def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+        yield from self._image(spec)
+        yield from self._time(spec)
+        yield from self._labels(spec)
+        for rule in self.rules:
+            yield from rule(spec, plan)
+
+    def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
+        """JC3090"""
+        image, allowed = (spec.image or "").removeprefix(_DOCKER), [each.removeprefix(_DOCKER) for each in self.images]
+        if allowed and image and not any(fnmatchcase(image, each) for each in allowed):
+            because = f"policy {self.name} allows {', '.join(self.images)}"
+            hint = f"image={_image_of(allowed[0])}"
+            title = f"image {spec.image} is not allowed here"
+            yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
+
+    def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
+        """JC3091"""
+        if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
+            most = show_duration(self.most_time_s)
+            title = (
+                "a job needs a time limit here" if spec.time is None else f"time={show_duration(spec.time)} is too long"
+            )
+            because = f"policy {self.name} gives a job {most} at most"
+            hint = f"time={most}; in a queue also lifecycle.max_requeues=3, for a requeued job goes on where it was"
+            yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
+
+    def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
+        """JC3092"""
+        for label in self.labels:
+            if not spec.labels.get(label, "").strip():
+                title, because = f"a job needs the label {label} here", f"policy {self.name} asks for it"
+                hint = f"labels.{label}=NAME"
+                yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
+
+
+def _image_of(pattern: str) -> str:
+    """One that the pattern allows, in the small letters of a registry's grammar."""
+    *parts, last = pattern.split("/")
+    name, colon, tag = last.partition(":")
+    if "*" in name and not colon:
+        head, _, tail = name.rpartition("*")
+        name, colon, tag = f"{head}name", ":", f"tag{tail}"
+    named = "/".join([*parts, name]).replace("*", "name")
+    return f"{named}{colon}{tag.replace('*', 'tag')}"
+
+
+def asked_keys() -> frozenset[str]:
+    """Spec keys that a policy asks every job for, once check() has found that every policy can be asked."""
+    policies = [plugin.load_module() for plugin in find_policies()]
+    return frozenset(f"labels.{label}" for each in policies if isinstance(each, Policy) for label in each.labels)
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """What every installed policy finds."""
+    for plugin in find_policies():
+        try:
+            policy = plugin.load_module()
+            if not isinstance(policy, AnyPolicy):
+                raise TypeError("it has no `name` and `check`")
+            found: list[Any] = list(policy.check(spec, plan))
+            if wrong := next((each for each in found if not isinstance(each, Diagnostic)), None):
+                raise TypeError(f"it yields {wrong!r}, which is no Diagnostic")
+        except (Exception, SystemExit) as error:  # another package's code may raise anything
+            title, because = f"policy {plugin.name} cannot be asked", f"{type(error).__name__}: {error}"
+            yield Diagnostic(
+                "JC3093", title, because, "mend its package, or remove it where no policy is meant to hold"
+            )
+        else:
+            yield from (replace(each, policy=plugin.name) for each in found)

@@ -1,0 +1,183 @@
+"""From what the rules find to what is reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
+
+In   the text of the files that a compile read, and the findings of a stage, with their places
+Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
+
+A comment allows a code, written as a code (JC3011) or as its name (taken-port), for the value on its own line or, when
+it stands alone, on the next line of the file; several may share a line. A value is all that stands behind a key, be it
+a list or several lines; what is found of a mapping as such may be allowed at any value directly below it too. A warning
+and a note can be allowed, and an error that is a judgment; not one that would make the artifact wrong (JC3082).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+import yaml
+
+from ..diagnostics.code_heading import NAME
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, alternatives, has_errors
+from ..diagnostics.origin import Origin
+from ..frontend.yaml_positions import value_lines
+from ..frontend.yaml_reader import Loader
+from ..plugins.registry import code_names, code_pages
+
+OF_SIZES = "JC21"  # which only jobc plan and jobc check look for (estimate/rules/)
+_COMMENT = re.compile(r"#\s*jobc\s*:(?:(?!#\s*jobc\s*:).)*", re.IGNORECASE)  # up to the next on the line
+_FORM = re.compile(rf"#\s*jobc:\s*allow\s+([A-Z]+\d+|{NAME})\s+because\s+(\S.*)")
+_MEANT = re.compile(r"\b(allow|ignore|disable|suppress|skip|noqa|[A-Z]{2,}\d{2,})\b", re.IGNORECASE)
+_EMPTY = re.compile(r"\s*(#.*)?$")
+_EXAMPLE = "# jobc: allow ignored-by-backend because the queue has a limit of its own"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """One comment.
+
+    word: the code or name as written
+    code: the code, "" for a name that no code has
+    line: that it is about; lines: of the values there; origin: its own place
+    """
+
+    word: str
+    code: str
+    because: str
+    line: int
+    lines: frozenset[int]
+    origin: Origin
+
+    def covers(self, found: Diagnostic) -> bool:
+        place = found.origin
+        if place is None or (place.root, place.path) != (self.origin.root, self.origin.path):
+            return False
+        return place.line in self.lines and found.code == self.code
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What becomes of a finding. strict: a warning or note that nobody allows is an error."""
+
+    allowances: tuple[Allowance, ...] = ()
+    strict: bool = False
+
+    def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """The findings as they are reported."""
+        return [judged for each in found for judged in self._judge(each)]
+
+    def settle(
+        self,
+        found: Iterable[Diagnostic],
+        earlier: Sequence[Diagnostic] = (),
+        last: bool = True,
+        failure: BaseException | None = None,
+    ) -> list[Diagnostic]:
+        """The findings of one stage behind those of earlier ones; CompileError with all of them when one is an error.
+
+        last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
+        so the next stage is told in the same go.
+        failure: what a check raised. An error that is reported explains it, because a check relies on what others
+        refuse; without an error it is raised.
+        """
+        found = list(found)
+        judged = [*earlier, *self.judge(found)]
+        ends = last or has_errors(replace(self, strict=False).judge(found))
+        if ends and has_errors(judged):
+            raise CompileError(judged)
+        if failure is not None:
+            raise failure
+        return judged
+
+    def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:
+        allowance = next((each for each in self.allowances if each.covers(found)), None)
+        if allowance and (found.severity is not Severity.ERROR or found.judgment):
+            yield replace(found, allowed=allowance.because)
+            return
+        yield replace(found, severity=Severity.ERROR) if self.strict else found
+        if allowance:
+            title, because = f"{found.code} cannot be allowed", "with it the artifact would be wrong"
+            if found.policy:
+                because = f"policy {found.policy} forbids it, and no job decides what a site allows"
+            hint = found.hint or "mend the value, and remove the comment"
+            yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
+
+    def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
+        """JC3081 for each comment that allowed nothing of what a compile finds, or of what is found of sizes.
+
+        A note with --strict too: another backend may have a use for it.
+        """
+        found = list(found)
+        asked = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
+        return [_idle(a) for a in asked if not any(a.covers(d) for d in found if d.allowed)]
+
+
+def _idle(allowance: Allowance) -> Diagnostic:
+    title = f"nothing here is {allowance.word}"
+    because = f"no rule says it of line {allowance.line}, so the comment may hide the next mistake"
+    hint = "remove the comment, unless another backend needs it"
+    pages, names = code_pages(), code_names()
+    if len(codes := names.get(allowance.word, ())) > 1:
+        because = f"{' and '.join(codes)} have this name, and it stands for {codes[0]}"
+        hint = f"allow {alternatives(codes[1:])} by code, or remove the comment"
+    elif allowance.code not in pages:
+        title, because = (
+            f"no diagnostic has the code or name {allowance.word}",
+            "the comment allows nothing, on any backend",
+        )
+        near = get_close_matches(allowance.word, [*pages, *names], 1)
+        hint = f"did you mean {near[0]}? see jobc explain {near[0]}" if near else "remove the comment"
+    return Diagnostic("JC3081", title, because, hint, allowance.origin, severity=Severity.NOTE)
+
+
+def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
+    """The comments of all files, `ROOT:PATH` -> text. CompileError JC3080 for those that cannot be read."""
+    found: list[Allowance] = []
+    refused: list[Diagnostic] = []
+    for place, text in files.items():
+        if not _COMMENT.search(text):
+            continue
+        root, _, path = place.partition(":")
+        lines, values = text.split("\n"), list(value_lines(text))
+        for number, column, said in _comments(text, lines):
+            origin = Origin(root, path, number, column)
+            if form := _FORM.fullmatch(said):
+                line = _value_line(lines, number)
+                there = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
+                found.append(Allowance(form[1], _code(form[1]), form[2], line, there, origin))
+            elif _MEANT.search(said):  # else it is a comment like others
+                because = (
+                    "it is `allow`, a code or its name, the word `because`, and a reason for whoever reads it next"
+                )
+                refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
+    if refused:
+        raise CompileError(refused)
+    return tuple(found)
+
+
+def _code(word: str) -> str:
+    """Return the code that `word` is or names; jobc's own when several have the name, "" when none has."""
+    return word if word[0].isupper() else code_names().get(word, ("",))[0]
+
+
+def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """(line, column, text) of each; text of a scalar that looks like one is none."""
+    tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
+    blocks = [t.style in ("|", ">") for t in tokens]  # whose text begins on the next line
+    starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
+    ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
+    for row, line in enumerate(lines):
+        for found in _COMMENT.finditer(line):
+            at = (row, found.start())
+            before = bisect_right(starts, at)
+            if not before or ends[before - 1] <= at:
+                yield row + 1, found.start() + 1, found[0].rstrip()
+
+
+def _value_line(lines: list[str], number: int) -> int:
+    """The line that the comment in line `number` is about, both counted from 1."""
+    if not _EMPTY.match(lines[number - 1]):
+        return number
+    return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

@@ -1,0 +1,56 @@
+"""JC2020: what the trainer itself would refuse at start, found now, by its own rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...trainer.config import train_json
+from ...trainer.lifecycle.errors import BrokenInput
+from ..diagnostics.diagnostic import Diagnostic
+from ..plan.launch_plan import LaunchPlan, thaw
+
+
+def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
+    """is_set: whether somebody set a key, beside jobc's own files; that one is to blame"""
+    if not plan.uses_trainer:
+        return
+    for problem in _refused(plan.train):
+        keys = re.findall(r"[a-z_]+\.[a-z_]+", problem)
+        key = next(filter(is_set, keys), keys[0] if keys else "")
+        hint = _mended(plan.train, key) or f"give {key or 'the key'} another value"
+        if key.endswith(".kind"):
+            hint = "task=digits or task=gpt_tiny: a model and its data"
+        yield Diagnostic("JC2020", problem, "the trainer refuses this at start", hint, key=key)
+
+
+def _refused(train: Any) -> tuple[str, ...]:
+    """What the trainer says against a train.json, `path: what is wrong` each."""
+    try:
+        train_json.parse(thaw(train))
+    except BrokenInput as error:
+        return tuple(error.details)
+    return ()
+
+
+def _mended(train: Any, key: str) -> str:
+    """`key=value` with the nearest number, or list of two, of which the trainer refuses less; "" when none is near."""
+    tree = thaw(train)
+    section, _, name = key.partition(".")
+    value = (tree.get(section) or {}).get(name)
+    near: list[Any] = [0.1, 1, 0.0]
+    if isinstance(value, list) and not all(isinstance(item, float) for item in value):
+        near = [[0], []] if sorted(value) == value else [sorted(value)]
+    elif isinstance(value, list):
+        near = [[0.1 if i in wrong else v for i, v in enumerate(value)] for wrong in ({0}, {1}, {0, 1})]
+    elif isinstance(value, int):
+        near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1]
+    elif not isinstance(value, float):
+        return ""
+    before = len(_refused(tree))
+    for candidate in near:
+        tree[section][name] = candidate
+        if len(_refused(tree)) < before:
+            return f"{key}={candidate}".replace(" ", "")
+    return ""

@@ -1,0 +1,83 @@
+"""What is there for the bundled trainer, beside a command of the user's own that never reads it.
+
+In   the composed tree, the user's command, the key table, the leaves of the spec
+Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold for nothing
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..diagnostics.diagnostic import Diagnostic, Severity
+from ..emit.source_map import SpecValue
+from ..frontend.compose import Composed
+from ..frontend.overrides import command_word
+from ..plan.lower import KeyTable
+from .capabilities import at
+
+
+def unread(
+    composed: Composed,
+    command: Sequence[str],
+    table: KeyTable,
+    values: Mapping[str, SpecValue],
+    read: Sequence[str] = (),
+) -> Iterator[Diagnostic]:
+    """Keys that were set and groups that were chosen, of which only train.json is made.
+
+    read: keys and sections that reach the program by another file
+    """
+    lost = _lost(composed, table, values, read)
+    names = [key for key in values if key in lost and not values[key].is_default]
+    groups = [
+        group for group in _chosen(composed) if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)
+    ]
+    if not names and not groups:
+        return
+    hint = f"leave out {(names or groups)[0]}"
+    if names:
+        hint = f"{_passing(command, names[0])} for the words after --, or {hint}"
+    names += groups
+    is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
+    title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
+    because = f"{go} to train.json, which only the trainer that comes with jobc reads"
+    yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
+
+
+def unsaid(
+    composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
+) -> frozenset[str]:
+    """The keys that nobody set either. read: as of unread()"""
+    return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
+
+
+def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
+    only_trainer = _read_by_trainer_alone(table)
+    used = {*composed.interpolated(), *read}
+    return {key for key in values if key in only_trainer and not any(at(key, taken) for taken in used)}
+
+
+def _read_by_trainer_alone(table: KeyTable) -> set[str]:
+    """The spec keys of which nothing but the plan's section `train` is made."""
+    readers: dict[str, set[str]] = {}
+    for plan_key, spec_keys in table.items():
+        for key in spec_keys:
+            readers.setdefault(key, set()).add(plan_key.partition(".")[0])
+    return {key for key, sections in readers.items() if sections == {"train"}}
+
+
+def _chosen(composed: Composed) -> list[str]:
+    """The groups of which the command line chose an option."""
+    return list(dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices))
+
+
+def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
+    """Whether an option's file of jobc's own gave some values, and all are lost."""
+    given = [k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)]
+    return bool(given) and lost.issuperset(given)
+
+
+def _passing(command: Sequence[str], key: str) -> str:
+    """The command as an override that hands the key's value to the program."""
+    return shlex.quote(command_word([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

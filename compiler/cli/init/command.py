@@ -1,0 +1,225 @@
+"""`jobc init`: writes a site profile by looking and by asking.
+
+In:  a name, KEY=VALUE words, what the machine's own commands say (probe.py), answers on a terminal.
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and known to compile, or nothing
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
+from ...diagnostics.origin import one_line
+from ...pipeline.compile import compile_job
+from ...pipeline.types import Request
+from ...spec.value_types import Refused, expand_hostlist, read_name
+from ...untrusted_files import Unreadable, read_text
+from ..arguments import Arguments, user_config
+from ..completion import groups
+from ..reporting import OK
+from ..terminal import put, put_text
+from . import probe
+from .probe import Fact, Run
+from .profile import profile
+
+Ask = Callable[[str, str], str]  # question, default -> answer
+OPTIONS = ("--yes", "--force", "--project")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The words of the command line. given: what KEY=VALUE says."""
+
+    name: str
+    given: tuple[Fact, ...]
+    options: frozenset[str]
+
+
+def init_command(arguments: Arguments) -> int:
+    """jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]"""
+    wanted = _wanted(arguments.words)
+    asking = "--yes" not in wanted.options and sys.stdin.isatty()
+    facts = find(wanted.given, os.environ)
+    for fact in facts:
+        put(f"  {_said(fact):<56} {fact.by}")
+    name = wanted.name or next((fact.value for fact in facts if fact.key == "name"), "site")
+    facts = [fact for fact in facts if fact.key != "name"]
+    if asking:
+        name, facts = questions(name, facts, _ask)
+    target = _target(name, arguments, wanted.options)
+    text = _that_compiles(name, facts, wanted.given, arguments.config_dirs)
+    put_text(f"\n{text}\n")
+    if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
+        put("nothing is written")
+        return OK
+    _write(target, text)
+    put(f"wrote {target}; use it with jobc cluster={name} …")
+    return OK
+
+
+COMMANDS = {"init": init_command}
+
+
+def _wanted(words: Sequence[str]) -> Wanted:
+    """CompileError JC1110 for a word that is none of ours, JC1136 for a name that cannot be a file's."""
+    names = [word for word in words if not word.startswith("-") and "=" not in word]
+    for word in words:
+        if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
+            close = nearest(word, OPTIONS)
+            hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
+            because = "it takes one name, KEY=VALUE words, --yes, --force and --project"
+            raise CompileError([Diagnostic("JC1110", f"jobc init does not know {word}", because, hint)])
+    given = [_given(word) for word in words if "=" in word and word[0] != "-"]
+    return Wanted(names[0] if names else "", tuple(given), frozenset(words) & frozenset(OPTIONS))
+
+
+def _given(word: str) -> Fact:
+    """KEY=VALUE. A file of hosts lies here and not beside the profile, where a relative path would begin."""
+    key, _, value = word.partition("=")
+    if value.startswith("@"):
+        value = f"@{Path(value[1:]).expanduser().absolute()}"
+    return Fact(key, value, "as given")
+
+
+def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
+    """What is given, and what this machine, or the first of the hosts that are given, says beside it."""
+    said = {fact.key: fact.value for fact in given}
+    found = list(probe.slurm(probe.here)) if said.get("backend", "slurm") == "slurm" else []
+    where: Run = probe.here
+    if not found and "hosts" in said:
+        where = probe.on(_first_host(said["hosts"]))
+        found = [Fact("backend", "ssh", "hosts are given"), *probe.machine(where)]
+    elif not found:
+        found = [Fact("backend", "local", "no sinfo answers"), *probe.machine(where)]
+    found += [*probe.interfaces(where), *probe.python(environment)]
+    place = said.get("python.path") or next((fact.value for fact in found if fact.key == "python.path"), "")
+    found += probe.torch(where, f"{place}/bin/python" if place else "python3")
+    if "python" in said:
+        found = [fact for fact in found if fact.key not in ("python", "python.path")]
+    return [*given, *(fact for fact in found if not fact.key or fact.key not in said)]
+
+
+def _first_host(text: str) -> str:
+    """Of `hosts` as given. What cannot be read is told by the compile that ends `jobc init`; nobody is asked here."""
+    try:
+        if text.startswith("@"):
+            lines = (line.partition("#")[0].split() for line in read_text(text[1:]).split("\n"))
+            text = next((words[0] for words in lines if words), "")
+        return expand_hostlist(text.strip("[]") if text[:1] == "[" else text)[0]
+    except (Refused, Unreadable):
+        return ""
+
+
+def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
+    """The name, and the facts as somebody at a terminal mends them; an empty answer takes what was found."""
+    put_text("\nEnter takes what stands in brackets, - leaves a value out, Ctrl-C ends without writing anything.")
+    name = ask(f"name of the site [{name}]", name)
+    said = {fact.key: fact for fact in facts}
+    asked = [("backend", "backend: slurm, ssh, pdsh or local")]
+    backend = ""
+    while asked:
+        key, question = asked.pop(0)
+        found = said[key].value if key in said else ""
+        answer = ask(f"{question} [{found}]" if found else question, found)
+        if answer in ("", "-"):
+            said.pop(key, None)
+        elif answer != found:
+            said[key] = Fact(key, answer, "as answered")
+        if key == "backend":
+            backend = answer
+            asked += _questions_of(backend)
+    if backend != "slurm":  # its own facts
+        said = {key: fact for key, fact in said.items() if not key.startswith(("backend.", "site.partition"))}
+    shown = [fact for fact in facts if not fact.key]
+    return name, [*(fact for key, fact in said.items() if key), *shown]
+
+
+def _questions_of(backend: str) -> list[tuple[str, str]]:
+    of_backend = {
+        "slurm": [("queue.account", "account to charge"), ("queue.name", "partition, if not the site's default")],
+        "ssh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
+        "pdsh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
+    }
+    return [
+        *of_backend.get(backend, []),
+        ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder of data sets"),
+        ("storage.root", "folder of all runs that the nodes see, if not ./runs"),
+        ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
+        ("python.path", "its folder"),
+    ]
+
+
+def _ask(question: str, default: str) -> str:
+    """One line of the terminal; Ctrl-D is Ctrl-C."""
+    try:
+        return input(f"  {one_line(question)}: ").strip() or default
+    except EOFError:
+        raise KeyboardInterrupt from None
+
+
+def _said(fact: Fact) -> str:
+    return f"{fact.key} = {fact.value}" if fact.key else fact.value
+
+
+def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
+    """Where the profile goes. CompileError JC1135 when it is there already, JC1136 for a name that is none."""
+    try:
+        read_name(name)
+    except Refused as error:
+        hint = f"jobc init {error.values[0]}"
+        raise CompileError([Diagnostic("JC1136", f"{name!r} is no name of a site", error.because, hint)]) from None
+    folder = Path("jobc") if "--project" in options else user_config()
+    target = folder / "cluster" / f"{name}.yaml"
+    if target.exists() and "--force" not in options:
+        hint = f"jobc init {name} --force, or another name"
+        raise CompileError([Diagnostic("JC1135", f"{target} is there already", "it may hold edits of yours", hint)])
+    return target
+
+
+def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]) -> str:
+    """The profile's text. What was found and does not compile is left out and told; what was given is an error."""
+    facts, dropped = list(facts), list[Fact]()
+    while True:
+        text = profile(name, facts, sorted(groups()), dropped)
+        try:
+            _try(name, text, folders)
+            return text
+        except CompileError as error:
+            typed = {fact.key for fact in facts if fact in given or fact.by == "as answered"}
+            errors = [d for d in error.diagnostics if has_errors([d])]
+            wrong = {d.key for d in errors} - typed
+            bad = [fact for fact in facts if fact.key in wrong]
+            if not bad:
+                raise CompileError([_of_init(d, given) for d in errors]) from None
+            facts, dropped = [fact for fact in facts if fact not in bad], dropped + bad
+
+
+def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
+    """A finding about a file that is not written yet: its place is the word that was typed, or none."""
+    word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
+    return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
+
+
+def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
+    """Compile the smallest job with the profile. CompileError when it cannot be used."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "cluster").mkdir()
+        (Path(place) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
+        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # what a job must bring is not the site's
+        compile_job(Request(words, None, (("input", Path(place)), *folders)))
+
+
+def _write(target: Path, text: str) -> None:
+    """Whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        staging.write_text(text, encoding="utf-8")
+        os.replace(staging, target)
+    finally:
+        staging.unlink(missing_ok=True)

@@ -1,0 +1,176 @@
+"""What `jobc init` can see of a site: the only file of the compiler that asks the machine, and no compile imports it.
+
+In:  `run`, which runs a command here, or on a host.   Out: `Facts`, each with the command that said it.
+Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...spec.value_types import show_duration
+
+Run = Callable[..., "str | None"]  # words of a command -> what it prints; None when there is none, or it fails
+PATIENCE_S = 10  # for one look-up: a scheduler that does not answer is none
+
+
+@dataclass(frozen=True)
+class Fact:
+    """key: of the profile, "" for what is shown only; value: as the profile spells it; by: the command that said it."""
+
+    key: str
+    value: str
+    by: str
+
+
+def here(*words: str) -> str | None:
+    """Run a command on this machine."""
+    if shutil.which(words[0]) is None:
+        return None
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S,
+            check=False, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def on(host: str) -> Run:
+    """Run a command on a host, when it lets us in without a password; no host says nothing."""
+    options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
+
+    def run(*words: str) -> str | None:
+        return here("ssh", *options, "--", host, shlex.join(words)) if host else None
+
+    return run
+
+
+# ---- Slurm ----------------------------------------------------------------------------------------------------------
+
+_SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --exact: no `16+` for nodes that differ
+
+
+def slurm(run: Run) -> list[Fact]:
+    """What Slurm's clients say; empty where there are none, or no slurmctld answers."""
+    rows = run(*_SINFO)
+    if rows is None:
+        return []
+    found = [Fact("backend", "slurm", "sinfo answers")]
+    if version := re.search(r"(\d+)\.(\d+)", run("sbatch", "--version") or ""):
+        found.append(Fact("backend.version", f"{version[1]}.{version[2]}", "sbatch --version"))
+    found += _config(run("scontrol", "show", "config") or "")
+    return [*found, *partitions(rows)]
+
+
+def _config(text: str) -> list[Fact]:
+    """What of `scontrol show config` a job must know."""
+    said = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+    by, found = "scontrol show config", []
+    if name := said.get("ClusterName"):
+        found.append(Fact("name", name, f"{by}: ClusterName"))
+    if said.get("SelectType") not in (None, "select/cons_tres"):  # the only one that knows --gpus-per-node
+        found.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={said['SelectType']}"))
+    if "associations" in said.get("AccountingStorageEnforce", ""):
+        found.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
+    return found
+
+
+def partitions(rows: str) -> list[Fact]:
+    """One fact for each partition of sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`, the default's name with `*`."""
+    merged: dict[str, dict[str, list[str]]] = {}
+    for row in rows.split("\n"):
+        if row.count("|") == 5:
+            name, *rest = row.split("|")
+            columns = merged.setdefault(name, {})
+            for column, value in zip(("nodes", "cpus", "mib", "gres", "limit"), rest, strict=True):
+                columns.setdefault(column, []).append(value)
+    default = [Fact("site.partition", name[:-1], "sinfo: the default") for name in merged if name.endswith("*")]
+    found = [Fact(f"site.partitions.{name.rstrip('*')}", _partition(c), "sinfo") for name, c in merged.items()]
+    return default + found
+
+
+def _partition(columns: Mapping[str, Sequence[str]]) -> str:
+    """The facts of one partition as YAML; of nodes that differ the largest."""
+    gpus = [_gpus(gres) for gres in columns["gres"]]
+    types = sorted({kind for kinds, _ in gpus for kind in kinds})
+    said = {
+        "nodes": str(sum(_numbers(columns["nodes"]))),
+        "gpus": str(max(count for _, count in gpus)),
+        "gpu_types": f"[{', '.join(types)}]" if types else "",
+        "cpus": str(max(_numbers(columns["cpus"]), default="")),
+        "mem": f"{max(_numbers(columns['mib']), default=0)}MiB",
+        "time": limit(columns["limit"][0]),
+    }
+    return "{" + ", ".join(f"{key}: {value}" for key, value in said.items() if value not in ("", "0MiB")) + "}"
+
+
+def _numbers(texts: Sequence[str]) -> list[int]:
+    return [int(found[0]) for text in texts if (found := re.match(r"\d+", text))]
+
+
+def _gpus(gres: str) -> tuple[list[str], int]:
+    """(kinds, how many) of a node: `gpu:a100:4(S:0-1),gpu:v100:2` is ([a100, v100], 6)."""
+    found = re.findall(r"(?:^|,)gpu(?::([^:(),]+))??:(\d+)", gres)
+    return [kind for kind, _ in found if kind], sum(int(count) for _, count in found)
+
+
+def limit(text: str) -> str:
+    """Slurm's [DAYS-]HOURS:MINUTES:SECONDS, or MINUTES:SECONDS, as ours; "" for none."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return ""
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return show_duration(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+# ---- a machine ------------------------------------------------------------------------------------------------------
+
+
+def machine(run: Run) -> list[Fact]:
+    """GPUs, cores and memory of one machine; all of a site are taken to be like it."""
+    found = []
+    if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
+        kinds = [line.strip() for line in names.split("\n") if line.strip()]
+        found.append(Fact("site.gpus", str(len(kinds)), f"nvidia-smi: {', '.join(sorted(set(kinds)))}"))
+    elif (text := run("rocm-smi", "--showid")) is not None:
+        found.append(Fact("site.gpus", str(len(set(re.findall(r"GPU\[(\d+)\]", text)))), "rocm-smi --showid"))
+    if (cores := run("nproc")) is not None:
+        found.append(Fact("site.cpus", cores.strip(), "nproc"))
+    if total := re.search(r"^MemTotal: +(\d+) kB", run("cat", "/proc/meminfo") or "", re.MULTILINE):
+        found.append(Fact("site.mem", f"{int(total[1]) // 1024}MiB", "/proc/meminfo"))
+    return found
+
+
+def interfaces(run: Run) -> list[Fact]:
+    """Network interfaces with an address: `ip -oneline -family inet address show up scope global`."""
+    rows = run("ip", "-oneline", "-family", "inet", "address", "show", "up", "scope", "global") or ""
+    return [
+        Fact("", f"{name} {address}", "ip address") for name, address in re.findall(r"\d+: (\S+) +inet (\S+)", rows)
+    ]
+
+
+def python(environment: Mapping[str, str]) -> list[Fact]:
+    """The environment that is active in the calling shell; modules are told only, for not all are of Python."""
+    found = []
+    for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
+        if path := environment.get(variable):
+            found = [Fact("python", kind, f"${variable}"), Fact("python.path", path, f"${variable}")]
+            break
+    if loaded := environment.get("LOADEDMODULES"):  # Environment Modules 3 or newer, Lmod
+        found.append(Fact("", f"modules loaded here: {loaded.replace(':', ' ')}", "$LOADEDMODULES"))
+    return found
+
+
+def torch(run: Run, interpreter: str) -> list[Fact]:
+    """The version of torch that an interpreter has; torch itself is not imported, which takes seconds."""
+    program = "from importlib.metadata import version; print(version('torch').partition('+')[0])"
+    version = (run(interpreter, "-c", program) or "").strip()
+    return [Fact("site.torch", version, interpreter)] if version else []

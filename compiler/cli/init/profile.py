@@ -1,0 +1,82 @@
+"""The text of a site profile: facts and answers as YAML that a person reads and edits.
+
+In:  (key, value, who said it) in any order.   Out: text whose lines are in the order of the sections below.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ...plan.shell_quoting import comment
+from .probe import Fact
+
+_SECTIONS = {  # in the file's order, with the comment above; any other key comes between
+    "backend": "Options of the backend, as the site wants them.",
+    "queue": "",
+    "storage": "",
+    "site": "Facts, for checks before anything starts. Nothing is refused for what is not said here.",
+}
+_COLUMN = 26  # where comments begin
+
+
+def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Sequence[Fact]) -> str:
+    """The file of site NAME. groups: keys whose value is an option to choose; dropped: said, but not understood."""
+    chosen = [fact for fact in facts if fact.key in groups]
+    tree: dict[str, Any] = {}
+    for fact in facts:
+        if fact.key and fact.key not in groups:
+            _set(tree, fact.key.split("."), fact)
+    out = [
+        "# @package _global_",
+        f"# Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it as you like.",
+    ]
+    if chosen:
+        out += ["", "defaults:"]
+        out += [_line(f"  - override /{fact.key}: {_scalar(fact.value)}", fact.by) for fact in chosen]
+    for key in sorted(tree, key=lambda key: _rank(key, tree[key])):
+        out += ["", *([f"# {_SECTIONS[key]}"] if _SECTIONS.get(key) else []), *_lines(key, tree[key], 0)]
+    shown = [fact for fact in facts if not fact.key]
+    notes = [f"#   {comment(fact.value)}  ({comment(fact.by)})" for fact in shown]
+    notes += [f"#   not understood: {comment(f'{fact.key}={fact.value}  ({fact.by})')}" for fact in dropped]
+    return "\n".join([*out, *(["", "# Seen as well:", *notes] if notes else [])]) + "\n"
+
+
+def _rank(key: str, value: Any) -> tuple[bool, float]:
+    """Single keys first, then sections: those of _SECTIONS in its order, any other behind the queue."""
+    order = list(_SECTIONS)
+    return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5
+
+
+def _set(tree: dict[str, Any], keys: Sequence[str], fact: Fact) -> None:
+    head, *rest = keys
+    if head == "partitions":  # a partition may have a dot in its name
+        rest = [".".join(rest)] if rest else []
+    if not rest:
+        tree[head] = fact
+    elif isinstance(tree.setdefault(head, {}), dict):
+        _set(tree[head], rest, fact)
+
+
+def _lines(key: str, value: Any, depth: int) -> list[str]:
+    head = f"{'  ' * depth}{_scalar(key)}:"
+    if isinstance(value, Fact):
+        return [_line(f"{head} {_scalar(value.value)}", value.by)]
+    said = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
+    if len(value) > 1 and len(said) == 1 and None not in said:  # one look-up said them all
+        value = {name: Fact(inner.key, inner.value, "") for name, inner in value.items()}
+        head = _line(head, said.pop() or "")
+    return [head, *(line for name, inner in value.items() for line in _lines(name, inner, depth + 1))]
+
+
+def _line(text: str, by: str) -> str:
+    return f"{text:<{_COLUMN - 1}} # {comment(by)}" if by else text
+
+
+def _scalar(text: str) -> str:
+    """Text as YAML: a list or mapping in brackets as it is, plain where that is safe, else in quotes."""
+    if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
+        return text
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,80 @@
+"""Exit statuses, and how diagnostics and progress are printed. Every command uses it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from ..diagnostics.diagnostic import Diagnostic, format_text
+from ..plugins.registry import code_name
+from ..untrusted_files import Unreadable
+from .arguments import Arguments
+from .terminal import put_progress, put_styled, put_text
+
+OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
+NO_READER = 141  # for run and watch: 128 + SIGPIPE; the exit code of the run is unknown
+TROUBLE = 2  # for diff, where 1 means that the two differ
+
+_NAMELESS = {  # hints for errors of the operating system without a file name
+    errno.ENOENT: "is the current folder still there?",
+    errno.ENOSPC: "free space where the output goes, or send it elsewhere",
+}
+
+
+def too_large(error: MemoryError | RecursionError) -> Diagnostic:
+    """Return JC1001 for input that exceeds memory or the stack."""
+    is_deep = isinstance(error, RecursionError)
+    because = "its values are nested too deeply" if is_deep else "this process cannot allocate more memory"
+    hint = "leave out files and overrides until it works; the last one left out is the cause"
+    return Diagnostic("JC1001", "the input is too large", because, hint)
+
+
+def of_system(error: OSError | Unreadable) -> Diagnostic:
+    """Return JC1001 for an error of the operating system or an unusable file."""
+    if isinstance(error, Unreadable):
+        hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"
+        return Diagnostic("JC1001", f"cannot use {error.path}", f"it {error.reason}", hint)
+    title, hint = f"cannot use {error.filename}", "check its permissions"
+    if not error.filename:
+        title, hint = "the operating system refuses", _NAMELESS.get(error.errno or 0, "mend that, and try again")
+    return Diagnostic("JC1001", title, error.strerror or str(error), hint)
+
+
+def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
+    """Print diagnostics to stderr, in color on a terminal unless NO_COLOR is set (no-color.org).
+
+    With a machine-readable --format, print one document to stdout, even when there are no diagnostics.
+    """
+    if arguments is not None and arguments.for_machines:
+        from .output import FORMATS
+
+        put_text(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)))
+        return
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    if shown := format_text(diagnostics, colour, _texts(diagnostics), code_name):
+        put_styled(shown, sys.stderr)
+
+
+def tell_progress(every_s: float = 5) -> Callable[[int, int], None]:
+    """Return a progress callback that prints a line to stderr at most every `every_s` seconds."""
+    said_at = time.monotonic()
+
+    def tell(done: int, count: int) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at >= every_s:
+            said_at = time.monotonic()
+            put_progress(f"jobc: {done:,} of {count:,} points")
+
+    return tell
+
+
+def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
+    """Text of each file that the compile read, by `ROOT:PATH`; empty when no diagnostic points into a file."""
+    if not any(d.origin and d.origin.line for d in diagnostics):
+        return {}
+    from ..frontend.yaml_source import read_files
+
+    return read_files

@@ -1,0 +1,27 @@
+"""Compile request of the parsed command line."""
+
+from __future__ import annotations
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..pipeline.types import Request
+from .arguments import Arguments
+
+
+def request(arguments: Arguments) -> Request:
+    """Compile request of parsed arguments. Raises CompileError JC1108 when --config-dir is not a directory."""
+    if arguments.config_dir is not None and not arguments.config_dir.is_dir():
+        because = "it is not a directory" if arguments.config_dir.exists() else "no such folder"
+        raise CompileError(
+            [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
+        )
+    for word in arguments.rest or ():
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            because = "files of an artifact are UTF-8, and these bytes are not"
+            title, hint = (
+                f"cannot read the word {word!r} after --",
+                "use UTF-8, or pass the name of a file that holds the text",
+            )
+            raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
+    return Request(arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict)

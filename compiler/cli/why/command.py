@@ -1,0 +1,212 @@
+"""jobc why: where a line, a key or a variable of the ranks came from, and what a key has an effect on.
+
+jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST for each of several
+jobc why DIR NAME …                      a key of the spec or of the plan, or an environment variable, there
+jobc why [KEY=VALUE …] NAME … [-- …]     the same of what these words would give; nothing is written
+`--rank N` says for a variable where that rank runs; `--config-dir FOLDER` as DIR was compiled with. A written directory
+is compiled again, in memory, from the words that its manifest keeps, and compared with what is there.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ...emit.artifact_dir import MANIFEST, text_of
+from ..arguments import Arguments, is_override
+from ..inspect import no_option, take_option, usage
+from ..reporting import OK
+from ..terminal import put
+from .job import Job, keys_of, lines_of
+from .line import artifact_of, column_lines, explain_line, plan_key_lines, spec_key
+from .load import compiled_job, written_job
+from .variable import about_variable
+
+EXAMPLE = "jobc why artifacts/hello/local/submit.sh:12"
+WANTED = "FILE:LINE, or DIR and a name"
+
+
+def why_command(arguments: Arguments) -> int:
+    words, rank = _rank(list(arguments.words))
+    if folder := take_option(words, "--config-dir"):
+        arguments = replace(arguments, config_dir=Path(folder))
+    places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
+    rest = [word for word in words if word not in places]
+    _refuse_options(words)
+    if not words or (not places and not any(_is_name(word) for word in rest)):
+        raise usage("why", WANTED, f"jobc why {_a_line_of(Path(rest[0]))}" if rest and _is_path(rest[0]) else EXAMPLE)
+    if rank is not None and not any(_is_variable(word) for word in rest):
+        because = "it says where that rank runs and what a variable is there; a key and a line are the same for all"
+        raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "leave out --rank")])
+    jobs: dict[Path, Job] = {}
+    for place in places:
+        for line in _each_line(place):
+            put(*_of_line(line, jobs, arguments))
+    if rest:
+        _tell(_job(rest, arguments), list(filter(_is_name, rest)), rank)
+    return OK
+
+
+def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[str]:
+    """Output lines for FILE:LINE. jobs: cache of recompiled directories, extended here."""
+    name, _, number = place.rpartition(":")
+    directory = artifact_of(Path(name))
+    if directory not in jobs:
+        jobs[directory] = written_job(directory, arguments)
+    path = Path(name).absolute().relative_to(directory).as_posix()
+    job = jobs[directory]
+    if path not in job.files:
+        job = replace(job, files={**job.files, path: lines_of(text_of(Path(name)))})
+    return list(explain_line(job, path, place, int(number)))
+
+
+def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
+    """Every answer that there is, then CompileError with what has none."""
+    refused: list[Diagnostic] = []
+    for name in names:
+        try:
+            put(*about(job, name, rank))
+        except CompileError as error:
+            refused += error.diagnostics
+    if refused:
+        raise CompileError(refused)
+
+
+def _each_line(place: str) -> Iterator[str]:
+    """FILE:8, FILE:9 and FILE:10 of FILE:8-10."""
+    name, _, numbers = place.rpartition(":")
+    first, _, last = numbers.partition("-")
+    if last and int(last) < int(first):
+        raise usage("why", "the first line before the last", f"jobc why {name}:{last}-{first}")
+    return (f"{name}:{number}" for number in range(int(first), int(last or first) + 1))
+
+
+def _refuse_options(words: Sequence[str]) -> None:
+    """CompileError JC1110 for an option beside --rank."""
+    option = next((word for word in words if word.startswith("-") and word != "--"), None)
+    if option in ("-m", "--multirun"):
+        of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
+        because = f"{option} makes several, in which a line may come from elsewhere"
+        raise CompileError(
+            [Diagnostic("JC1110", "jobc why looks at one job", because, shlex.join(["jobc", "why", *of_one]))]
+        )
+    if option is not None:
+        raise no_option("why", option, "it has --rank N and --config-dir FOLDER")
+
+
+def _rank(words: list[str]) -> tuple[list[str], int | None]:
+    """The words without `--rank N`, and N."""
+    if "--rank" not in words:
+        return words, None
+    at = words.index("--rank")
+    number = words[at + 1] if at + 1 < len(words) else ""
+    if not number.isdecimal():
+        raise usage("why", "a number after --rank", "jobc why artifacts/hello/local RANK --rank 3")
+    return [*words[:at], *words[at + 2 :]], int(number)
+
+
+def _is_path(word: str) -> bool:
+    return "/" in word or Path(word).exists() or word.endswith((".sh", ".yaml", ".json", ".sbatch", ".txt", ".md"))
+
+
+def _is_name(word: str) -> bool:
+    return not is_override(word) and not _is_path(word)
+
+
+def _is_variable(word: str) -> bool:
+    return bool(re.fullmatch(r"[A-Z][A-Z0-9_]*", word))
+
+
+def _job(words: Sequence[str], arguments: Arguments) -> Job:
+    """The artifact directory among the words, else what the overrides among them give."""
+    folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
+    if not folders:
+        return compiled_job(tuple(word for word in words if not _is_name(word)), arguments)
+    if len(folders) > 1 or any(map(is_override, words)):
+        because = f"{folders[0]} says already which job is meant"
+        raise CompileError(
+            [Diagnostic("JC1110", "jobc why looks at one job", because, f"jobc why {folders[0]} loop.steps")]
+        )
+    if not (folders[0] / MANIFEST).is_file():
+        from ..inspect import no_artifact
+
+        raise no_artifact(folders[0], "jobc why")
+    return written_job(folders[0], arguments, f"{folders[0]}/")
+
+
+# ---- a name
+
+
+def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
+    """The answer for a key or a variable. CompileError JC5030 when nothing there has that name, JC5031 for the rank."""
+    plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
+    spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
+    if _is_variable(name):
+        yield from about_variable(job, name, rank)
+    elif spec_keys:
+        yield name
+        for key in spec_keys:
+            yield from spec_key(job.source_map, key)
+            yield from plan_key_lines(job, [plan for plan, specs in job.source_map.table.items() if key in specs])
+        yield from _dependent(job, spec_keys)
+    elif plan_keys:
+        yield name
+        yield from plan_key_lines(job, plan_keys)
+        spec_keys = list(job.source_map.spec_keys(keys_of(tuple(plan_keys), f"data at {name}")))
+        for key in spec_keys:
+            yield from spec_key(job.source_map, key)
+        of_lines = [key for key in plan_keys if key in job.source_map.table]  # else it is made of others in plan.txt
+        yield from _dependent(job, spec_keys, of_lines)
+    else:
+        known = [*job.source_map.spec, *job.source_map.table, *job.plan]
+        close = nearest(name, known)
+        hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
+        raise CompileError(
+            [Diagnostic("JC5030", f"nothing is called {name}", "it is no key of the spec or plan of this job", hint)]
+        )
+
+
+def _alike(key: str, name: str) -> bool:
+    """Whether a plan key is the one meant, or below it. plan.txt writes the only group of nodes without `groups.0`."""
+    return any(
+        each == name or each.startswith(f"{name}.") for each in (key, key.replace("topology.groups.0", "topology"))
+    )
+
+
+def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
+    """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
+    if plan_keys:
+        rows = [
+            job.show_written(path, number)
+            for path, all_keys in sorted(job.source_map.files.items())
+            for number, (keys, template) in enumerate(all_keys, 1)
+            if set(keys_of(keys, template)) & set(plan_keys)
+        ]
+    else:
+        rows = [row for key in spec_keys for row in job.lines.get(key, ())]
+    yield from column_lines("lines", dict.fromkeys(rows))
+    whole = [
+        f"{job.folder}{path}"
+        for path, keys in job.source_map.chosen.items()
+        if set(job.source_map.spec_keys(keys)) & set(spec_keys)
+    ]
+    yield from column_lines("files", whole)
+    if not rows and not whole:
+        yield "  lines    none: no file of this job depends on it"
+
+
+# ---- a variable
+
+
+def _a_line_of(path: Path) -> str:
+    """A FILE:LINE there is: of the file, of the artifact directory, else of the README's example."""
+    if path.is_file():
+        return f"{path}:1"
+    return f"{path}/submit.sh:1" if (path / MANIFEST).is_file() else "artifacts/hello/local/submit.sh:12"
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}

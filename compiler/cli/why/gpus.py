@@ -1,0 +1,28 @@
+"""Who chooses the GPUs of a node that its ranks see, as `jobc why` says it of CUDA_VISIBLE_DEVICES and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...plan.runtime_vars import RuntimeVar, Scope
+from ...plugins.registry import find_plugins
+
+VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+def chosen_by(plan: Mapping[str, Any], path: str) -> str:
+    """A sentence. plan: with values; path: of a file of the job that sets the variable, "" = none does"""
+    if path:
+        return f"{path} sets it"
+    if not plan["topology.gpus"]:
+        return "nothing of this job sets it, and no engine is asked for GPUs"
+    if _has_engine(plan["backend.name"]):
+        return "the engine is asked for `gpus` on each node, and chooses which: it sets this, or hides the others"
+    return "nobody chooses GPUs here: the ranks have what stands in the environment of their node, else they see all"
+
+
+def _has_engine(backend: str) -> bool:
+    """Whether something else than submit.sh places the nodes; a backend that is not installed here is taken for one."""
+    known = find_plugins().get(backend)
+    return known is None or known.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

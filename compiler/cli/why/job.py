@@ -1,0 +1,88 @@
+"""The job that `jobc why` answers questions about: source map, plan, files as compiled and files on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...emit.source_map import SourceMap
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compiled job.
+
+    written: path -> lines as jobc compiles them now
+    files:   path -> lines on disk; the same as written for a job that was compiled in memory only
+    folder:  prefix of the paths that are printed
+    changes: inputs that have changed since the directory was written, one sentence each
+    """
+
+    source_map: SourceMap
+    plan: Mapping[str, Any]
+    written: Mapping[str, Sequence[str]]
+    files: Mapping[str, Sequence[str]]
+    folder: str = ""
+    changes: tuple[str, ...] = ()
+
+    @cached_property
+    def lines(self) -> dict[str, list[str]]:
+        """Spec key -> `PATH:LINE  text` of every line that depends on it."""
+        found: dict[str, list[str]] = {}
+        behind: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for path, rows in sorted(self.source_map.files.items()):
+            for number, (keys, template) in enumerate(rows, 1):
+                keys = keys_of(keys, template)
+                if keys not in behind:
+                    behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
+                for key in behind[keys]:
+                    found.setdefault(key, []).append(self.show_written(path, number))
+        return found
+
+    @cached_property
+    def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
+        """Path -> number of a line that jobc wrote -> its number now, and whether it is as it was; gone: not there."""
+        found = {}
+        for path, lines in self.files.items():
+            written = enumerate(as_written(self.written.get(path, ()), lines), 1)
+            found[path] = {was: (number, is_same) for number, (was, is_same) in written}
+        return found
+
+    def show_written(self, path: str, was: int) -> str:
+        """A line that jobc wrote, as it is now."""
+        if was not in self.numbers.get(path, {}):
+            return f"{self.folder}{path}  edited: a line that depended on it is gone"
+        number, is_same = self.numbers[path][was]
+        return self.show(path, number) + ("" if is_same else "  (edited: not as jobc writes it)")
+
+    def show(self, path: str, number: int) -> str:
+        """`PATH:LINE  text` of a line as it is now."""
+        return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
+
+
+def as_written(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
+    """Match each line on disk to the compiled line it came from: (line number, is it unchanged).
+
+    An edited line has the number of the line it replaced; an added line has None.
+    """
+    if list(now) == list(written):
+        return [(number, True) for number in range(1, len(now) + 1)]
+    from ...emit.line_diff import opcodes
+
+    found: list[tuple[int | None, bool]] = []
+    for kind, a, a_end, b, b_end in opcodes(written, now):
+        stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
+        found += [(a + n + 1 if stands_for else None, kind == "equal") for n in range(b_end - b)]
+    return found
+
+
+def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
+    """The plan keys of a line. backend.name in spec.yaml is the selected group, not a field of the spec."""
+    return ("spec.backend",) if template == "data at backend.name" else keys
+
+
+def lines_of(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if not lines[-1] else lines

@@ -1,0 +1,141 @@
+"""How the launcher of a job makes the variables of a rank: in a sentence, from which words, variables and files.
+
+Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
+        elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NODE, ACCELERATE = "node.sh", "accelerate.yaml"
+
+
+@dataclass(frozen=True)
+class Made:
+    """how: a sentence; words: (file, pattern of its line) that says it to the launcher; reads: variables that the
+    launcher makes it from; files: of the runtime library, that set it."""
+
+    how: str
+    words: tuple[tuple[str, str], ...] = ()
+    reads: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
+    """None: the launcher of this job has no part in the variable, or is none of jobc's."""
+    launcher = plan.get("launcher", "")
+    if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
+        return Made(
+            "find_network sets it, where nobody has, to `interface` or the one to node 0", ((NODE, "^interface="),)
+        )
+    if launcher in ("spawn", "srun", "mpirun"):
+        return _spawned(launcher, name)
+    if launcher == "accelerate":
+        return _accelerate(plan, name)
+    if launcher not in ("torchrun", "torch_distributed_launch"):
+        return None
+    if launcher == "torchrun" and plan.get("rendezvous.backend") == "c10d" and name in _C10D:
+        how, flags, reads, files = _C10D[name]
+        return Made(how, _flags(flags), reads, files)
+    if name in _TORCHRUN:
+        how, flags = _TORCHRUN[name]
+        by = "torchrun" if launcher == "torchrun" else "torch.distributed.launch"
+        return Made(f"{by} sets it to {how}", _flags(flags))
+    return None
+
+
+def _flags(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((NODE, rf"^--{name.replace('-', '[-_]')}\b") for name in names)
+
+
+_TORCHRUN = {
+    "RANK": ("--node-rank times --nproc-per-node, plus LOCAL_RANK", ("node-rank", "nproc-per-node")),
+    "LOCAL_RANK": ("0 and so on, below --nproc-per-node", ("nproc-per-node",)),
+    "WORLD_SIZE": ("--nnodes times --nproc-per-node", ("nnodes", "nproc-per-node")),
+    "LOCAL_WORLD_SIZE": ("--nproc-per-node", ("nproc-per-node",)),
+    "GROUP_RANK": ("--node-rank", ("node-rank",)),
+    "MASTER_ADDR": ("--master-addr", ("master-addr",)),
+    "MASTER_PORT": ("--master-port", ("master-port",)),
+}
+_STORE = "torchrun chooses it: of a store for the ranks that a node opens, and tells the others over --rdzv-endpoint"
+_C10D: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "RANK": (
+        "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun numbers by addresses",
+        ("nproc-per-node",), ("JOBC_NODE_RANK",), ("rank.py",),
+    ),
+    "GROUP_RANK": (
+        "rank.py sets it to JOBC_NODE_RANK; torchrun numbers by addresses", (), ("JOBC_NODE_RANK",), ("rank.py",),
+    ),
+    "MASTER_ADDR": (_STORE, ("rdzv-endpoint",), (), ()),
+    "MASTER_PORT": (_STORE, ("rdzv-endpoint",), (), ()),
+}  # fmt: skip
+
+_READS = {
+    "RANK": ("JOBC_NODE_RANK", "JOBC_PROCS"),
+    "LOCAL_RANK": ("JOBC_PROCS",),
+    "WORLD_SIZE": ("JOBC_NODES", "JOBC_PROCS"),
+    "LOCAL_WORLD_SIZE": ("JOBC_PROCS",),
+    "GROUP_RANK": ("JOBC_NODE_RANK",),
+    "MASTER_ADDR": ("JOBC_HEAD_ADDR",),
+    "MASTER_PORT": ("JOBC_HEAD_PORT",),
+}
+
+
+def _spawned(launcher: str, name: str) -> Made | None:
+    if name not in _READS:
+        return None
+    if launcher == "mpirun":
+        how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((NODE, r'"\$jobctl" mpi --rank'),)
+        sizes = ((NODE, r"^-np "),) if name == "WORLD_SIZE" else ()
+        return Made(f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("spawn.py",))
+    how = f"spawn.py sets it from {' and '.join(_READS[name])}"
+    return Made(
+        how,
+        ((NODE, r'"\$jobctl" spawn --tasks? ' if launcher == "srun" else r'"\$jobctl" spawn -- '),),
+        _READS[name],
+        ("spawn.py",),
+    )
+
+
+_ACCELERATE: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "RANK": ("--machine_rank and num_processes", ((NODE, r"^--machine_rank\b"), (ACCELERATE, "^num_processes:"))),
+    "LOCAL_RANK": ("num_processes and num_machines", ((ACCELERATE, "^num_(processes|machines):"),)),
+    "WORLD_SIZE": ("num_processes", ((ACCELERATE, "^num_processes:"),)),
+    "LOCAL_WORLD_SIZE": ("num_processes and num_machines", ((ACCELERATE, "^num_(processes|machines):"),)),
+    "GROUP_RANK": ("--machine_rank", ((NODE, r"^--machine_rank\b"),)),
+    "MASTER_ADDR": ("--main_process_ip", ((NODE, r"^--main_process_ip\b"),)),
+    "MASTER_PORT": ("--main_process_port", ((NODE, r"^--main_process_port\b"),)),
+}
+
+
+def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
+    if name == "OMP_NUM_THREADS":
+        how = "accelerate sets it to --num_cpu_threads_per_process"
+        return Made(how, ((NODE, r"^--num_cpu_threads_per_process\b"),))
+    if name == "ACCELERATE_MIXED_PRECISION":
+        return Made("accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),))
+    if name not in _ACCELERATE:
+        return None
+    if plan["topology.world_size"] == 1:
+        return Made("node.sh sets it, for accelerate sets none for one process")
+    how, words = _ACCELERATE[name]
+    return Made(f"torchrun, which accelerate runs, sets it from {how}", words)
+
+
+def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
+    """Those of node.sh with nothing in the branches of other launchers, and of the smoke test, which has its own."""
+    found, of, arm = [], "", ""
+    for line in lines:
+        if start := re.fullmatch(r"case \$(launcher|payload) in", line):
+            of, arm = start[1], ""
+        elif line == "esac":
+            of = ""
+        elif head := re.match(r"  (\w+|\*)\)", line):
+            arm = head[1]
+        is_other = (of == "launcher" and arm not in ("", launcher)) or (of == "payload" and arm == "smoke")
+        found.append("" if is_other else line)
+    return found

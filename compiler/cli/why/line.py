@@ -1,0 +1,122 @@
+"""jobc why FILE:LINE: where one line of an artifact came from; and what is told of a key of the spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...diagnostics.diagnostic import CompileError, Diagnostic
+from ...diagnostics.origin import Origin
+from ...emit.artifact_dir import MANIFEST
+from ...emit.source_map import SourceMap, SpecValue
+from ...pipeline.library import PROGRAM, SCRIPTS
+from .job import Job, as_written, keys_of
+
+
+def artifact_of(file: Path) -> Path:
+    """The artifact directory that a file is in. CompileError JC5004."""
+    directory = next((parent for parent in file.absolute().parents if (parent / MANIFEST).is_file()), None)
+    if not file.is_file() or directory is None:
+        because = f"no {MANIFEST} above it" if file.is_file() else "the file does not exist"
+        hint = "give a file of an artifact directory, such as artifacts/hello/local/node.sh:1"
+        raise CompileError([Diagnostic("JC5004", f"{file} belongs to no artifact", because, hint)])
+    return directory
+
+
+def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
+    """Output lines for FILE:LINE, typed as `place`. CompileError JC5006 when the file has no such line."""
+    lines = job.files[path]
+    if path == PROGRAM:
+        yield place
+        yield "  packed   jobc:trainer, the same in every artifact; unzip -l lists it"
+        return
+    if not 1 <= number <= len(lines):
+        name = place.rpartition(":")[0]
+        hint = f"{name}:{max(len(lines), 1)}"
+        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", f"it has {len(lines)} lines", hint)])
+    yield place
+    yield f"  | {lines[number - 1]}"
+    if path.startswith(f"{SCRIPTS}/"):
+        yield f"  copied   jobc:trainer/rt/{path.removeprefix(f'{SCRIPTS}/')}:{number}"
+        return
+    if path.startswith(".jobc/"):
+        yield "  made     by jobc from the job as a whole"
+        return
+    for change in job.changes:
+        yield f"  changed  since it was compiled: {change}"
+    was, is_same = as_written(job.written.get(path, ()), lines)[number - 1]
+    if not is_same:
+        yield "  edited   this line is not as jobc writes it; jobc verify lists what differs"
+        if was is None:
+            return
+        yield f"  instead  of line {was} of jobc: {job.written[path][was - 1].strip()}"
+    elif was != number:
+        yield f"  moved    jobc writes it as line {was}; jobc verify lists what differs"
+    assert was is not None
+    source_map = job.source_map
+    keys, template = source_map.files[path][was - 1]
+    yield f"  from     {template}"
+    keys = keys_of(keys, template)
+    chosen = source_map.chosen.get(path, ())
+    if chosen:
+        yield f"  file     this {path} and not another, for {', '.join(chosen)}"
+    yield f"  plan     {', '.join(keys)}" if keys else "  constant depends on no key"
+    for key in keys:
+        if key in source_map.rules:
+            yield f"  rule     {key}: {source_map.rules[key]}"
+    for key in source_map.spec_keys((*keys, *chosen)):
+        yield from spec_key(source_map, key)
+
+
+def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
+    """What it is, where it was written, why that file is in the job; the same of a key it takes its value from."""
+    told = set() if told is None else told
+    told.add(key)
+    value = source_map.spec.get(key)
+    if value is None:
+        yield f"  spec     {key}"
+        return
+    yield f"  spec     {key} = {_shown(value)}"
+    via = f", written as {value.via}" if value.via else ""
+    yield f"           {value.origin or 'default'}{via}"
+    yield from _option(source_map, value.origin)
+    for other in re.findall(r"\$\{([\w.]+)\}", value.via):
+        if other in source_map.spec and other not in told:
+            yield from spec_key(source_map, other, told)
+
+
+def _shown(value: SpecValue) -> str:
+    if isinstance(value.value, list):
+        return f"[{','.join('null' if item is None else item for item in value.value)}]"
+    return "null" if value.value is None else str(value.value)
+
+
+def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
+    """Who chose the option of a group whose file a value was written in."""
+    if origin is None or not origin.line:
+        return
+    for group, (option, chosen) in source_map.options.items():
+        if f"/{origin.path}".endswith(f"/{group}/{option}.yaml"):
+            yield f"           read for {group}={option}, chosen {chosen or 'in a defaults list'}"
+
+
+def plan_key_lines(job: Job, keys: Sequence[str]) -> Iterator[str]:
+    for key in keys:
+        short = key.replace("topology.groups.0", "topology")
+        value = f" = {_json(job.plan[short])}" if short in job.plan else ""
+        yield f"  plan     {short}{value}"
+        if key in job.source_map.rules:
+            yield f"           {job.source_map.rules[key]}"
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def column_lines(title: str, rows: Any) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield f"  {'' if number else title:<8} {row}"

@@ -1,0 +1,50 @@
+"""Compile the job that `jobc why` answers questions about, from overrides or from an artifact directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...artifacts.diff import PLAN
+from ...diagnostics.diagnostic import CompileError, Diagnostic
+from ...emit.artifact_dir import text_of
+from ...plan import flat_text
+from ..arguments import Arguments
+from .job import Job, lines_of
+
+if TYPE_CHECKING:
+    from ...artifacts.recompile import Recompiled
+
+
+def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
+    """Compile overrides in memory. Raises CompileError."""
+    from ...pipeline.compile import compile_job
+    from ..request import request
+
+    made = compile_job(request(replace(arguments, words=words)))
+    lines = {artifact.path: lines_of(artifact.text) for artifact in made.artifacts}
+    return Job(made.source_map, flat_text.read("\n".join(lines[PLAN])), lines, lines)
+
+
+def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
+    """Compile an artifact directory again. CompileError JC5004, with the reasons, when that is not possible."""
+    from ...artifacts.recompile import NotHere, drift
+
+    again: Recompiled | None = None
+    changes: tuple[str, ...] = ()
+    refused: tuple[Diagnostic, ...] = ()
+    try:
+        found, again = drift(folder, arguments.config_dirs)
+        changes, refused = (found.causes, found.refused) if found else ((), ())
+    except NotHere as error:
+        changes = (str(error),)
+    if again is None:
+        title = f"{folder} cannot be compiled again, so its lines are not known"
+        hint = "call jobc why where the job was compiled, with the --config-dir that it had"
+        raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
+    there = {path: folder / path for path in again.texts if (folder / path).is_file()}
+    files = {path: lines_of(text_of(file)) for path, file in there.items()}
+    written = {path: lines_of(text) for path, text in again.texts.items()}
+    plan = flat_text.read(again.texts[PLAN]) if PLAN in again.texts else {}  # a sweep's directory has none
+    return Job(again.source_map, plan, written, files, shown, changes)

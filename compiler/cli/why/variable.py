@@ -1,0 +1,184 @@
+"""jobc why NAME for an environment variable of the ranks: where it is set, and what that line reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ...plugins.backend import VERBS
+from ...plugins.registry import PACKAGE
+from .gpus import VISIBLE_GPUS, chosen_by
+from .job import Job, as_written, lines_of
+from .launcher import made_by, own_lines
+from .line import column_lines, plan_key_lines, spec_key
+
+
+def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
+    """Where an environment variable is set: first in files of this artifact, then in the trainer's own files."""
+    from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
+
+    yield name
+    row = next((row for row in TABLE if row.name == name), None)
+    if row is not None:
+        yield f"  means    {row.meaning}; set by {row.setter}"
+    if rank is not None:
+        yield f"  rank     {_place(job, rank, name)}"
+    made = made_by(job.plan, name)
+    key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
+    own = _settings(job, name)
+    of_gpus = name in VISIBLE_GPUS and made is None and key not in job.source_map.spec
+    if of_gpus and job.plan:
+        yield f"  how      {chosen_by(job.plan, own[0][0] if own else '')}"
+    if made is not None:
+        yield f"  how      {made.how}"
+    told: set[tuple[str, int]] = set()
+    if made is not None and made.words and job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES:
+        own = []  # those lines are for a single process
+    yield from _all(job, "set", name, own, told)
+    for path, pattern in made.words if made is not None else ():
+        lines = _lines(job, path)
+        passed = [(path, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
+        yield from _all(job, "passed", "", passed, told)
+    for other in made.reads if made is not None else ():
+        yield from _all(job, "through", other, _settings(job, other), told)
+    if name == "JOBC_RUN_DIR":
+        rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
+        by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
+        yield from _all(job, "through", "", rows if by_submit else (), told)  # else the nodes make the folder
+    yield from _all(job, "through", "", _saving(job, name), told)
+    if name == "WORLD_SIZE":
+        yield from plan_key_lines(job, ["topology.world_size"])
+    if of_gpus:
+        yield from plan_key_lines(job, ["topology.gpus"])
+    if not own and key in job.source_map.spec:
+        yield from spec_key(job.source_map, key)
+    library = _library()
+    if name in LAUNCHER_NAMES:
+        library = {file: lines for file, lines in library.items() if made is not None and file in made.files}
+    copied = [
+        f"jobc:trainer/rt/{file}:{n}  {lines[n - 1].strip()}"
+        for file, lines in library.items()
+        for n in _naming(lines, name, file.endswith(".py"))
+    ]
+    yield from column_lines("on node", copied)
+    if row is None and not of_gpus and not own and not copied and key not in job.source_map.spec:
+        close = nearest(name, [row.name for row in TABLE])
+        hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
+        because = "no file of this job sets it, and docs/environment.md does not name it"
+        raise CompileError([Diagnostic("JC5030", f"nothing is called {name}", because, hint)])
+
+
+def _library() -> dict[str, list[str]]:
+    """File name -> lines, for the runtime files that every job shares."""
+    files = sorted(file for file in (PACKAGE / "trainer/rt").iterdir() if file.suffix in (".py", ".sh"))
+    return {file.name: lines_of(file.read_text(encoding="utf-8")) for file in files}
+
+
+_ASIDE = {*VERBS, "prefetch.sh", "spec.yaml"} - {"submit.sh"}  # not involved in starting ranks
+
+
+def _lines(job: Job, path: str) -> Sequence[str]:
+    lines = job.files.get(path, ())
+    return own_lines(lines, job.plan.get("launcher", "")) if path == "node.sh" else lines
+
+
+def _settings(job: Job, name: str) -> list[tuple[str, int]]:
+    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE]
+    return [(path, n) for path in paths for n in _setting(_lines(job, path), name)]
+
+
+def _saving(job: Job, name: str) -> list[tuple[str, int]]:
+    """Lines with which submit.sh and its like take the variable of the shell that a secret is made from."""
+    given = job.source_map.spec.get(f"secrets.{name}")
+    kind, _, ref = str(given.value if given else "").partition(":")
+    paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and kind == "env"]
+    return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
+
+
+def _all(
+    job: Job, title: str, name: str, places: Sequence[tuple[str, int]], told: set[tuple[str, int]]
+) -> Iterator[str]:
+    """Lines that give `name` its value ("": that have words of a launcher), and those of the variables they read."""
+    for path, number in places:
+        if (path, number) in told:
+            continue
+        told.add((path, number))
+        lines = job.files[path]
+        yield f"  {title:<8} {job.show(path, number)}"
+        yield from _behind(job, path, number)
+        if re.search(r"\bname: ", lines[number - 1]):
+            yield from _all(job, "through", "", [(path, at) for at in _value_below(lines, number)], told)
+        if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
+            continue  # a whole command; the variables that it reads are listed separately
+        for other in _read_in(lines[number - 1], name):
+            local = [(path, at) for at in _setting(_lines(job, path), other)]
+            yield from _all(job, "through", other, _settings(job, other) if other.isupper() else local, told)
+
+
+def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
+    """Numbers of the lines that give an entry of a YAML list its value: `value: …`, or those below `valueFrom:`."""
+    if number >= len(lines) or not re.match(r"\s*value", lines[number]):
+        return
+    depth = len(lines[number]) - len(lines[number].lstrip())
+    for at in range(number, len(lines)):
+        if at > number and len(lines[at]) - len(lines[at].lstrip()) <= depth:
+            return
+        if not lines[at].rstrip().endswith(":"):
+            yield at + 1
+
+
+def _read_in(line: str, name: str) -> list[str]:
+    """Variables in what `name` is set to, or in the whole line; of the environment only jobc's."""
+    value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
+    found = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
+    return [other for other in dict.fromkeys(found) if other not in (name, "python", "rt")]
+
+
+def _place(job: Job, rank: int, name: str) -> str:
+    """On which node a rank is, and the variable's value where the rank alone says it."""
+    if not job.plan:
+        because = "it starts the points of a sweep"
+        hint = "jobc why with the directory of one point"
+        raise CompileError([Diagnostic("JC5031", "no plan gives the place of a rank", because, hint)])
+    procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
+    if rank >= world:
+        because = f"topology.world_size is {world}, and the first rank is 0"
+        raise CompileError([Diagnostic("JC5031", f"there is no rank {rank}", because, f"--rank {world - 1}")])
+    values = {
+        "RANK": rank, "LOCAL_RANK": rank % procs, "GROUP_RANK": rank // procs, "JOBC_NODE_RANK": rank // procs,
+        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": procs,
+    }  # fmt: skip
+    value = f": {name}={values[name]}" if name in values else ""
+    return f"{rank} of {world} is process {rank % procs} of {procs} on node {rank // procs}{value}"
+
+
+def _setting(lines: Sequence[str], name: str) -> list[int]:
+    """Numbers of the lines that give a variable its value: in bash, or in YAML as `name: NAME` or `NAME: …`."""
+    shell = re.compile(rf"(^|[\s;(])({name}\+?=|secret_(env|file) {name} )")
+    data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: )")
+    code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # no text, such as that of a message
+    return [
+        n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
+    ]
+
+
+def _naming(lines: Sequence[str], name: str, is_python: bool) -> list[int]:
+    """Numbers of the lines of the trainer's own files that set it or make up its value, not of what they print."""
+    keyword = r"^\s*|[(,]\s*" if is_python else r"^|[\s;(]"
+    pattern = re.compile(rf"({keyword}){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=)")
+    aside = re.compile(r'^\s*#|node\.sh" 0 (check|shell)\b')  # not of a start of the ranks
+    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and not aside.search(line)]
+
+
+def _behind(job: Job, path: str, number: int) -> Iterator[str]:
+    was, is_same = as_written(job.written.get(path, ()), job.files[path])[number - 1]
+    if not is_same:
+        yield "           edited: this line is not as jobc writes it"
+    if was is None:
+        return
+    keys, template = job.source_map.files[path][was - 1]
+    yield f"  from     {template}"
+    yield from plan_key_lines(job, [key for key in keys if not key.startswith(("spec.", "options."))])
+    for key in job.source_map.spec_keys(keys):
+        yield from spec_key(job.source_map, key)

@@ -1,0 +1,187 @@
+"""Every message a user may see: code, severity, place, because, hint.
+
+A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
+Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
+backend, JC5xxx writing and artifacts, JC9xxx our bug. Plugins use their own letters.
+
+An error means that the artifact would be wrong, or that a site forbids the job, so nothing suppresses it, unless it is
+a judgment. A warning is about a job that probably fails or wastes its GPUs, a note about what was left out; both may be
+allowed (levels.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import MappingProxyType
+
+from .origin import Origin, one_line
+from .snippet import under
+
+
+class Severity(str, Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    title:   what is wrong, lower case, no full stop
+    origin:  where it was written, when one place is to blame
+    key:     the spec key concerned, "" when none
+    because: why it cannot work; one sentence
+    hint:    what to type instead; it compiles
+    private: the value may be a secret, so the word of the command line is not repeated
+    judgment: an error by the look of a value, which somebody may know better and allow
+    policy:  the policy of a site that says it, "" of a rule of jobc or a backend
+    points:  of a sweep, those that it hits, as typed; () without a sweep
+    otherwise: those of the points whose sentences have other numbers than these
+    allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
+    """
+
+    code: str
+    title: str
+    because: str = ""
+    hint: str = ""
+    origin: Origin | None = None
+    key: str = ""
+    severity: Severity = Severity.ERROR
+    private: bool = False
+    judgment: bool = False
+    policy: str = ""
+    points: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    allowed: str = ""
+
+    def sort_key(self) -> tuple[str, int, int, str, str, str]:
+        place = self.origin or Origin("", "")
+        return (f"{place.root}:{place.path}", place.line, place.column, self.code, self.key, self.title)
+
+
+class CompileError(Exception):
+    """The compile cannot go on; the diagnostics say why."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n".join(f"{d.code}: {d.title}" for d in self.diagnostics))
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    return any(d.severity is Severity.ERROR and not d.allowed for d in diagnostics)
+
+
+def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Each once, sorted by place, with all the points of a sweep that it hits: in the words of the first of them."""
+    same: dict[Diagnostic, Diagnostic] = {}
+    for d in diagnostics:
+        bare = replace(d, points=(), otherwise=())
+        same[bare] = _joined(same.get(bare, bare), d, d.otherwise)
+    groups: dict[Diagnostic, list[Diagnostic]] = {}
+    for d in same.values():
+        group = groups.setdefault(_without_numbers(d), [])
+        at = next((n for n, other in enumerate(group) if d.points and not {*other.points} & {*d.points}), None)
+        if at is None:  # a point that has two of them has two problems
+            group.append(d)
+        else:
+            group[at] = _joined(group[at], d, d.points)
+    return sorted((d for group in groups.values() for d in group), key=Diagnostic.sort_key)
+
+
+def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
+    """d, hitting the points of `more` as well. otherwise: those of them with other numbers"""
+    points = tuple(dict.fromkeys((*d.points, *more.points)))
+    return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:(?:, | or )\d+(?:[.,]\d+)*)*")
+
+
+def _without_numbers(d: Diagnostic) -> Diagnostic:
+    """What the same problem is alike in at every point: a number, or a choice of them, and its plural are left out."""
+    title, because, hint = (
+        re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text)) for text in (d.title, d.because, d.hint)
+    )
+    return replace(d, title=title, because=because, hint=hint, points=(), otherwise=())
+
+
+def points_of(d: Diagnostic) -> str:
+    """`nodes=2, and with other numbers at nodes=3, nodes=4`; "" without a sweep."""
+    alike = ", ".join(point for point in d.points if point not in d.otherwise)
+    return f"{alike}, and with other numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
+
+
+def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The known words most like `word`, best first; empty when none is close."""
+    import difflib  # here, because most compiles need no suggestion
+
+    def likeness(key: str) -> float:
+        """Of the whole key, without the sections that both are in, or a little less for its last part: `step` is more
+        like loop.steps than like site."""
+        ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
+        own, other = key, word
+        while "." in own and "." in other and own.partition(".")[0] == other.partition(".")[0]:
+            own, other = own.partition(".")[2], other.partition(".")[2]
+        whole = difflib.SequenceMatcher(None, own, other).ratio()
+        return max(whole + 0.1 if whole >= 0.6 else 0, ends if ends >= 0.8 else 0)
+
+    scores = {key: likeness(key) for key in known}
+    return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]
+
+
+def alternatives(values: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *first, last = values
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+_LONGEST = 500
+_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+
+
+def format_text(
+    diagnostics: Iterable[Diagnostic],
+    colour: bool = False,
+    texts: Mapping[str, str] = MappingProxyType({}),
+    name_of: Callable[[str], str] = lambda code: "",
+) -> str:
+    """The terminal form, sorted by place, one blank line between two, without those that are allowed.
+
+    texts: `ROOT:PATH` -> text of the files that places are in, for the line with its caret
+    name_of: returns the name to print beside a code, "" for the code alone
+    """
+
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if colour else text
+
+    blocks = []
+    shown = merged(d for d in diagnostics if not d.allowed)
+    secret = {(d.origin.root, d.origin.path, d.origin.line) for d in shown if d.private and d.origin}
+    for d in shown:
+        head = paint(f"{d.severity.value}[{f'{d.code} {name_of(d.code)}'.strip()}]", f"1;{_COLOURS[d.severity]}")
+        lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
+        key = f"   ({_one_line(d.key)})" if d.key else ""
+        if d.origin:
+            lines.append(f"  --> {_one_line(str(d.origin))}{key}")
+            if not d.private and (d.origin.root, d.origin.path, d.origin.line) not in secret:
+                lines += under(d.origin, f"  --> {d.origin.root}: ", texts)
+        elif d.key:
+            lines.append(f"  --> {_one_line(d.key)}")
+        if d.because:
+            lines.append(f"  = because: {_one_line(d.because)}")
+        if d.hint:
+            lines.append(f"  = hint: {_one_line(d.hint)}")
+        if d.points:
+            lines.append(f"  = points: {_one_line(points_of(d))}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _one_line(text: str) -> str:
+    """User text inside a message cannot break the line, flood the screen or drive the terminal."""
+    shown = one_line(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

@@ -1,0 +1,87 @@
+"""Where a value was written: `Origin`, and `Text`, the scalar that carries one through Hydra.
+
+`Text` lives only in compose and convert. Everything later works with typed values and looks origins up by key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One place a user can open: a file below a known root, or a word of the command line.
+
+    root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
+    path:   relative to the root, with `/`; for the command line the override as it was typed
+    line:   1-based; 0 when the place is the whole file or an override
+    column: 1-based; 0 likewise; of an override 1 when its key is meant, and not its value
+    """
+
+    root: str
+    path: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if self.root == COMMAND_LINE:
+            return f"{self.root}: {self.path}"
+        place = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.root}:{self.path}{place}"
+
+    @property
+    def whole(self) -> Origin:
+        """The file alone, for what is not in it; of the command line the override."""
+        return replace(self, line=0, column=0)
+
+    def of_key(self, key: str) -> Origin:
+        """The same, for a key that is wrong, and not its value; unchanged where the override does not name it."""
+        named = self.path.partition("=")[0].lstrip("+~")
+        return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
+
+
+COMMAND_LINE = "command line"
+
+
+def one_line(text: str, keep: str = "") -> str:
+    """The text on one line of a terminal: what is not printable, a newline as well, as an escape of Python.
+
+    keep: characters that stay as they are
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
+
+
+class Text(str):
+    """The text of one YAML scalar exactly as written, with its origin.
+
+    A `str`, so that OmegaConf resolves interpolations in it; never copied, so that the origin survives every merge.
+    null: the scalar was a bare `null`, `~` or nothing, so it stands for "no value" and not for text.
+    quoted: it stood in quotes, or was a block; only a tree without types of its own asks (values.read_untyped)
+    """
+
+    __slots__ = ("null", "origin", "quoted")
+    origin: Origin
+    null: bool
+    quoted: bool
+
+    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> Text:
+        made = super().__new__(cls, text)
+        made.origin = origin
+        made.null = null
+        made.quoted = quoted
+        return made
+
+    def __copy__(self) -> Text:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Text:
+        return self
+
+    def __reduce__(self) -> tuple[type[Text], tuple[str, Origin, bool, bool]]:
+        return (Text, (str(self), self.origin, self.null, self.quoted))
+
+
+def is_null(value: Any) -> bool:
+    """No value: null on the command line is None, in a file a Text that remembers its place."""
+    return value is None or (isinstance(value, Text) and value.null)

@@ -1,0 +1,46 @@
+"""The place of a diagnostic as it was written, and a caret under the value there, or under a key that is wrong.
+
+In   a place, and the texts of the files that were read
+Out  lines for the terminal; none where there is nothing to point at: a whole file, or a value that may be a secret
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from .origin import COMMAND_LINE, Origin
+
+LONGEST = 110  # columns; what is longer would wrap, and the caret stand under something else
+INDENT = "      "
+_SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(?:\s|$))[^,\[\]{}#])*(?<!\s)|.""")
+
+
+def under(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
+    """prefix: what stands before the place on its own line; texts: `ROOT:PATH` -> text, as it was read."""
+    if origin.root == COMMAND_LINE:
+        key, equals, value = origin.path.partition("=")
+        at_value = equals and value and origin.column == 0
+        before, marked = (f"{prefix}{key}=", value) if at_value else (prefix, key if origin.column else origin.path)
+        return [" " * _width(before) + "^" * _width(marked)] if _fits(before + marked) else []
+    lines = texts.get(f"{origin.root}:{origin.path}", "").split("\n")
+    if not 1 <= origin.line <= len(lines):
+        return []
+    line, at = lines[origin.line - 1].rstrip(), origin.column - 1
+    if not 0 <= at < len(line) or not _fits(line):
+        return []
+    found = _SCALAR.match(line, at)
+    shown = line.lstrip()
+    before = line[len(line) - len(shown) : at]
+    return [INDENT + shown, INDENT + " " * _width(before) + "^" * _width(found[0] if found else "^")]
+
+
+def _fits(line: str) -> bool:
+    return line.isprintable() and _width(line) <= LONGEST
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

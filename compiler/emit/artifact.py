@@ -1,0 +1,38 @@
+"""One emitted file, and where each of its lines came from.
+
+`Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """first, last: 1-based, inclusive; keys: plan keys these lines depend on; template: FILE:LINE they come from."""
+
+    first: int
+    last: int
+    keys: tuple[str, ...]
+    template: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
+
+    binary: the bytes of a file that is no text; `text` is what can be read of them
+    chosen: plan keys for which the backend emits this file and not another of its name, or none
+    """
+
+    path: str
+    text: str
+    executable: bool = False
+    lines: tuple[LineRange, ...] = ()
+    chosen: tuple[str, ...] = ()
+    binary: bytes | None = None
+
+    @property
+    def content(self) -> bytes:
+        return self.text.encode() if self.binary is None else self.binary

@@ -1,0 +1,344 @@
+"""The artifact directory on disk: written whole or not at all, and verifiable afterwards.
+
+A new directory is made beside the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
+renames elsewhere), so a crash or a full disk leaves the old one as it was. Only directories that jobc made and nobody
+edited are replaced; `.jobc/manifest.json` says what was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.number_ranges import spans
+from ..untrusted_files import MIB, Unreadable, parsed, read_bytes
+from .artifact import Artifact
+from .folder_lock import locked
+from .manifest_schema import is_manifest
+
+MANIFEST = ".jobc/manifest.json"
+MOST_LINES = 100_000  # of a file that is shown or compared line by line
+UNSUMMED = "its digest is not that of its sums"
+DAMAGED = "JC5011"
+LARGEST = 16 * MIB  # file of an artifact directory; those that jobc writes have less than 1 MiB
+IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One difference between a directory and its manifest. lines: 1-based, as they are now; () = the whole file."""
+
+    path: str
+    kind: str  # changed | missing | added | mode | link | UNSUMMED, of the manifest
+    lines: tuple[int, ...] = ()
+
+
+def manifest(
+    artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
+) -> Artifact:
+    """inputs: `root:path` -> sha256 of the user's files that the compile read; asked: what jobc was told, for drift.py.
+
+    digest: to be quoted. SHA-256 over `PATH SHA256 EXECUTABLE` of every file but this one, sorted by path: of all that
+    a run can read. A new jobc that writes the same files gives the same digest, and so does the same job, whether its
+    values were typed or stand in a file.
+    """
+    files = {
+        a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable}
+        for a in sorted(artifacts, key=_path)
+    }
+    tree = {
+        "schema": 2, "jobc": version, "digest": digest_of(files), **asked, "inputs": dict(sorted(inputs.items())),
+        "files": files,
+    }  # fmt: skip
+    return Artifact(MANIFEST, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The digest of a manifest, from its sums."""
+    covered = sorted(files.items())
+    return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
+
+
+def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
+    """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
+
+    Raises CompileError: JC5001 a directory, or something in it, that jobc did not make and cannot keep, JC5002 files
+    edited by hand (not with force), JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged
+    manifest (not with force); then `target` is as it was. Of compiles at the same time each waits for its turn.
+    """
+    artifacts = list(artifacts)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target):
+            _write_alone(target, artifacts, force)
+    except OSError as error:
+        place = error.filename or str(target)
+        because = f"{error.strerror or error}: {os.path.relpath(place)}" if place else str(error)
+        hint = "free space or choose another place with --out DIR; what was there is unchanged"
+        raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
+
+
+def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
+    """Do what write() does, with the lock held. Raises OSError too."""
+    emitted = {artifact.path: artifact.text for artifact in artifacts}
+    kept = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
+    _refuse_in_the_way(target, emitted, kept)
+    staging: Path | None = None
+    try:
+        _sweep_stale(target)
+        staging = target.parent / f".{target.name}.{os.getpid()}"
+        staging.mkdir()
+        for artifact in artifacts:
+            _write_file(staging / artifact.path, artifact)
+        for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
+            folder.chmod(0o755)  # whatever the umask
+        for path in kept:
+            _copy(target / path, staging / path)
+        _sync(staging)
+        _exchange(staging, target)
+    finally:
+        if staging is not None and staging.exists():
+            _remove(staging)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """CompileError JC5004 when the directory has no manifest that we can read, JC5011 when it is damaged."""
+    try:
+        content = read_bytes(directory / MANIFEST, LARGEST)
+    except Unreadable as error:
+        because = f"{MANIFEST} {error.reason}"
+        hint = "give the folder that holds submit.sh, such as artifacts/hello/local"
+        raise CompileError([Diagnostic("JC5004", f"{directory} is no artifact directory", because, hint)]) from None
+    because = "it is not one that jobc wrote"
+    try:
+        tree = parsed(directory / MANIFEST, content)
+    except Unreadable as error:
+        tree, because = None, f"it {error.reason}"
+    if not is_manifest(tree):
+        title = f"{directory / MANIFEST} is damaged"
+        hint = "compile the directory again with --force: it writes its own files anew, and no other one is lost"
+        raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
+    return dict(tree)
+
+
+def text_of(file: Path) -> str:
+    """As it lies there, with its line ends. Bytes that are no UTF-8 are U+FFFD."""
+    text = read_bytes(file, LARGEST).decode("utf-8", "replace")
+    if text.count("\n") > MOST_LINES:
+        raise Unreadable(file, f"has more than {MOST_LINES:,} lines")
+    return text
+
+
+def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
+    """Every hand edit, with the lines it touched where they are known. Raises as read_manifest().
+
+    texts: path -> what jobc writes there now; where that is not what it wrote then, the lines are not known
+    """
+    entries = read_manifest(directory)["files"]
+
+    def lines(path: str) -> tuple[int, ...]:
+        file = directory / path
+        if file.stat().st_size > LARGEST or _sha256(texts.get(path, "")) != entries[path]["sha256"]:
+            return ()
+        return _changed_lines(read_bytes(file, LARGEST), texts[path])
+
+    return [replace(edit, lines=lines(edit.path)) if edit.kind == "changed" else edit for edit in changed(directory)]
+
+
+def changed(directory: Path) -> list[Edit]:
+    """Every hand edit, without lines. Raises as read_manifest()."""
+    tree = read_manifest(directory)
+    entries = tree["files"]
+    edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
+    edits += [Edit(path, "added") for path in _files(directory) - set(entries) - {MANIFEST}]
+    for path, entry in entries.items():
+        file = directory / path
+        if not file.is_file():
+            edits.append(Edit(path, "missing"))
+        elif _is_linked(directory, path):
+            edits.append(Edit(path, "link"))
+        elif sum_of(file) != entry["sha256"]:
+            edits.append(Edit(path, "changed"))
+        elif is_executable(file) != entry["executable"]:
+            edits.append(Edit(path, "mode"))
+    return sorted(edits, key=lambda edit: (edit.path, edit.kind))
+
+
+def sum_of(file: Path) -> str:
+    """SHA-256 of a file; "" of one that is larger than any that jobc writes. Raises Unreadable."""
+    if file.stat().st_size > LARGEST:
+        return ""
+    return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
+
+
+def _is_linked(directory: Path, path: str) -> bool:
+    """Whether what lies there is not in the directory itself: the file or a folder above it is a symbolic link."""
+    parts = path.split("/")
+    return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
+
+
+def is_executable(file: Path) -> bool:
+    return bool(file.stat().st_mode & stat.S_IXUSR)
+
+
+def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
+    from .line_diff import opcodes
+
+    if content.count(b"\n") > MOST_LINES:
+        return ()
+    before, now = text.split("\n"), content.decode("utf-8", "surrogateescape").split("\n")
+    for lines in (before, now):
+        if lines and not lines[-1]:
+            lines.pop()
+    found: set[int] = set()
+    for kind, _, _, first, last in opcodes(before, now):
+        if kind in ("replace", "insert"):
+            found.update(range(first + 1, last + 1))
+        elif kind == "delete":
+            found.add(max(first, 1))  # the line before the gap
+    return tuple(sorted(found))
+
+
+def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
+    """The files in `target` that jobc did not write; all, where no manifest tells. CompileError JC5001, -02, -11."""
+    if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
+        return []
+    if target.is_symlink() or not (target / MANIFEST).is_file():
+        because = "it holds no .jobc/manifest.json, so its files are somebody's own"
+        hint = "move it away, or choose another place with --out DIR"
+        raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
+    try:
+        edits = verify(target, texts)
+    except CompileError as error:
+        if force and [each.code for each in error.diagnostics] == [DAMAGED]:
+            return sorted(_files(target))
+        raise
+    added = [edit.path for edit in edits if edit.kind == "added"]
+    edits = [edit for edit in edits if edit.kind != "added" or edit.path in texts]
+    if edits and not force:
+        shown = ", ".join(describe(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
+        hint = "put the change into the spec, or overwrite it with --force"
+        raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
+    return added
+
+
+def _refuse_in_the_way(target: Path, emitted: Collection[str], kept: Iterable[str]) -> None:
+    """CompileError JC5001 for what somebody put there that cannot be kept beside the files that jobc writes."""
+    folders = {folder for path in emitted for folder in _above(path)}
+    found: dict[str, str] = {}
+    for path in kept:
+        if hidden := next((folder for folder in _above(path) if folder in emitted), None):
+            found[hidden] = "it is a folder, and jobc writes a file of that name"
+        elif path in folders:
+            found[path] = "it is no folder, and jobc writes one of that name"
+        elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
+            found[path] = "only files and links can be taken along into the new directory"
+    hint = "move it away, or choose another place with --out DIR"
+    if found:
+        raise CompileError(
+            Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)
+            for path, because in found.items()
+        )
+
+
+def _above(path: str) -> list[str]:
+    """`a`, `a/b` of `a/b/c`."""
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def describe(edit: Edit) -> str:
+    """`submit.sh lines 4, 7-9`, `notes.txt (added)`."""
+    if edit.kind != "changed" or not edit.lines:
+        return f"{edit.path} ({edit.kind})"
+    return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {spans(edit.lines)}"
+
+
+def _files(directory: Path) -> set[str]:
+    found = (p for p in directory.rglob("*") if not p.is_dir() or p.is_symlink())
+    relative = (p.relative_to(directory) for p in found)
+    return {p.as_posix() for p in relative if not any(part in IGNORED for part in p.parts)}
+
+
+def _write_file(file: Path, artifact: Artifact) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "xb") as stream:
+        stream.write(artifact.content)
+    file.chmod(0o755 if artifact.executable else 0o644)
+
+
+def _copy(file: Path, to: Path) -> None:
+    import shutil
+
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, to, follow_symlinks=False)
+
+
+def _sync(folder: Path) -> None:
+    """Everything written below reaches the disk: one syncfs (Linux 2.6.39) costs a tenth of an fsync per file."""
+    syncfs = getattr(_libc(), "syncfs", None)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if syncfs is None or syncfs(fd) != 0:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _libc() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+
+
+def _exchange(staging: Path, target: Path) -> None:
+    """Put staging in target's place; what was there ends up at staging, which the caller removes."""
+    if not target.exists():
+        os.rename(staging, target)
+        return
+    renameat2 = getattr(_libc(), "renameat2", None)
+    if renameat2 is not None:
+        paths = (os.fsencode(staging), os.fsencode(target))
+        if renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+            return
+    old = staging.with_name(f"{staging.name}.old")
+    os.rename(target, old)
+    try:
+        os.rename(staging, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+    os.rename(old, staging)
+
+
+def _sweep_stale(target: Path) -> None:
+    """Staging folders of compiles that were killed: theirs is the process id in the name, and no such process runs."""
+    for folder in target.parent.glob(f".{target.name}.*"):
+        pid = folder.name[len(target.name) + 2 :].split(".")[0]
+        gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()
+        if pid.isdecimal() and (gone or int(pid) == os.getpid()):
+            _remove(folder)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _path(artifact: Artifact) -> str:
+    return artifact.path

@@ -1,0 +1,69 @@
+"""A lock file, so that only one process at a time writes an artifact directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+
+LOCK_WAIT_S = 60.0
+
+
+@contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Hold the lock by which one compile at a time writes `target`: a file beside it, removed afterwards.
+
+    A regular file, because NFS locks no directory. Raises CompileError JC5003 when another compile holds it for
+    LOCK_WAIT_S, OSError when there can be no lock.
+    """
+    file = target.parent / f".{target.name}_lock"
+    until = time.monotonic() + LOCK_WAIT_S
+    while True:
+        lock = _open_lock(file)
+        if _is_taken(lock) and _is_at(lock, file):
+            break
+        os.close(lock)
+        if time.monotonic() > until:
+            title, because = f"cannot write {os.path.relpath(target)}", "another compile is writing it"
+            raise CompileError([Diagnostic("JC5003", title, because, f"wait for it; lsof {file} shows its process")])
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # of another user, in a sticky folder
+            file.unlink()
+        os.close(lock)
+
+
+def _open_lock(file: Path) -> int:
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(file, flags | os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        return os.open(file, flags | os.O_RDONLY)  # left by a killed compile of another user
+
+
+def _is_taken(lock: int) -> bool:
+    """Lock the open file, unless another process has. Files without locks (Lustre without -o flock): do nothing."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF):
+            raise
+    return True
+
+
+def _is_at(lock: int, file: Path) -> bool:
+    """The open file is still the one of that name: its last holder has not removed it."""
+    try:
+        return os.path.samestat(os.fstat(lock), file.lstat())
+    except FileNotFoundError:
+        return False

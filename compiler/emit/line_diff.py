@@ -1,0 +1,31 @@
+"""How two lists of lines differ, in bounded time: difflib takes hours for files of many equal lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+MOST_PAIRS = 300_000  # equal lines of both sides, counted in pairs: what difflib looks at in one of its passes
+
+Opcode = tuple[str, int, int, int, int]
+
+
+def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
+    """Opcodes of difflib. Lists that repeat themselves too often are replaced as a whole between their equal ends."""
+    head = _equal_lines(a, b)
+    tail = _equal_lines(a[head:][::-1], b[head:][::-1])
+    middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
+    counts, others = Counter(middle_a), Counter(middle_b)
+    if sum(count * others[line] for line, count in counts.items()) > MOST_PAIRS:
+        found: Sequence[Opcode] = [("replace", 0, len(middle_a), 0, len(middle_b))]
+    else:
+        found = SequenceMatcher(None, middle_a, middle_b, autojunk=False).get_opcodes()
+    moved = [(kind, a1 + head, a2 + head, b1 + head, b2 + head) for kind, a1, a2, b1, b2 in found]
+    ends = [("equal", 0, head, 0, head)], [("equal", len(a) - tail, len(a), len(b) - tail, len(b))]
+    return [*(ends[0] if head else ()), *moved, *(ends[1] if tail else ())]
+
+
+def _equal_lines(a: Sequence[str], b: Sequence[str]) -> int:
+    """Number of equal lines at the beginning."""
+    return next((n for n, (left, right) in enumerate(zip(a, b, strict=False)) if left != right), min(len(a), len(b)))

@@ -1,0 +1,51 @@
+"""Whether a tree of JSON is a manifest such as directory.py writes: all that is read of it is there, and of its type.
+
+Somebody may have edited it, so what reads it believes no more of it than is asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_ASKED = {"words", "command", "config_name", "strict"}
+
+
+def is_manifest(tree: Any) -> bool:
+    return (
+        isinstance(tree, dict)
+        and isinstance(tree.get("jobc"), str)
+        and isinstance(tree.get("digest"), str)
+        and isinstance(tree.get("inputs"), dict)
+        and all(isinstance(digest, str) for digest in tree["inputs"].values())
+        and isinstance(tree.get("files"), dict)
+        and all(is_path(path) and _is_entry(entry) for path, entry in tree["files"].items())
+        and isinstance(tree.get("sweep", False), bool)
+        and (not _ASKED & tree.keys() or _is_asked(tree))
+    )
+
+
+def is_path(path: str) -> bool:
+    """Whether a file in the directory can have it."""
+    return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("executable"), bool)
+    )
+
+
+def _is_asked(tree: Mapping[str, Any]) -> bool:
+    """What was asked for in words: all of it, or as of what starts a sweep, nothing."""
+    return (
+        _are_words(tree.get("words"))
+        and "command" in tree
+        and (tree["command"] is None or _are_words(tree["command"]))
+        and isinstance(tree.get("config_name"), str)
+        and isinstance(tree.get("strict"), bool)
+    )
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)

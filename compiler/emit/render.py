@@ -1,0 +1,215 @@
+"""Turns views of the plan into file text, and notes for every line which plan keys it depends on.
+
+Three forms: a Jinja template that reads like the file it makes, a YAML or JSON document built as data, a host table.
+A line depends on what was read while it was made, and on what the `if` and `for` around it read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..plan.read_tracking import watch
+from ..plan.shell_quoting import Inexpressible, comment, table_row
+from .artifact import Artifact, LineRange
+from .line_trace import Lines, Refused, TextRefused, Trace
+from .templating import environment
+from .yaml_json import dump_yaml, json_lines, line_owners
+
+
+class TemplateFailed(Exception):
+    """A template that cannot be rendered: which one, the line, and why."""
+
+
+Omit = object()  # returned by a document's leaf function: leave the entry out
+
+HEAD = ""  # below the place of a mapping: its own line, without those of its entries
+
+Leaf = Callable[[Any], Any]  # of a document: a function of the views
+
+
+class KeyPath:
+    """A leaf that reads the value at a path: `of.plan.queue.priority`."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __getattr__(self, name: str) -> KeyPath:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return KeyPath(*self._names, name)
+
+    def __call__(self, views: Any) -> Any:
+        return functools.reduce(getattr, self._names, views)
+
+
+of = KeyPath()
+
+
+@dataclass(frozen=True)
+class Given:
+    """A leaf that is left out where it is None. A mapping of nothing else may be `{}`: its line depends on all."""
+
+    leaf: Leaf
+
+    def __call__(self, views: Any) -> Any:
+        found = self.leaf(views)
+        return Omit if found is None else found
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is made of the plan as a whole: the view `whole`, see Render.digested()."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class Render:
+    """Makes artifacts. folders: template folders, the backend's own first; views: name -> value templates see.
+
+    label: how the template folder is named in source maps, such as `jobc:backends/local/templates`
+    """
+
+    folders: tuple[str, ...]
+    labels: tuple[str, ...]
+    views: Mapping[str, Any]
+
+    def digested(self, digest: str) -> Render:
+        """The same with `whole.digest` for templates and leaves. For `jobc why` it is a key of its own, `digest`."""
+        return replace(self, views={**self.views, "whole": Whole(digest)})
+
+    def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
+        """Render one template. Raises TextRefused; TemplateFailed: our bug or the plugin's (JC9002).
+
+        extra: more names for the template. A plain value depends on no key; where `jobc why` is to know the keys, give
+        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        """
+        trace, lines = Trace(), Lines()
+        label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
+        try:
+            template = environment(self.folders).get_template(name)
+            views = _watched({**self.views, **extra}, trace)
+            pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
+            for piece in pieces:
+                constant = not trace.pending
+                lines.within(trace.blocks())
+                keys = trace.keys()
+                lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
+        except (Exception, SystemExit) as error:  # a template may raise anything; its place is added
+            line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own
+            reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
+            raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
+        if trace.refused:
+            raise TextRefused(trace.refused)
+        return Artifact(path, "".join(lines.text), executable, lines.ranges())
+
+    def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
+        """Record the plan keys that decide whether this file is emitted: those that `by` reads, as `of.plan.name`."""
+        trace = Trace()
+        by(_Views(_watched(self.views, trace)))
+        return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
+
+    def yaml(
+        self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
+    ) -> Artifact:
+        """Dump documents. A leaf that depends on the plan is a function of the views: `of.plan.name`, or a lambda.
+
+        comments: data path (document index first) -> comment put on the line above; it may be such a function as well
+        """
+        keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+        plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
+        chunks = [dump_yaml(document) for document in plain]
+        lines = Lines()
+        for i, chunk in enumerate(chunks):
+            if i:
+                lines.add("---\n", (), path, 1, constant=False)
+            owners = line_owners(chunk)
+            for number, text in enumerate(chunk.split("\n")[:-1], 1):
+                text += "\n"
+                at = (i, *owners.get(number, ()))
+                if comments and at in comments and owners.get(number) != owners.get(number - 1):
+                    indent = text[: len(text) - len(text.lstrip(" "))]
+                    said, of_comment = self._said(comments[at])
+                    for row in said.split("\n"):
+                        lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
+                lines.add(text, _keys_of(at, keys), _data_path(at[1:]), 0, constant=False)
+        return Artifact(path, "".join(lines.text), False, lines.ranges())
+
+    def json(self, document: Any, path: str) -> Artifact:
+        """One JSON document, two spaces of indent, the order as given; leaves as for yaml()."""
+        keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+        plain = self._evaluate(document, (), keys)
+        lines = Lines()
+        for text, at in json_lines(plain):
+            lines.add(text, _keys_of(at, keys), _data_path(at), 0, constant=False)
+        return Artifact(path, "".join(lines.text), False, lines.ranges())
+
+    def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
+        """One line per row, all from one plan key: host tables. Raises TextRefused."""
+        refused = []
+        for row in rows:
+            try:
+                table_row(row)
+            except Inexpressible as error:
+                refused.append(Refused((key,), row, f"line of {path}", str(error)))
+        if refused:
+            raise TextRefused(refused)
+        text = "".join(f"{row}\n" for row in rows)
+        return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
+
+    def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
+        """A comment, and the keys that it depends on."""
+        keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+        said: str = self._evaluate(text, (), keys)
+        return said, keys.get((), ())
+
+    def _evaluate(
+        self, node: Any, at: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
+    ) -> Any:
+        if isinstance(node, Mapping):
+            made = {k: self._evaluate(v, (*at, k), keys) for k, v in node.items()}
+            if node and all(isinstance(v, Given) for v in node.values()):
+                own = (*at, HEAD)
+                keys[own] = tuple(dict.fromkeys(key for k in node for key in keys.get((*at, k), ())))
+            return {k: v for k, v in made.items() if v is not Omit}
+        if isinstance(node, (list, tuple)):
+            return [self._evaluate(v, (*at, i), keys) for i, v in enumerate(node)]
+        if callable(node):
+            trace = Trace()
+            views = _Views(_watched(self.views, trace))
+            value = node(views)
+            keys[at] = tuple(dict.fromkeys(trace.take()))
+            return value if value is Omit else self._evaluate(value, at, keys)
+        return node
+
+
+def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
+    """Dataclasses and mappings are watched; a plain value depends on no key."""
+    kept = {name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)}
+    return {**views, **{name: watch(view, _root(name), trace.note) for name, view in kept.items()}}
+
+
+class _Views:
+    def __init__(self, views: Mapping[str, Any]) -> None:
+        self.__dict__.update(views)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def _root(view: str) -> str:
+    """Plan keys are written bare, also those of `left_out` and `whole`; those of other views carry the view's name."""
+    return "" if view in ("plan", "left_out", "whole") else view
+
+
+def _data_path(at: tuple[str | int, ...]) -> str:
+    return f"data at {'.'.join(str(part) for part in at) or 'the top'}"
+
+
+def _keys_of(at: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
+    return [key for place in (*(at[:n] for n in range(len(at) + 1)), (*at, HEAD)) for key in keys.get(place, ())]

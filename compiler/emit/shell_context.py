@@ -1,0 +1,124 @@
+"""Where in a shell script the next character stands: in code, in quotes, in a comment, in a directive.
+
+In   the text of a script, piece by piece
+Out  `place` before the next piece
+
+Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document
+"""
+
+from __future__ import annotations
+
+import re
+
+_HEREDOC = re.compile(r"<<-?[ \t]*(?:(['\"])(?P<quoted>\w+)\1|\\(?P<escaped>\w+)|(?P<plain>[A-Za-z_]\w*))")
+_DIRECTIVE = re.compile(r"#[^\s#]")
+_PLAIN = re.compile(r"[^\\'\"`$(){}#<\n]+")
+_REST_OF_LINE = re.compile(r"[^\n]+")
+_WORD_BREAK = " \t\n;&|()`"
+
+
+class ShellPlaces:
+    """Follow the text of a script.
+
+    stack: what is open, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
+           dollar (`$'`), comment, heredoc
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[str] = ["code"]
+        self.line = ""  # up to here
+        self.heredocs: list[str] = []  # words of those that begin after this line
+        self.ends: list[str] = []  # words of those that are open
+
+    def copy(self) -> ShellPlaces:
+        other = ShellPlaces()
+        other.stack, other.line = [*self.stack], self.line
+        other.heredocs, other.ends = [*self.heredocs], [*self.ends]
+        return other
+
+    @property
+    def place(self) -> str:
+        """code | double | single | comment | directive | heredoc"""
+        inner = next((kind for kind in reversed(self.stack) if kind != "braces"), "code")
+        if inner == "comment" and _DIRECTIVE.match(self.line):
+            return "directive"
+        return {"code`": "code", "dollar": "single"}.get(inner, inner)
+
+    def feed(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            taken = self._take(text, at)
+            self._pass(text[at : at + taken])
+            at += taken
+
+    def _pass(self, piece: str) -> None:
+        """Note what has been taken; the end of a line ends comments and begins here-documents."""
+        if not piece.endswith("\n"):
+            self.line += piece
+            return
+        if self.stack[-1] == "heredoc" and self.line.strip("\t") == self.ends[0]:
+            self.ends.pop(0)
+            self.stack.pop()
+        if self.stack[-1] == "comment":
+            self.stack.pop()
+        if self.heredocs and self.stack[-1] != "heredoc":
+            self.ends, self.heredocs = [*self.heredocs], []
+            self.stack += ["heredoc"] * len(self.ends)
+        self.line = ""
+
+    def _take(self, text: str, at: int) -> int:
+        """How many characters belong together here; what they open or close is noted."""
+        top, c = self.stack[-1], text[at]
+        if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, at):
+            return plain.end() - at
+        if top in ("comment", "heredoc"):
+            return 1
+        if top in ("single", "dollar"):
+            if c == "'":
+                self.stack.pop()
+            return 2 if top == "dollar" and c == "\\" else 1
+        if c == "\\":
+            return 2
+        if text.startswith(("$(", "${"), at):
+            self.stack.append("code" if text[at + 1] == "(" else "braces")
+            return 2
+        return self._in_quotes(c) if "double" in (top, self.place) else self._in_code(text, at)
+
+    def _in_quotes(self, c: str) -> int:
+        if c == "}" and self.stack[-1] == "braces":
+            self.stack.pop()
+        elif c == '"':
+            self._toggle("double")
+        elif c == "`":
+            self._toggle("code`")
+        return 1
+
+    def _in_code(self, text: str, at: int) -> int:
+        c, top = text[at], self.stack[-1]
+        if c == '"':
+            self.stack.append("double")
+        elif c == "'":
+            self.stack.append("dollar" if self.line.endswith("$") else "single")
+        elif c == "`":
+            self._toggle("code`")
+        elif top == "braces":
+            if c == "}":
+                self.stack.pop()
+        elif c == "#" and (not self.line or self.line[-1] in _WORD_BREAK):
+            self.stack.append("comment")
+        elif c == "(":
+            self.stack.append("code")
+        elif c == ")" and len(self.stack) > 1:
+            self.stack.pop()
+        elif text.startswith("<<<", at):
+            return 3
+        elif heredoc := _HEREDOC.match(text, at):
+            self.heredocs.append(heredoc["quoted"] or heredoc["escaped"] or heredoc["plain"])
+            return len(heredoc[0])
+        return 1
+
+    def _toggle(self, kind: str) -> None:
+        if self.stack[-1] == kind:
+            self.stack.pop()
+        else:
+            self.stack.append(kind)

@@ -1,0 +1,116 @@
+"""The Jinja environment of all templates: traced, strict, compiled ahead when jobc was built as a wheel.
+
+Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+import jinja2
+from jinja2 import nodes
+from jinja2.visitor import NodeTransformer
+
+from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
+from .filter_places import check_places
+
+COMPILED = "__compiled__"  # folder beside templates, made at wheel build; see precompile()
+
+
+class _Guards(NodeTransformer):
+    """Makes a template tell the trace where its `if` and `for` blocks begin and end, and its pieces their lines."""
+
+    @staticmethod
+    def _call(method: str, *args: nodes.Expr) -> nodes.Call:
+        target = nodes.Getattr(nodes.Name("_trace", "load"), method, "load")
+        return nodes.Call(target, list(args), [], None, None)
+
+    def _do(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
+        return nodes.ExprStmt(self._call(method, *args))
+
+    def visit_If(self, node: nodes.If) -> list[nodes.Node]:
+        for test in [node, *node.elif_]:
+            test.test = self._call("guard", cast(nodes.Expr, test.test))
+            test.body = self._all(test.body)
+        node.else_ = self._all(node.else_)
+        return [self._do("at", nodes.Const(node.lineno)), self._do("push"), node, self._do("pop")]
+
+    def visit_For(self, node: nodes.For) -> list[nodes.Node]:
+        node.iter = self._call("over", cast(nodes.Expr, node.iter))
+        node.body = [self._do("item"), *self._all(node.body)]
+        begin = [self._do("at", nodes.Const(node.lineno)), self._do("push")]
+        return [*begin, node, self._do("pop"), self._do("pop")]
+
+    def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
+        """One statement per piece, with its line before it: Jinja's own debug table has none for constant text."""
+        made: list[nodes.Node] = []
+        for piece in node.nodes:
+            made += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
+        return made
+
+    def _all(self, body: list[nodes.Node]) -> list[nodes.Node]:
+        return [made for child in body for made in self.visit_list(child)]
+
+
+class TracedEnvironment(jinja2.Environment):
+    """Jinja with our filters; `_generate` is Jinja's documented hook between parsing and code generation."""
+
+    def _generate(
+        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
+    ) -> str:
+        check_places(source, self, name or filename or "")
+        return super()._generate(_Guards().visit(source).set_environment(self), name, filename, defer_init)
+
+
+@cache
+def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnvironment:
+    loaders: list[jinja2.BaseLoader] = []
+    for folder in folders:
+        compiled = Path(folder, COMPILED)
+        if precompiled and _fits(compiled):
+            loaders.append(jinja2.ModuleLoader(str(compiled)))
+        loaders.append(jinja2.FileSystemLoader(folder))
+    made = TracedEnvironment(
+        loader=jinja2.ChoiceLoader(loaders),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    made.filters.update(dict(zip(PLACES, (sh, _directive, comment, raw), strict=True)))
+    return made
+
+
+@jinja2.pass_context
+def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
+    """directive(), which notes text that cannot be expressed, so that one compile reports all such texts.
+
+    line: how the line begins, such as `#SBATCH`; places.py adds it
+    """
+    try:
+        return directive(value)
+    except Inexpressible as error:
+        context["_trace"].refuse(str(value), line, str(error))
+        return ""
+
+
+def _fits(compiled: Path) -> bool:
+    """Compiled templates are used only with the Jinja that compiled them."""
+    marker = compiled / "jinja2_version"
+    return marker.is_file() and marker.read_text() == jinja2.__version__
+
+
+def precompile(root: Path) -> list[Path]:
+    """Compile every folder named `templates` below `root` into a folder inside it; gives the folders made."""
+    made = []
+    for folder in sorted(p for p in root.glob("**/templates") if any(p.glob("*.j2"))):
+        target = folder / COMPILED
+        environment((str(folder),), precompiled=False).compile_templates(
+            str(target), extensions=["j2"], zip=None, ignore_errors=False
+        )
+        (target / "jinja2_version").write_text(jinja2.__version__)
+        made.append(target)
+    return made

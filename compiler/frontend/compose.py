@@ -1,0 +1,309 @@
+"""Hydra composes one tree from the config folders and the overrides; this file is the only one that talks to it.
+
+In:  the search path, a config name, canonical overrides.   Out: `Composed`: the resolved tree, where each leaf was
+written, which option each group has. Hydra's exceptions become diagnostics here, all of one command line at once.
+Hydra keeps its state in process-wide singletons, so this file has the global that they force on us.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from ..diagnostics.origin import Origin, Text
+from ..spec.type_hints import join
+from .compose_cache import COMPOSE_ERRORS, recompose
+from .interpolation import MachineRead, bounded, reset_budget
+from .overrides import Override
+from .yaml_positions import key_above
+from .yaml_source import JobcSource, NoHydraJob, config_folders, read_files
+
+_MOST_REFUSED = 30  # overrides of which each is reported; every one costs another compose
+Known = Callable[[], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One folder of the search path. provider: see JobcSource; path: absolute."""
+
+    provider: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Composed:
+    """tree: resolved, text leaves; written: as in the files, interpolations kept; choices: group -> option."""
+
+    tree: dict[str, Any]
+    written: dict[str, Any]
+    choices: dict[str, str]
+    overrides: tuple[Override, ...]
+
+    def origin_of(self, key: str) -> Origin | None:
+        """Where the value at a dotted key was written, of a mapping the key itself; None when unknown."""
+        node = _at(self.written, key)
+        if isinstance(node, Text):
+            return node.origin
+        for override in reversed(self.overrides):
+            if override.key in self.choices and override.operator != "++":
+                continue  # it chose a file, and the file wrote the value
+            if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
+                return override.origin
+            if override.operator == "~" and node is None and key == override.key:
+                return override.origin
+        if first := _first_text(node):
+            leaf, depth = first
+            return key_above(read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth)
+        return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
+
+    def origin_of_choice(self, group: str) -> Origin | None:
+        """Where the option of a group was chosen, None when a defaults list did."""
+        found = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
+        return found[-1] if found else None
+
+    def options(self) -> dict[str, tuple[str, Origin | None]]:
+        """group -> the option it has, and where that was chosen. Hydra's own groups are left out."""
+        return {
+            group: (option, self.origin_of_choice(group))
+            for group, option in sorted(self.choices.items())
+            if not group.startswith("hydra/")
+        }
+
+    def interpolated(self) -> set[str]:
+        """Every key that some value takes its own from: `optim.lr` for `${optim.lr}`."""
+        texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
+        return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
+
+    def via(self, key: str) -> str:
+        """The interpolation a leaf was written as, such as `${name}`; "" for a literal."""
+        node = _at(self.written, key)
+        return str(node) if isinstance(node, str) and "${" in node else ""
+
+
+_search_path: list[Folder] = []  # of the compose under way; Hydra makes the plugin that reads it
+
+
+class _SearchPath(SearchPathPlugin):
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        path = search_path.get_path()
+        path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra insists on
+        search_path.prepend("no-hydra-job", "no-hydra-job://")
+        for folder in _search_path:
+            search_path.append(folder.provider, f"jobc://{folder.path}")
+
+
+@cache
+def _register_plugins() -> None:
+    for plugin in (JobcSource, NoHydraJob, _SearchPath):
+        Plugins.instance().register(plugin)
+
+
+@contextmanager
+def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
+    """Hydra initialised on our folders, earlier ones winning; gives its config loader. Restores what was there."""
+    _register_plugins()
+    _search_path[:] = folders
+    config_folders[:] = [folder.path for folder in folders]
+    read_files.clear()
+    before = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir("/", version_base="1.3"), bounded():  # `initialize` looks for its caller
+            yield GlobalHydra.instance().config_loader()
+    finally:
+        _search_path.clear()
+        config_folders.clear()
+        GlobalHydra.instance().hydra = before
+
+
+def read_inputs() -> dict[str, str]:
+    """`root:path` -> text of the config files read since hydra_ready() that are not our own or a plugin's."""
+    return {place: text for place, text in read_files.items() if not place.startswith(("jobc:", "plugin:"))}
+
+
+def groups_with_default() -> set[str]:
+    """Those in the defaults list of our config.yaml: that is their place, wherever on a command line they stand."""
+    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
+
+
+class OverridesRefused(CompileError):
+    """Some overrides cannot be composed. rest: what the others come to, in which more may be wrong."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
+        super().__init__(diagnostics)
+        self.rest = rest
+
+
+def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: Known) -> Composed:
+    """Compose one job. `known`: gives the dotted keys of the spec, for did-you-mean. Raises CompileError, and
+    OverridesRefused where what is left can be read."""
+    reset_budget()
+    config = recompose(tuple(folder.path for folder in _search_path), config_name, overrides)
+    if config is None:
+        config, _ = compose_config(loader, config_name, overrides, known)
+    return _read(config, tuple(overrides))
+
+
+def compose_config(
+    loader: Any, config_name: str, overrides: Sequence[Override], known: Known
+) -> tuple[DictConfig, list[Override]]:
+    """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
+    them (see respell). Raises as compose().
+    """
+    config, refused = None, []
+    kept = [o for o in overrides if not o.is_of_hydra]
+    if len(kept) < len(overrides):
+        from .hydra_errors import hydra_setting
+
+        refused = [hydra_setting(o) for o in overrides if o not in kept]
+    respelt: set[str] = set()
+    while config is None:
+        reset_budget()
+        try:
+            config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
+        except COMPOSE_ERRORS as error:
+            from .hydra_errors import explain, respell  # here, because most compiles have no error
+
+            if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
+                respelt.add(changed[0])
+                kept = changed[1]
+                continue
+            keys = partial(_keys, known, config_name, kept, loader)
+            diagnostic, culprit = explain(error, kept, loader, config_name, keys)
+            if not _follows(diagnostic, refused):
+                refused.append(diagnostic)
+            if culprit is None or len(refused) >= _MOST_REFUSED:
+                raise CompileError(refused) from None
+            kept.remove(culprit)
+    if refused:
+        try:
+            rest = _read(config, tuple(o for o in overrides if o in kept))
+        except CompileError as error:
+            raise CompileError([*refused, *error.diagnostics]) from None
+        raise OverridesRefused(refused, rest)
+    return config, kept
+
+
+def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
+    """An unknown key of a group whose option is refused already: nobody can tell which keys it would have."""
+    section = diagnostic.key.partition(".")[0]
+    return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
+
+
+def _keys(known: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+    """The keys of the spec, and those of the files that the command line chooses, such as a backend's options."""
+    choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
+    try:
+        tree = OmegaConf.to_container(hydra_compose(config_name, choices))
+    except COMPOSE_ERRORS:
+        return [*known()]
+    return [*known(), *(key for key, _ in _leaves(tree, ""))]
+
+
+def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
+    chosen = {group: str(option) for group, option in config.hydra.runtime.choices.items() if option is not None}
+    with open_dict(config):
+        del config["hydra"]
+    written: Any = OmegaConf.to_container(config, resolve=False)
+    try:
+        tree: Any = OmegaConf.to_container(config, resolve=True)
+    except (OmegaConfBaseException, RecursionError):
+        raise CompileError(_unresolved(config, Composed({}, written, chosen, overrides))) from None
+    return Composed(tree, written, chosen, overrides)
+
+
+def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
+    because = "the same overrides would give other files on another machine"
+    hint = f"write \\${{NAME}} to have a command's shell read it, or set the value: {key or 'KEY'}=VALUE"
+    return Diagnostic("JC1107", title, because, hint, origin, key)
+
+
+def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
+    direct: list[Diagnostic] = []
+    indirect: list[Diagnostic] = []
+    keys = [key for key, _ in _leaves(composed.written, "")]
+    for key, leaf in _leaves(composed.written, ""):
+        if not (isinstance(leaf, str) and "${" in leaf):
+            continue
+        origin = composed.origin_of(key)
+        try:
+            OmegaConf.select(config, key, throw_on_missing=True)
+        except MachineRead as error:
+            title, reader, *_ = str(error).split("\n")
+            found = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
+            found.append(_machine_read(title, origin, key))
+        except (OmegaConfBaseException, RecursionError) as error:
+            if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
+                direct.append(_machine_read("${hydra…} reads the compiling machine", origin, key))
+                continue
+            because, hint = _why_unresolved(error, leaf, keys, key)
+            direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
+    because = "its value is made of itself"
+    endless = Diagnostic("JC1106", "an interpolation leads back to itself", because, "give the key a value")
+    return direct or indirect or [endless]
+
+
+def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) -> tuple[str, str]:
+    """(because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
+    message = str(error)
+    if isinstance(error, RecursionError) or "ecursive" in message:
+        return "it leads back to itself", f"give {key} a value of its own"
+    wanted = re.search(r"Interpolation key '([^']*)' not found", message)
+    if wanted:
+        close = nearest(wanted[1], keys)
+        escape = "write shell text as \\${" + wanted[1] + "}"
+        return f"there is no key {wanted[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
+    if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
+        return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
+    return "it names no value", "write shell text as \\${…}, or the value itself"
+
+
+def _at(tree: Any, key: str) -> Any:
+    """The node at a dotted key; keys that hold dots themselves are tried longest first."""
+    if not key:
+        return tree
+    if isinstance(tree, dict):
+        parts = key.split(".")
+        for n in range(len(parts), 0, -1):
+            head = ".".join(parts[:n])
+            if head in tree:
+                return _at(tree[head], ".".join(parts[n:]))
+    if isinstance(tree, list):
+        head, _, rest = key.partition(".")
+        if head.isdecimal() and int(head) < len(tree):
+            return _at(tree[int(head)], rest)
+    return None
+
+
+def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
+    """The first leaf that remembers its place, and how many mappings and lists of mappings it lies in."""
+    if isinstance(tree, Text):
+        return tree, depth
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
+    return next((found for each in inner if (found := _first_text(each, depth + counted))), None)
+
+
+def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict):
+        for name, inner in tree.items():
+            yield from _leaves(inner, join(key, str(name)))
+    elif isinstance(tree, list):
+        for i, inner in enumerate(tree):
+            yield from _leaves(inner, f"{key}.{i}")
+    else:
+        yield key, tree

@@ -1,0 +1,57 @@
+"""What Hydra 1.3 cannot read in a defaults list, and answers without a file or a line.
+
+In   the list as YAML has it, and its node
+Out  the node to blame, what is there, and what to write instead
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+_LINE = "- override /model: mlp"
+MOST_ENTRIES = 500  # options of one group counted; Hydra takes 0.5 ms for each, and again for each override
+
+
+def faults(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+    if not isinstance(entries, list):
+        yield node, "this is not a list", "defaults: [{override /model: mlp}]"
+        return
+    if sum(map(_options_in, entries)) > MOST_ENTRIES:
+        yield node, f"this has more than {MOST_ENTRIES}", "put the values into one file"
+        return
+    for entry, at in zip(entries, node.value, strict=True):
+        if isinstance(entry, dict):
+            yield from _of_group(entry, at)
+        elif not isinstance(entry, str) or not entry:
+            yield _no_text(entry, at)
+
+
+def _options_in(entry: Any) -> int:
+    options = entry.values() if isinstance(entry, dict) else ()
+    return max(1, len(options), sum(len(option) for option in options if isinstance(option, list)))
+
+
+def _of_group(entry: dict[Any, Any], at: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+    if len(entry) != 1:
+        yield at, "this names several groups" if entry else "this names no group", _LINE
+        return
+    ((group, option),) = entry.items()
+    key_node, option_node = at.value[0]
+    if not isinstance(group, str) or not group:
+        yield key_node, "this names no group", _LINE
+    elif isinstance(option, list):
+        items = zip(option, option_node.value, strict=True)
+        yield from (_no_text(item, there) for item, there in items if not isinstance(item, str))
+    elif option is not None and not isinstance(option, str):
+        yield _no_text(option, option_node)
+
+
+def _no_text(value: Any, at: yaml.Node) -> tuple[yaml.Node, str, str]:
+    if value is None or value == "":
+        return at, "this is empty", "leave it out"
+    if isinstance(value, (list, dict)):
+        return at, f"this is a {'list' if isinstance(value, list) else 'mapping'}", _LINE
+    return at, f"{at.value} is no text", f'"{at.value}", in quotes, for a file of that name'

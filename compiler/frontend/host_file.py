@@ -1,0 +1,225 @@
+"""`hosts=@FILE`: hosts from a file, as clusters have them lying about (node_ip_list.txt, MPI and DeepSpeed hostfiles).
+
+In:  a composed tree whose host lists may be `@FILE`.   Out: the tree with the hosts, what was read, findings.
+A relative FILE begins in the folder of the config file that names it, or where jobc was called for the command line.
+One entry a line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` begins a comment. The first is node 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..diagnostics.diagnostic import Diagnostic, nearest
+from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import spec_keys, type_at
+from ..spec.value_types import Refused, expand_hostlist, fold_hostlist, machine_of
+from ..untrusted_files import MIB, Unreadable, read_text
+from .project_files import OutsideProject, require_inside, working_folder
+
+Folders = Mapping[str, Path]  # root of an origin -> its folder
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
+_SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
+
+_FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
+_MOST_FAULTS = 10  # in a file that may be a host list
+MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of a file. slots: processes that it takes, None when the file does not say."""
+
+    name: str
+    slots: int | None
+    origin: Origin
+
+
+@dataclass
+class HostFiles:
+    """What the host files of one job say.
+
+    typed:   spec key -> the `@FILE` it was written as; hosts: spec key -> the file's hosts
+    digests: `root:path` -> sha256 of the text
+    """
+
+    typed: dict[str, str] = field(default_factory=dict)
+    hosts: dict[str, list[Host]] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def is_host_file(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("@")
+
+
+def read_host_files(
+    tree: Mapping[str, Any],
+    origin_of: Callable[[str], Origin | None],
+    is_typed: Callable[[str], bool],
+    folders: Folders,
+) -> tuple[dict[str, Any], HostFiles]:
+    """The tree with every `@FILE` of a host list replaced by its hosts.
+
+    tree: text leaves; it is not changed. is_typed: True for a key whose value is on the command line. It may name any
+    file, and so may the user's own config folder; other files name those of the project and of its config folders
+    """
+    files, out = HostFiles(), dict(tree)
+    for key in _host_keys():
+        section, _, name = key.rpartition(".")
+        held = out.get(section) if section else out
+        if not isinstance(held, Mapping) or not is_host_file(held.get(name)):
+            continue
+        typed = str(held[name])
+        by = origin_of(key)
+        of_user = is_typed(key) or (by is not None and by.root == "user")
+        hosts = _read(typed[1:], by, None if of_user else _allowed(folders), folders, files, key)
+        folded = fold_hostlist(tuple(host.name for host in hosts)) or None
+        out[section or name] = {**held, name: folded} if section else folded
+        files.typed[key], files.hosts[key] = typed, hosts
+    return out, files
+
+
+def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
+    """JC1133 for a host of `hosts` that is used and that takes fewer processes than the job starts on a node."""
+    for host in files.hosts.get("hosts", [])[:nodes]:
+        if host.slots is not None and host.slots < procs:
+            because = f"the job starts {procs} processes on each node"
+            title = f"{host.name} has {host.slots} slot{'s' * (host.slots != 1)}"
+            hint = f"procs={host.slots}, or mend the file" if host.slots else f"remove {host.name} from the file"
+            yield Diagnostic("JC1133", title, because, hint, host.origin, "hosts")
+            return  # the others have as many, and one is enough to know
+
+
+@cache
+def _host_keys() -> list[str]:
+    """The spec keys that are host lists: hosts, queue.nodelist, queue.exclude."""
+    listed = {key: type_at(JobSpec, key) for key in spec_keys(JobSpec)}
+    return [key for key, hint in listed.items() if hint == type_at(JobSpec, "hosts")]
+
+
+def _allowed(folders: Folders) -> tuple[Path, ...]:
+    return (*folders.values(), *working_folder())
+
+
+def _read(
+    typed: str, by: Origin | None, allowed: Sequence[Path] | None, folders: Folders, files: HostFiles, key: str
+) -> list[Host]:
+    """The hosts of one file; what is wrong with it goes to files.diagnostics.
+
+    by: where `@FILE` was written; allowed: folders that the file must lie in, None for any file
+    """
+    path, place = _place(typed, by, folders)
+    try:
+        if allowed is not None:
+            require_inside(path, allowed)
+        text = read_text(path, MOST_BYTES).removeprefix("\ufeff")
+    except OutsideProject as error:
+        because = f"{error}; a config file names host files of its own folder and of the folder you are in"
+        hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file beside the config file"
+        files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
+        return []
+    except Unreadable as error:
+        files.diagnostics.append(_unreadable(error, typed, by, place, key))
+        return []
+    files.digests[f"{place.root}:{place.path}"] = hashlib.sha256(text.encode()).hexdigest()
+    hosts = list(_lines(text, place, key, files.diagnostics))
+    _refuse_twice(hosts, key, files.diagnostics)
+    if not hosts and not files.diagnostics:
+        hint = "one host a line, the first is node 0"
+        files.diagnostics.append(Diagnostic("JC1134", f"{typed} names no host", "it is empty", hint, place, key))
+    return hosts
+
+
+def _unreadable(error: Unreadable, typed: str, by: Origin | None, place: Origin, key: str) -> Diagnostic:
+    if error.path.is_file():
+        hint = "save it as UTF-8 text with one host a line, and make it readable"
+        return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, place)
+    because = "the file does not exist" if error.missing else f"it {error.reason}"
+    if by is None or by.root == COMMAND_LINE:
+        because += ", and a relative path begins in the folder you are in"
+    else:
+        because += f", and a relative path begins beside {by.root}:{by.path}"
+    around = sorted(entry.name for entry in error.path.parent.glob("*") if entry.is_file())
+    close = nearest(error.path.name, around)
+    hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]' for a start"
+    return Diagnostic("JC1130", f"no file of hosts {typed!r}", because, hint, by, key)
+
+
+def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
+    """(where the file lies, its place for messages). by: where `@FILE` was written."""
+    path = Path(typed).expanduser()
+    if path.is_absolute() or by is None or by.root not in folders:
+        return path, Origin("file", typed)
+    relative = os.path.normpath(os.path.join(os.path.dirname(by.path), typed))
+    return folders[by.root] / relative, Origin(by.root, relative)
+
+
+def _lines(text: str, place: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
+    """Hosts of the file. Messages do not quote the file, because a user may name any file by mistake.
+
+    refused: receives JC1131 for each unreadable line, or one for the whole file when no line or too few can be read
+    """
+    found = 0
+    faults: list[Diagnostic] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        entry = line.partition("#")[0].strip()
+        at = Origin(place.root, place.path, number, len(line) - len(line.lstrip()) + 1)
+        try:
+            for name, slots in _entry(entry) if entry else ():
+                found += 1
+                yield Host(name, slots, at)
+        except Refused as error:
+            because, hint = error.because, f"{error.values[0]}, for example"
+            faults.append(Diagnostic("JC1131", f"cannot read line {number}", because, hint, at, key))
+            if len(faults) > _MOST_FAULTS:
+                break
+    if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not found):
+        count = f"more than {_MOST_FAULTS}" if len(faults) > _MOST_FAULTS else f"{len(faults)}"
+        first = faults[0]
+        because = (
+            f"{count} of its lines cannot be read, {first.title.removeprefix('cannot read ')} because {first.because}"
+        )
+        faults = [Diagnostic("JC1131", "this is not a host list", because, first.hint, first.origin, key)]
+    refused += faults
+
+
+def _entry(entry: str) -> list[tuple[str, int | None]]:
+    """(name, slots) of each host of one line, or Refused, in words that do not repeat the line."""
+    if _NAME.fullmatch(entry):  # most lines are such, and some files have ten thousand
+        return [(entry, None)]
+    words = entry.split()
+    counts = [found for word in words if (found := _SLOTS.fullmatch(word))]
+    names = [word for word in words if not _SLOTS.fullmatch(word)]
+    if any("=" in word for word in names):
+        raise Refused("it has a setting, and of settings only slots=N is read", "node1 slots=8")
+    if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
+        raise Refused("one line holds one host, or several with commas between", "node1,node2")
+    if re.fullmatch(r"[^:]+:[0-9]+", names[0] if names else ""):
+        raise Refused("a number after : is MPICH's way to say how many processes", "node1 slots=8")
+    slots = min((int(count[1]) for count in counts), default=None)
+    if foreign := _FOREIGN.search(" ".join(names)):
+        raise Refused(f"character {foreign[0]!r} cannot be part of a host name", "node1", "node[1-4]")
+    try:
+        return [(name, slots) for name in expand_hostlist(" ".join(names))]
+    except Refused:
+        raise Refused("it is not a host name, a list or a range", "node[1-4]") from None
+
+
+def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> None:
+    """JC1132"""
+    first: dict[str, Host] = {}
+    for host in hosts:
+        before = first.setdefault(machine_of(host.name), host)
+        if before is not host:
+            because = f"line {before.origin.line} lists it already, so two nodes would share a host"
+            hint = "remove one of the two"
+            refused.append(Diagnostic("JC1132", f"{host.name} is listed twice", because, hint, host.origin, key))

@@ -1,0 +1,374 @@
+"""Hydra's exceptions as diagnostics: which override or file is to blame, and what to type instead (hydra-core 1.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from hydra.core.object_type import ObjectType
+from hydra.errors import MissingConfigException
+
+from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
+from ..diagnostics.origin import Origin
+from ..spec import aliases
+from ..spec.examples import assignment, example
+from ..spec.job_spec import OPEN_KEYS, JobSpec
+from ..spec.type_hints import is_list, is_mapping, options_of, type_at, value_type
+from .interpolation import MachineRead
+from .overrides import Override
+from .yaml_source import USER_ROOTS, read_files
+
+_TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
+
+MOST_KEYS = 8  # that a hint lists
+_BELOW_LIST = re.compile(
+    r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
+)
+
+
+def hydra_setting(override: Override) -> Diagnostic:
+    because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
+    hint = "--out DIR says where artifacts go, --config-dir DIR where config files are"
+    title = f"{override.key} is a setting of Hydra itself"
+    return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
+
+
+def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
+    """The group, and the overrides with that group chosen in the other of Hydra's two spellings; None when that is not
+    what Hydra minds.
+
+    `+group=option` is for a group without a default, `group=option` for one with a default. Which one a group of a
+    user's own is, nobody should have to know.
+    """
+    alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
+    twice = _TWICE.search(str(error))
+    group = (alone or twice or [""] * 2)[1]
+    old, new = ("", "+") if alone else ("+", "")
+    found = [o for o in overrides if o.operator == old and group == (f"{o.key}@{o.package}" if o.package else o.key)]
+    if not found or not loader.get_group_options(found[-1].key) or (twice and len(found) > 1):
+        return None
+    chosen = replace(found[-1], operator=new, canonical=f"{new}{found[-1].canonical.removeprefix(old)}")
+    return group, [chosen if o is found[-1] else o for o in overrides if o is found[-1] or o not in found]
+
+
+def explain(
+    error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
+) -> tuple[Diagnostic, Override | None]:
+    """Hydra's exception as a diagnostic, and the override to blame, None when a file is. known: gives all keys"""
+    if read := _machine_read(error, overrides, loader):
+        return read
+    message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
+    if isinstance(error, MissingConfigException):
+        return _missing_config(error, overrides, loader, config_name)
+    if isinstance(error, (ValueError, TypeError)):
+        return _null_group(error, overrides, loader, known())
+    twice = _TWICE.search(message)
+    if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
+        options = ",".join(o.shown.partition("=")[2].strip("[]") for o in added)
+        because, hint = "one + adds all options of a group", f"+{twice[1]}=[{options}]"
+        title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
+        return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
+    if fault := _file_fault(message, loader):
+        return fault, None
+    if isinstance(error, RecursionError):
+        because = "a defaults list brings in its own file, or the values are nested too deep"
+        hint = "take the loop out of the defaults lists"
+        return Diagnostic("JC1105", "cannot compose: the config has no end", because, hint), None
+    quoted = re.search(
+        r"(?:override|delete from config\.|already at|merging override) '?([^'\s]+?)(?:'|\.?\s|\.?$)", message
+    )
+    blamed = quoted[1] if quoted else ""
+    below = re.search(r"full_key: (\S+)", message)
+    names = {blamed, below[1] if below else ""}
+    exact = [o for o in overrides if o.key in names]
+    culprit = next((o for o in [*exact, *overrides] if o in exact or f"'{o.key}'" in message), None)
+    if culprit is None:
+        culprit = next((o for o in overrides if blamed and o.canonical.startswith(blamed)), None)
+    if culprit is None:
+        culprit = next((o for o in overrides if o.canonical in message), None)
+    origin = culprit.origin if culprit else None
+    key = culprit.key if culprit else ""
+    first_line = message.split("\n", 1)[0]
+    if "already at" in message and culprit:
+        hint = culprit.shown.lstrip("+")
+        return Diagnostic("JC1104", f"{key} is there already", "+ adds a new key only", hint, origin, key), culprit
+    if culprit and ("Could not override" in message or "does not exist" in message):
+        return _unknown_key(message, culprit, loader, known()), culprit
+    if culprit and "force-add" in message:
+        title = f"cannot compose: {key} is a group, and an option of a group is set, not added"
+        hint = culprit.shown.lstrip("+")
+        return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
+    if culprit and "Cannot merge DictConfig with ListConfig" in message:
+        title, because = f"cannot compose: {key} is a list", "it is a list, and a mapping was given"
+        here = type_at(JobSpec, key)
+        as_list = example(options_of(here), "TEXT") if here else "[TEXT], one text for each item"
+        hint = assignment(key, as_list)
+        if culprit.canonical.partition("=")[2].startswith("["):
+            title, because = f"cannot compose: {key} is a mapping", "it has names, and a list was given"
+            hint = f"{key}.NAME=VALUE, one for each"
+        return Diagnostic("JC1105", title, because, hint, origin, key), culprit
+    hint = "jobc --cfg job prints the tree that the override meets"
+    because = next((line.strip() for line in message.split("\n")[1:] if line.strip()), "Hydra refuses it")
+    return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
+
+
+def _machine_read(
+    error: Exception, overrides: Sequence[Override], loader: Any
+) -> tuple[Diagnostic, Override | None] | None:
+    """JC1107 for a defaults list, or the choice of an option, that would read this machine."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, MachineRead):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return None
+    culprit = next((o for o in overrides if "${" in o.canonical and loader.get_group_options(o.key)), None)
+    because = "the same overrides would choose other files on another machine"
+    hint = f"{culprit.key}=OPTION" if culprit else "write the option's name into the defaults list"
+    origin, key = (culprit.origin, culprit.key) if culprit else (None, "")
+    return Diagnostic("JC1107", str(cause).split("\n", 1)[0], because, hint, origin, key), culprit
+
+
+def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str]) -> Diagnostic:
+    """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
+    below = re.search(r"full_key: (\S+)", message)
+    key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
+    place = culprit.origin.of_key(key)
+    value = culprit.shown.partition("=")[2]
+    because = f"no config file has a key {key}"
+    if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
+        close, because = [group[1]], f"the group has another package than {culprit.package}"
+    elif key == "cluster":
+        close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
+    elif said := aliases.in_words(key):
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, said, place, culprit.key)
+    elif meant := aliases.key_of(key) or _below_mapping(key, known):
+        close = [meant]
+    else:
+        close = nearest(key, [*known, *loader.list_groups("")])
+        close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
+    section = key.partition(".")[0]
+    if key in known and not culprit.package and loader.get_group_options(section):
+        because = f"another option of {section} has it; the one that is chosen has not"
+        hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
+    elif close:
+        named = key.split(".")[close[0].count(".") + 1 :]
+        hint = f"did you mean {_with_value(close[0], named, value, loader) if key == culprit.key else close[0]}?"
+        if culprit.operator == "~" and close[0].startswith(tuple(f"{mapping}." for mapping in OPEN_KEYS)):
+            hint = f"did you mean ~{close[0]}?"
+    else:
+        hint = (
+            f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
+            if key == "cluster"
+            else f"leave out {culprit.shown}, and the word that sets it if there is one"
+            if culprit.operator == "~" and section in ("env", "labels", "secrets")
+            else _beside(section, known)
+        )
+    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, place, culprit.key)
+
+
+def _below_mapping(key: str, known: Sequence[str]) -> str:
+    """`labels.team` for lables.team: a mapping whose names the user invents, and the name; "" when none is close."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        above = ".".join(parts[:count])
+        mappings = [k for k in OPEN_KEYS if is_mapping(type_at(JobSpec, k)) and k.count(".") == count - 1]
+        if above not in known and (close := nearest(above, mappings)):
+            return ".".join([close[0], *parts[count:]])
+    return ""
+
+
+def _beside(section: str, known: Sequence[str]) -> str:
+    """The keys of a section, when they are few."""
+    below = {key for key in known if key.startswith(f"{section}.")}
+    keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
+    if not 0 < len(keys) <= MOST_KEYS:
+        return "jobc --help lists the keys"
+    *first, last = keys
+    return f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
+
+
+def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
+    """`key=value` for the key that was meant, in brackets where it is a list, below a name where it is a mapping; a
+    value that its type does not take gives way to one that it does. The key alone when no value was typed.
+
+    named: what was typed below the key, such as the name of an item
+    """
+    here = type_at(JobSpec, key)
+    if is_mapping(here) and value == "null":
+        return f"{key}={{}}"
+    if not value or here is None or value[:1] in ("{", "[", "@", "$") or value in loader.get_group_options(key):
+        return f"{key}={value}" if value else key
+    if is_list(here):
+        return assignment(key, example(options_of(here), " ".join([*named, value])))
+    if is_mapping(here):
+        key, here = f"{key}.NAME", get_args(here)[1]
+    is_judged = value_type(here) and re.fullmatch(r"[\w.:/%+…-]+", value)  # no sweep, and no text in quotes
+    return f"{key}={example(options_of(here), value) if is_judged else value}"
+
+
+def _null_group(
+    error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known: list[str]
+) -> tuple[Diagnostic, Override | None]:
+    """JC1109 for group=null and JC1102 below a list, which Hydra 1.3 answers with a ValueError; any other is ours."""
+    if (word := _BELOW_LIST.search(str(error))) and (
+        below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
+    ):
+        of_list = below.key.partition(f".{word[1] or word[2]}")[0]
+        title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] is an empty one"
+        because = f"{of_list} is a list, and its items have no names"
+        return Diagnostic("JC1102", title, because, hint, below.origin.of_key(below.key), below.key), below
+    culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
+    if culprit is None:
+        raise error
+    key, options = culprit.key, loader.get_group_options(culprit.key)
+    because = f"group {key} has: {', '.join(sorted(options))}"
+    hint = f"{key}={options[0]}" if key in known else f"~{key}"
+    return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """An item of a defaults list. origin: of its group; overrides: whether it begins with `override`"""
+
+    origin: Origin
+    option: str
+    overrides: bool
+
+
+def _in_defaults(group: str) -> Iterator[_Choice]:
+    """The lines of files read so far that choose an option of it; Hydra keeps no places for defaults lists."""
+    line_of = re.compile(
+        r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
+        rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"
+    )
+    for place, text in read_files.items():
+        root, _, path = place.rpartition(":")
+        for number, line in enumerate(text.split("\n"), 1):
+            if found := line_of.match(line):
+                yield _Choice(Origin(root, path, number, found.start(2) + 1), found[3], found[1] == "override")
+
+
+def _item(group: str, option: str, loader: Any) -> str:
+    """What a defaults list says for that group, wherever the file lies; "" when there is no such group.
+
+    option: the one that was written, or its nearest
+    """
+    options = loader.get_group_options(group)
+    if not group or not options:
+        return ""
+    chosen = (_close(options, option) or ["OPTION"])[0]
+    return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
+
+
+def _close(options: Sequence[str], option: str) -> list[str]:
+    """The one that was written where there is such an option, else those that are like it, as `deepspeed` is like
+    deepspeed/zero2."""
+    return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
+
+
+def _has_default(group: str) -> bool:
+    return re.search(rf"(?m)^  - {re.escape(group)}: ", read_files.get("jobc:conf/config.yaml", "")) is not None
+
+
+def _file_fault(message: str, loader: Any) -> Diagnostic | None:
+    """JC1105 for what a file's defaults list does wrong; None when the message is about something else."""
+    if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
+        because = "it has a list where another file has a mapping of keys, or the other way round"
+        hint = "jobc --cfg job prints what the other files give"
+        return Diagnostic("JC1105", f"cannot compose: {file[1]}.yaml does not fit in", because, hint)
+    if twice := _TWICE.search(message):
+        group = twice[1].split("@")[0]
+        chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
+        close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
+        hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
+        because = "config.yaml chooses one, and a second is to override it" if _has_default(group) else "one is to win"
+        title, place = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
+        return Diagnostic("JC1105", title, because, hint, place)
+    if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
+        return _lost_override(lost[1], lost[2].split("@")[0], loader)
+    return None
+
+
+def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
+    """JC1105 for an `override` of what no file chooses.
+
+    group: as Hydra has it, which puts the folder of the file before a group without /
+    """
+    beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
+    items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
+    close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
+    because = "no file before it chooses that group"
+    if beside in aliases.RENAMED_GROUPS:
+        close = [aliases.RENAMED_GROUPS[beside]]
+        because = f"the config group {beside} is called {close[0]} now"
+    if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
+        because, hint = "a group without / is one beside the file", item
+    else:
+        hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
+    place = items[0].origin if items else None
+    return Diagnostic("JC1105", f"cannot compose: {file}.yaml overrides {group}", because, hint, place)
+
+
+def _missing_config(
+    error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
+) -> tuple[Diagnostic, Override | None]:
+    group, option = _wanted(error, overrides, loader)
+    if not group:
+        found = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
+        close = nearest(option, found)
+        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found)}"
+        return Diagnostic("JC1108", f"no config named {option or config_name}", "no folder has it", hint), None
+    options = list(error.options or loader.get_group_options(group))
+    parent = re.search(r"In '([^']+)'", str(error))
+    if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
+        return fault, None
+    culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
+    close = _close(options, option) or (options if len(options) == 1 else [])
+    plus = "+" if culprit and culprit.shown.startswith("+") else ""
+    if culprit is None:
+        hint = _item(group, option, loader) or f"leave {group} out"
+    elif "," in option:
+        hint = f"for a sweep: jobc -m {group}={option}"
+    elif close:
+        hint = f"{plus}{group}={close[0]}"
+    else:
+        hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"leave {group} out"])
+    place = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
+    because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
+    if place is None and parent:
+        because = f"{parent[1]}.yaml asks for it; {because}"
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group), culprit
+
+
+def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
+    """The group and the option that there is not: parallel and deepspeed/zero2, for below parallel is no group."""
+    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
+    parts = wanted.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        group, option = "/".join(parts[:count]), "/".join(parts[count:])
+        is_typed = any(o.key == group and option in o.canonical for o in overrides)
+        if (error.options or is_typed) and loader.get_group_options(group):
+            return group, option
+    group, _, option = wanted.rpartition("/")
+    return group, option
+
+
+def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
+    """JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra takes for experiment/backend.
+
+    wanted: experiment/backend/slurm. None where no group is meant that there is
+    """
+    folder = file.rpartition("/")[0]
+    parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []
+    for count in range(len(parts) - 1, 0, -1):
+        meant, option = "/".join(parts[:count]), "/".join(parts[count:])
+        if hint := _item(meant, option, loader):
+            break
+    else:
+        return None
+    place = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
+    group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
+    because = f"a group without / is one beside the file; group {meant} has: {options}"
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group)

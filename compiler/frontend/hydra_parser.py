@@ -1,0 +1,72 @@
+"""Parse one override with Hydra's grammar, keeping the text of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+
+def parse(word: str, sweep: bool) -> Any:
+    """Hydra's Override for the word with every primitive as text, or None when Hydra cannot parse it."""
+    from hydra.errors import HydraException, OverrideParseException
+
+    try:
+        return _parser(sweep)(word)
+    except (OverrideParseException, HydraException, RecursionError, ValueError):  # the last: an int of 5,000 digits
+        return None
+
+
+@cache
+def _parser(sweep: bool) -> Callable[[str], Any]:
+    """Hydra's grammar with a visitor that keeps the text of primitives (hydra-core 1.3, documented grammar)."""
+    from antlr4 import CommonTokenStream, InputStream
+    from hydra.core.override_parser.overrides_parser import create_functions
+    from hydra.core.override_parser.overrides_visitor import HydraErrorListener, HydraOverrideVisitor
+    from hydra.core.override_parser.types import ChoiceSweep, Quote, QuotedString
+    from hydra.grammar.gen.OverrideLexer import OverrideLexer
+    from hydra.grammar.gen.OverrideParser import OverrideParser
+
+    class TextVisitor(HydraOverrideVisitor):
+        numbers = False  # inside range(…), interval(…) and casts numbers must stay numbers
+
+        def visitPrimitive(self, ctx: Any) -> Any:
+            value = super().visitPrimitive(ctx)
+            if value is None or isinstance(value, QuotedString) or self.numbers:
+                return value
+            return QuotedString(value if isinstance(value, str) else ctx.getText().strip(), Quote.single)
+
+        def visitDictKey(self, ctx: Any) -> str:
+            return str(ctx.getText().strip())
+
+        def visitFunction(self, ctx: Any) -> Any:
+            if not sweep:
+                return QuotedString(ctx.getText(), Quote.single)
+            outer, self.numbers = self.numbers, not ctx.getText().startswith(("choice", "shuffle", "glob"))
+            try:
+                return super().visitFunction(ctx)
+            finally:
+                self.numbers = outer
+
+        def visitSimpleChoiceSweep(self, ctx: Any) -> Any:
+            if not sweep:
+                return QuotedString(ctx.getText(), Quote.single)
+            value = super().visitSimpleChoiceSweep(ctx)
+            assert isinstance(value, ChoiceSweep)
+            return value
+
+    functions = create_functions()
+
+    def parse(word: str) -> Any:
+        listener = HydraErrorListener()
+        lexer = OverrideLexer(InputStream(word))
+        lexer.removeErrorListeners()
+        lexer.addErrorListener(listener)
+        parser: Any = OverrideParser(CommonTokenStream(lexer))
+        parser.removeErrorListeners()
+        parser.addErrorListener(listener)
+        override = TextVisitor(functions).visit(parser.override())
+        override.input_line = word
+        return override
+
+    return parse

@@ -1,0 +1,189 @@
+"""Composition and interpolation that read nothing but the config itself, and that end.
+
+In   the config that Hydra composes, as long as bounded() is open
+Out  resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
+
+OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` are a billion steps. The bound is on
+what is resolved, whatever is written: how often, and how many characters and nodes it yields (omegaconf 2.3).
+Defaults lists repeat in the same way: files that each include the next one twice double the work (hydra-core 1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from hydra._internal.config_repository import CachingConfigRepository
+from omegaconf.base import Container, Node
+from omegaconf.basecontainer import BaseContainer
+from omegaconf.errors import InterpolationResolutionError
+from omegaconf.grammar_parser import parse
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import Origin, Text
+from ..untrusted_files import MIB
+
+MOST_INTERPOLATIONS = 2_000  # of 0.05 to 0.3 ms
+MOST_CHARACTERS = 1_000_000  # that they yield; a mapping or a list counts each of its nodes
+MOST_DECODED = 10_000  # characters of a text that oc.decode parses, of 10 us
+MOST_TEXT = 16 * MIB  # of all files
+MOST_LOADS = 1_000  # of config files in one composition, of 1 ms; Hydra loads each file twice
+MOST_VALUES = 50_000  # of all loads, of 0.1 ms
+_PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
+_READING = ("oc.env", "now", "hydra", "python_version")
+
+
+class MachineRead(InterpolationResolutionError):
+    """An interpolation that would read this machine. Lines of its message: what reads it; the key that has it."""
+
+
+class TooMuch(BaseException):
+    """The config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
+
+    def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
+        super().__init__(because)
+        self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, _HINT, origin, key)
+
+
+_HINT = "write the values out, or take out what repeats them"
+
+
+class _Budget:
+    """Budget that remains for one config."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.interpolations, self.characters = MOST_INTERPOLATIONS, MOST_CHARACTERS
+        self.text, self.loads, self.values = MOST_TEXT, MOST_LOADS, MOST_VALUES
+        self.values_of: dict[str, int] = {}  # path of a config -> values in it
+
+    def take_load(self, path: str, config: Any) -> None:
+        """Count one load of a config file. config: its tree, None when the file does not exist"""
+        origin = _any_origin(config)
+        self.loads -= 1
+        if self.loads < 0:
+            raise TooMuch(f"its defaults lists load more than {MOST_LOADS:,} files, repeated ones counted", origin)
+        if path not in self.values_of:
+            self.values_of[path] = sum(1 for _ in _sizes(config))
+        self.values -= self.values_of[path]
+        if self.values < 0:
+            raise TooMuch(f"its files give more than {MOST_VALUES:,} values, repeated ones counted", origin)
+
+    def take_text(self, count: int, origin: Origin | None) -> None:
+        self.text -= count
+        if self.text < 0:
+            raise TooMuch(f"its files have more than {MOST_TEXT // MIB} MiB", origin)
+
+    def take_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
+        self.interpolations -= count
+        if self.interpolations < 0:
+            raise TooMuch(f"it takes more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
+
+    def take_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
+        self.characters -= count
+        if self.characters < 0:
+            raise TooMuch(f"its interpolations give more than {MOST_CHARACTERS:,} characters", origin, key)
+
+
+_budget = _Budget()  # of the config under way; OmegaConf's containers can report only here
+reset_budget, take_text = _budget.reset, _budget.take_text
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Only pure resolvers, and a budget. Raises CompileError JC1114; restores what was there."""
+    resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
+    pure = {name: resolvers[name] for name in _PURE}
+    create, decode = resolvers["oc.create"], resolvers["oc.decode"]
+    load = CachingConfigRepository.load_config
+
+    def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
+        if any(isinstance(arg, str) for arg in args):  # whose aliases would repeat without bound
+            raise InterpolationResolutionError("oc.create takes a list or a mapping, not text")
+        return create(root, parent, node, args, texts)
+
+    def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
+        if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
+            raise TooMuch(f"oc.decode gets more than {MOST_DECODED:,} characters", _origin(node))
+        return decode(root, parent, node, args, texts)
+
+    def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
+        origin, full_key = _origin(node), str(key or "")
+        text = node._value() if isinstance(node, Node) else ""
+        _budget.take_interpolations(cost(text) if isinstance(text, str) else 1, origin, full_key)
+        value = resolve(self, parse_tree, node, memo, key)
+        for size in _sizes(value):
+            _budget.take_characters(size, origin, full_key)
+        return value
+
+    def bounded_load(self: Any, config_path: str) -> Any:
+        found = load(self, config_path)
+        _budget.take_load(config_path, found and found.config)
+        return found
+
+    BaseContainer._resolvers = {
+        **pure,
+        "oc.create": create_without_yaml,
+        "oc.decode": bounded_decode,
+        **{name: _refusal(name) for name in _READING},
+    }
+    setattr(Container, "resolve_parse_tree", bounded_resolve)  # noqa: B010
+    setattr(CachingConfigRepository, "load_config", bounded_load)  # noqa: B010
+    _budget.reset()
+    try:
+        yield
+    except TooMuch as error:
+        raise CompileError([error.diagnostic]) from None
+    finally:
+        BaseContainer._resolvers = resolvers
+        setattr(Container, "resolve_parse_tree", resolve)  # noqa: B010
+        setattr(CachingConfigRepository, "load_config", load)  # noqa: B010
+
+
+def check_syntax(text: str, origin: Origin | None = None) -> None:
+    """Raise GrammarParseError for text whose interpolations cannot be read."""
+    _budget.take_interpolations(cost(text), origin)
+    parse(text)
+
+
+def cost(text: str) -> int:
+    """Interpolations in a text, one at least; long ones count as several, because the parser is slow."""
+    start = text.find("${")
+    inside = len(text[start : text.rfind("}") + 1]) if start >= 0 else 0
+    return max(1, text.count("${") + inside // 200)
+
+
+def _refusal(name: str) -> Any:
+    def refuse(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
+        raise MachineRead(f"${{{name}…}} reads the compiling machine\n{node._get_full_key(None)}")
+
+    return refuse
+
+
+def _origin(node: Any) -> Origin | None:
+    text = node._value() if isinstance(node, Node) else None
+    return text.origin if isinstance(text, Text) else None
+
+
+def _any_origin(config: Any) -> Origin | None:
+    """File that a tree was read from, None for an empty tree."""
+    content = config._value() if isinstance(config, Node) else config
+    if isinstance(content, Text):
+        return content.origin.whole
+    inner = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    return next(filter(None, map(_any_origin, inner)), None)
+
+
+def _sizes(value: Any) -> Iterator[int]:
+    """Sizes of a value's parts: of text its characters, of anything else 1."""
+    content = value._value() if isinstance(value, Node) else value
+    if isinstance(content, str):
+        yield len(content)
+        return
+    yield 1
+    if isinstance(content, (dict, list)):
+        for inner in content.values() if isinstance(content, dict) else content:
+            yield from _sizes(inner)

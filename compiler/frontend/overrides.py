@@ -1,0 +1,338 @@
+"""Command-line overrides, read so that every value keeps the text that was typed.
+
+In:  the words of the command line.   Out: `Override`s whose canonical form Hydra reads back to exactly that text.
+Hydra 1.3's own grammar decides what is a list, a mapping or an interpolation; every number, word and flag stays text
+(`24.10`, `0755`, `on`). A right side that Hydra cannot parse and that opens no `[`, `{` or quote is text as typed
+(`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m a comma or a function call is text as well; types decide later. With -m
+a comma outside quotes separates values, and where Hydra cannot read them nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..spec.secret_scan import shown
+from .hydra_parser import parse
+
+MOST_POINTS = 2_000  # of a sweep; Slurm's own MaxArraySize is 1,001 unless a site raises it
+MOST_WORDS = 2_000  # of one command line; each takes about a millisecond
+MOST_MARKS = 4_000  # `,`, `[`, `{`, … outside quotes, of all words; Hydra's parser takes a minute for 50,000
+MOST_KEY = 500  # characters of a key
+
+
+@dataclass(frozen=True)
+class Override:
+    """One override.
+
+    typed:     the word as the user typed it
+    operator:  "" set, "+" add, "++" set or add, "~" delete
+    key:       dotted key or group
+    package:   the package of `group@package`, "" for none
+    canonical: what Hydra gets
+    """
+
+    typed: str
+    operator: str
+    key: str
+    package: str
+    canonical: str
+
+    @property
+    def shown(self) -> str:
+        """As messages repeat it."""
+        return shown(self.typed)
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(COMMAND_LINE, self.shown)
+
+    @property
+    def is_of_hydra(self) -> bool:
+        """Whether it sets one of Hydra's own keys, or chooses one of its options."""
+        return re.match(r"hydra([./@]|$)", self.key) is not None
+
+    @property
+    def keys(self) -> set[str]:
+        """What it sets or removes: of a mapping the keys in it."""
+        head, _, value = self.canonical.partition("=")
+        mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
+        return set(_leaf_keys(head.lstrip("+~"), mapping))
+
+
+def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
+    """All overrides of one compile, or CompileError with every word that cannot be read (JC1101).
+
+    open_keys: mappings that take new keys without `+`, such as `env`
+    """
+    return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
+
+
+def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
+    """Every combination of a -m command line, one at least, the last override varying fastest.
+
+    loader: Hydra's config loader, which `glob(…)` over a group needs
+    """
+    choices = _read(words, open_keys, sweep=True, loader=loader)
+    if (count := math.prod(map(len, choices))) > MOST_POINTS:
+        because, hint, code, title = _too_many(count)
+        raise CompileError([Diagnostic(code, title, because, hint)])
+    return [list(point) for point in itertools.product(*choices)]
+
+
+def set_key(key: str, value: str) -> Override:
+    """An override of our own making."""
+    return Override(f"{key}={value}", "", key, "", f"{key}={spell(value)}")
+
+
+def spell(value: Any) -> str:
+    """A value in Hydra's grammar; text in single quotes, so that it is read back unchanged."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "[" + ",".join(spell(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k}:{spell(v)}" for k, v in value.items()) + "}"
+    return quote(_plain(value))
+
+
+def command_word(words: Iterable[str]) -> str:
+    """`command=[train.py,--lr,0.1]`, for people to type."""
+    typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
+    return f"command=[{','.join(typed)}]"
+
+
+def quote(text: str, double: bool = False) -> str:
+    """Text in quotes of Hydra's grammar."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
+
+
+def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
+    found, refused, words = [], [], list(words)
+    _check_size(words, sweep)
+    for word in words:
+        try:
+            found.append(_read_one(word, open_keys, sweep, loader))
+        except _Unreadable as error:
+            because, hint, *other = error.args
+            code, title = other or ("JC1101", f"cannot read the override {word!r}")
+            if (said := shown(word)) != word:
+                title, hint = f"cannot read the override {said}", "secrets.NAME=env:NAME"
+            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, said)))
+    if refused:
+        raise CompileError(refused)
+    return found
+
+
+def _check_size(words: Sequence[str], sweep: bool) -> None:
+    """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) would read for minutes."""
+    hint = "put the values into a config file: +experiment=NAME reads experiment/NAME.yaml"
+    if len(words) > MOST_WORDS:
+        title, because = f"too many overrides: {len(words):,}", f"one command line has at most {MOST_WORDS:,}"
+        raise CompileError([Diagnostic("JC1116", title, because, hint)])
+    left = MOST_MARKS
+    for word in words:
+        value = word.partition("=")[2]
+        if sweep or value.strip(" \t")[:1] in _OPENING:
+            left -= len(_MARK.findall(_outside_quotes(value)))
+        if left < 0:
+            because = f"the overrides have more than {MOST_MARKS:,} commas, brackets and colons outside quotes"
+            origin = Origin(COMMAND_LINE, shown(word))
+            raise CompileError([Diagnostic("JC1116", "this override is too long", because, hint, origin)])
+
+
+class _Unreadable(Exception):
+    """args: because, hint, and when it is not JC1101: code, title."""
+
+
+def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
+    operator = "~" if word.startswith("~") else word[: len(word[:2]) - len(word[:2].lstrip("+"))]
+    left, equals, right = word[len(operator) :].partition("=")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise _Unreadable("it is not valid UTF-8", "type the value in UTF-8") from None
+    key, package = _head(left)
+    whole = key in open_keys and right[:1] == "{"
+    if not operator and (whole or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
+        operator = "++"
+
+    def made(value: str | None) -> Override:
+        target = key if not package else f"{key}@{package}"
+        return Override(word, operator, key, package, f"{operator}{target}" + ("" if value is None else f"={value}"))
+
+    if operator == "~" and not equals:
+        return [made(None)]
+    if not equals:
+        raise _Unreadable("it has no `=`", f"{word}=VALUE")
+    return [made(value) for value in _values(f"{operator}{left}={right}", right, sweep, loader)]
+
+
+def _head(left: str) -> tuple[str, str]:
+    """(key or group, package) of what stands before the `=`."""
+    if len(left) > MOST_KEY:
+        raise _Unreadable(f"its key has more than {MOST_KEY} characters", "nodes=2")
+    if _PLAIN_KEY.fullmatch(left):
+        return left, ""
+    head = parse(f"{left}=x", sweep=False) if left else None
+    if head is None:
+        raise _Unreadable(
+            "an override is key=value, +key=value, ++key=value, ~key or group=option",
+            "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
+        )
+    return head.key_or_group, head.package or ""
+
+
+def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
+    """The canonical right sides: one, or with -m as many as the sweep has."""
+    opens = right.strip(" \t")[:1]
+    if _PLAIN_VALUE.fullmatch(right):
+        return [_text(right)]
+    if right == "~":  # as in YAML
+        return ["null"]
+    if not sweep and opens not in _OPENING and right.lower() != "null":
+        return [_text(right)]
+    has_spaces = right != right.strip(" \t") and opens not in _OPENING
+    parsed = None if has_spaces else parse(word, sweep)
+    if parsed is None:
+        key = word.partition("=")[0].removeprefix("++")
+        as_text = shlex.quote(f"{key}={quote(right, double=True)}")
+        if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
+            because = "in a sweep a comma separates values, and Hydra's grammar keeps these in quotes alone"
+            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text} if it is one text"]))
+        if opens in _OPENING:
+            raise _Unreadable(
+                f"{opens} opens {_OPENING[opens]}, and this is none that Hydra's grammar can read",
+                f"{as_text} if it is text",
+            )
+        return [_text(right)]
+    if parsed.is_sweep_override():
+        key = word.partition("=")[0]
+        points = _swept(parsed, key.removeprefix("++"), right, loader)
+        return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
+    if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
+        return [_text(right)]  # as typed: Hydra would take \\ and \, for one character
+    for leaf in _texts(parsed._value):
+        _text(leaf)
+    return [spell(parsed._value)]
+
+
+def _outside_quotes(right: str) -> str:
+    """The value with `_` for each character that stands in quotes. A quote opens where a value begins."""
+    return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
+
+
+def _each_quoted(key: str, right: str) -> list[str]:
+    """The word with each value of the sweep in quotes; [] where the commas separate none, as in `node[1,3]`."""
+    right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
+    values, start, depth = [], 0, 0
+    bare = _outside_quotes(right)
+    for at, letter in enumerate([*bare, ","]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if at == len(bare) or (letter == "," and not depth and bare[at - 1 : at] != "\\"):
+            values.append(right[start:at].strip(" \t"))
+            start = at + 1
+    if len(values) == 1 or not all(values):
+        return []
+    quoted = (value if _QUOTED.fullmatch(value) else quote(value, double=True) for value in values)
+    return [shlex.quote(f"{key}={','.join(quoted)}")]
+
+
+def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
+    """The values of a sweep as text, one at least."""
+    from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
+
+    swept = parsed._value
+    if isinstance(swept, IntervalSweep):
+        raise _Unreadable("an interval has no list of values to compile", f"{key}=range(0,1,0.25)")
+    if isinstance(swept, RangeSweep):
+        _check_range(swept, key)
+    if isinstance(swept, Glob):  # whose patterns Hydra compares with names as they are
+        swept = replace(swept, include=[*map(_plain, swept.include)], exclude=[*map(_plain, swept.exclude)])
+    parsed._value, parsed.config_loader = swept, loader
+    points = [str(value) for value in parsed.sweep_string_iterator()]
+    if isinstance(swept, Glob) and not points:
+        options = loader.get_group_options(parsed.key_or_group) if loader else []
+        because = f"no option of the group {key} is such" if options else f"{key} is no group, so it has no options"
+        raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with values of its own")
+    return points
+
+
+def _check_range(swept: Any, key: str) -> None:
+    """swept: a RangeSweep. Refuses one that holds no number, has no end, or has more than any sweep compiles."""
+    start, stop, step = numbers = (swept.start, swept.stop, swept.step)
+    if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
+        raise _Unreadable("a range goes from one number to another", f"{key}=range(0,1,0.25)")
+    towards = abs(step or 1) if start < stop else -abs(step or 1)
+    hint = f"{key}={start}" if start == stop else f"{key}=range({start},{stop},{towards})"
+    if not step:
+        raise _Unreadable("with steps of 0 it has no end", hint)
+    if start == stop or towards != step:
+        raise _Unreadable("it holds no number: the last one is left out", hint)
+    if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
+        first = f"{key}=range({start},{start + 100 * step},{step})"
+        raise _Unreadable(*_too_many(count, f"{first}, and the others in calls of their own"))
+
+
+def _too_many(count: int, hint: str = "compile it in parts, each in a call of its own") -> tuple[str, str, str, str]:
+    """(because, hint, code, title) of JC1113."""
+    shown = f"{count:,}" if count < 10**9 else "a billion or more"
+    because = f"at most {MOST_POINTS:,} are compiled at once: each takes about 1 MB of memory"
+    return because, hint, "JC1113", f"a sweep of {shown} points"
+
+
+# What Hydra's grammar is sure to read as itself; most overrides are such, and parsing costs milliseconds.
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
+_PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
+_MARK = re.compile(r"[,:\[\]{}()]")
+_BARE_COMMA = re.compile(r"(?<!\\),")
+_QUOTED = re.compile(r"""(?:(?<=[,(\[{:\s])|^)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""")
+_OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return str(getattr(value, "text", value))
+
+
+def _leaf_keys(key: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaf_keys(f"{key}.{name}", inner)
+    else:
+        yield key
+
+
+def _text(text: str) -> str:
+    """The text quoted; refused where OmegaConf would stumble over it later, or drop it."""
+    if text == "???":
+        because = "it marks a value to be given later, and is dropped where a value is there already"
+        raise _Unreadable(because, "null, or leave the key out", "JC1008", "??? is no value")
+    if "${" in text:
+        from omegaconf.errors import GrammarParseError
+        from omegaconf.grammar_parser import parse
+
+        try:
+            parse(text)
+        except GrammarParseError:
+            title = f"cannot read the interpolation in {text!r}"
+            because = "`${` opens an interpolation such as ${name}"
+            raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
+    return quote(text)

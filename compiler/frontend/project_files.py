@@ -1,0 +1,37 @@
+"""Which files a spec may name: those of the project and of its config folders.
+
+In   a path that a config file names, the folders it may lie in
+Out  nothing, or OutsideProject. A spec may come from anybody; files elsewhere, and hidden ones such as .env or .ssh,
+     are read only when the caller names them on the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class OutsideProject(Exception):
+    """The path leads out of the folders. Its text completes "because"; it does not say what lies there."""
+
+
+def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
+    """Raise OutsideProject unless the file, symbolic links resolved, lies in one of the folders and is not hidden."""
+    real = os.path.realpath(path)
+    below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
+    if not below:
+        raise OutsideProject("it lies outside the project and its config folders")
+    if not any(all(not part.startswith(".") or part == "." for part in place.split(os.sep)) for place in below):
+        raise OutsideProject("it is a hidden file or lies in a hidden folder")
+
+
+def working_folder() -> list[Path]:
+    """The current folder as a project; [] for / and folders above a home, which hold everybody's files."""
+    here, home = os.path.realpath(os.getcwd()), os.path.realpath(Path.home())
+    return [] if here == os.sep or (here != home and is_inside(home, here)) else [Path(here)]
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return True when a normalized path is the folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,0 +1,112 @@
+"""The points of a sweep such as `nodes=2,4`: the overrides of each, and what folders and messages call it.
+
+In   the words of a command line; what was found in each point
+Out  SweepPoints, the last word varying fastest; the findings, each with the point that it hits
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..spec import secret_scan
+from .overrides import Override, read_sweep, set_key
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """overrides: of this point, its label among them; words: those that give it alone; varied: the overrides in which
+    points differ, () when there is one point only.
+    """
+
+    overrides: tuple[Override, ...]
+    words: tuple[str, ...]
+    varied: tuple[Override, ...]
+
+    def shown(self, private_keys: Collection[str] = ()) -> str:
+        """`backend=slurm nodes=8`, for people; a value that may be a secret is `…`."""
+        return " ".join(_shown(override, private_keys) for override in self.varied)
+
+
+def sweep_points(
+    words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
+) -> Iterator[SweepPoint]:
+    """aside: keys that the label does not name, None for no label; the others as of read_sweep().
+
+    Raises as it, and for JC1112.
+    """
+    points = read_sweep(words, open_keys, loader)
+    varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
+    if refused := list(_set_again(points, varied)):
+        raise CompileError(refused)
+    for point in points:
+        label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
+        overrides = (*point, *([set_key("point", label)] if label else []))
+        alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
+
+
+def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
+    """JC1112 for a word that sets what an earlier one sweeps."""
+    choices = [set(each) for each in zip(*points, strict=True)] if varied else []
+    sets = [set().union(*(override.keys for override in each)) for each in choices]
+    for i, j in itertools.combinations(range(len(sets)), 2):
+        if i in varied and (both := sets[i] & sets[j]):
+            key, swept, later = min(both), _masked(points[0][i].typed), _masked(points[0][j].typed)
+            title = f"{key} is swept, and then set again"
+            because = "points would be called by values that they do not have"
+            hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
+            yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
+
+
+def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+    """The same, hitting this point of a sweep."""
+    return [replace(d, points=(where,)) if where else d for d in found]
+
+
+def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
+    """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
+    private_keys = {d.key for _, found in told for d in found if d.private}
+    placed = ((_with_all_hosts(found, point), point) for point, found in told)
+    return [d for found, point in placed for d in at_point(found, point.shown(private_keys))]
+
+
+def _with_all_hosts(found: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
+    """JC2005 of `hosts=a,b`, which is a list elsewhere and makes a point of each host here: how both stay together."""
+    typed = next((each.typed for each in point.varied if each.key == "hosts"), "")
+    if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
+        return list(found)
+    word = shlex.quote(f"hosts=[{typed.partition('=')[2]}]")
+    hint = f"{word}, for commas without brackets make a point of each host"
+    return [replace(d, hint=hint) if d.code == "JC2005" else d for d in found]
+
+
+def _shown(override: Override, private_keys: Collection[str]) -> str:
+    value = override.canonical.partition("=")[2]
+    if value[:1] == value[-1:] == "'":
+        value = value[1:-1]
+    name = override.typed.partition("=")[0]
+    is_private = any(_is_within(key, override.key) or _is_within(override.key, key) for key in private_keys)
+    return f"{name}=…" if is_private else _masked(f"{name}={value}")
+
+
+def _masked(word: str) -> str:
+    """`NAME=…` of a word that seems to hold a secret."""
+    words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
+    return f"{word.partition('=')[0]}=…" if secret_scan.secret_in_words(words) else secret_scan.shown(word)
+
+
+def _is_within(key: str, section: str) -> bool:
+    return f"{key}.".startswith(f"{section}.")
+
+
+def _label(override: Override) -> str:
+    """`nodes=8` for a folder name; of a list the words, `command=train.py_--lr_0.1`."""
+    value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
+    return f"{override.key}={value}"[:60]

@@ -1,0 +1,70 @@
+"""Where the parts of a YAML document stand: a key above a value, the lines of each value.
+
+In   the text of a document that can be read
+Out  places and lines, counted from 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import yaml
+
+from ..diagnostics.origin import Origin
+from .yaml_reader import Loader
+
+
+def key_above(text: str, value: Origin, levels: int) -> Origin:
+    """The key of the mapping that `levels` mappings, and lists of mappings, around a value make up; of an item of a
+    list the item. The value's own place where the text has none, as for the values of an alias.
+    """
+
+    def keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
+        mark = node.start_mark
+        if isinstance(node, yaml.MappingNode):
+            for key, inner in node.value:
+                yield from keys(inner, (*above, key.start_mark))
+        elif isinstance(node, yaml.SequenceNode):
+            of_mappings = _holds_mappings(node)
+            for item in node.value:
+                yield from keys(item, (*above, item.start_mark) if of_mappings else above)
+        elif (mark.line + 1, mark.column + 1) == (value.line, value.column):
+            yield above
+
+    document = yaml.compose(text, Loader=Loader) if levels else None
+    found = next(keys(document, ()), ()) if document else ()
+    if len(found) <= levels:
+        return value
+    mark = found[-1 - levels]
+    return replace(value, line=mark.line + 1, column=mark.column + 1)
+
+
+def value_lines(text: str) -> Iterator[tuple[range, int]]:
+    """The lines of each value without keys of its own, from its key to its end; and that of the key of the mapping
+    it is in, 0 at the top."""
+
+    def end(node: yaml.Node) -> int:
+        if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+            return end(node.value[-1])  # the mark of the list is where the next key begins
+        return int(node.end_mark.line + (node.end_mark.column > 0))
+
+    def values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
+        if node.start_mark.line + 1 < first:
+            yield range(first, first + 1), above  # an alias, whose node is where the anchor is
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                yield from values(value, key.start_mark.line + 1, 0 if is_item else first)
+        elif isinstance(node, yaml.SequenceNode) and _holds_mappings(node):
+            for item in node.value:
+                if item.start_mark.line >= node.start_mark.line:  # no alias
+                    yield from values(item, item.start_mark.line + 1, first, is_item=True)
+        else:
+            yield range(first, end(node) + 1), above
+
+    if document := yaml.compose(text, Loader=Loader):
+        yield from values(document, 0, 0)
+
+
+def _holds_mappings(node: yaml.SequenceNode) -> bool:
+    return any(isinstance(item, yaml.MappingNode) for item in node.value)

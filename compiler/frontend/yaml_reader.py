@@ -1,0 +1,218 @@
+"""Reads the text of one YAML config file as a tree of texts with their places; refuses what Hydra would misread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from omegaconf.errors import GrammarParseError
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import Origin, Text
+from ..untrusted_files import MIB
+from .defaults_lists import faults
+from .interpolation import check_syntax
+
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster; PyYAML wheels carry it
+
+
+_CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
+
+
+MOST_BYTES = MIB  # of one config file
+
+
+def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
+    """The mapping in one YAML document.
+
+    Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
+    (JC1006), broken interpolation (JC1007), `???` (JC1008) and line of a defaults list that Hydra cannot read (JC1105)
+    of the file, or the YAML syntax error (JC1002).
+    """
+    try:
+        _refuse_deep(text, Origin(root, path))
+        node = yaml.compose(text, Loader=Loader)
+        reader = _Reader(root, path)
+        empty = isinstance(node, yaml.ScalarNode) and not node.value
+        tree = {} if node is None or empty else reader.document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        origin = Origin(root, path, mark.line + 1, mark.column + 1) if mark else Origin(root, path)
+        because = error.problem or error.context or str(error)
+        if error.context_mark and error.context and error.context_mark.line + 1 != origin.line:
+            because = f"{because} ({error.context}, which began in line {error.context_mark.line + 1})"
+        raise CompileError([_syntax_error(because, origin)]) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise CompileError([_syntax_error(str(error).split("\n", 1)[0], Origin(root, path))]) from None
+    if reader.diagnostics:
+        raise CompileError(reader.diagnostics)
+    return tree
+
+
+_MOST_VALUES = 10_000  # of one file; nine levels of nine aliases are 400 million
+
+
+_MOST_FAULTS = 30  # that are reported of one file
+
+
+_DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 30,000 levels
+
+
+def _refuse_deep(text: str, origin: Origin) -> None:
+    """CompileError JC1002 for a document of more than 100 levels; the events of a parser are no recursion."""
+    depth = 0
+    for event in yaml.parse(text, Loader=Loader) if len(text) > 2 * _DEEPEST else ():
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            mark = event.start_mark
+            place = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
+            because = f"lists and mappings are nested more than {_DEEPEST} levels deep here"
+            raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", place)])
+
+
+def _tag(tag: str) -> str:
+    """A tag as the file spells it: `!!binary`, `!mine`."""
+    core = "tag:yaml.org,2002:"
+    return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
+
+
+def _syntax_error(because: str, origin: Origin) -> Diagnostic:
+    hint = "quote text that holds `: `, ` #`, `{`, `[`, `*`, `&`, `!`, `%` or `@`; indent with spaces"
+    return Diagnostic("JC1002", "this file is not valid YAML", because, hint, origin)
+
+
+class _Reader:
+    """One pass over the node graph of one document; collects diagnostics instead of stopping."""
+
+    def __init__(self, root: str, path: str) -> None:
+        self.root, self.path = root, path
+        self.diagnostics: list[Diagnostic] = []
+        self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
+        self.values = self.characters = 0
+        self.key: yaml.Mark | None = None  # where the last key of the text began, those of an alias aside
+
+    def origin(self, node: yaml.Node) -> Origin:
+        """Of an alias, whose node is where the anchor is, the key that has it."""
+        mark = node.start_mark
+        if self.key is not None and mark.index < self.key.index:
+            mark = self.key
+        return Origin(self.root, self.path, mark.line + 1, mark.column + 1)
+
+    def refuse(self, code: str, node: yaml.Node, title: str, because: str, hint: str) -> None:
+        self.diagnostics.append(Diagnostic(code, title, because, hint, self.origin(node)))
+        if len(self.diagnostics) == _MOST_FAULTS:
+            raise CompileError(self.diagnostics)
+
+    def document(self, node: yaml.Node) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            hint = "write `key: value` lines"
+            self.refuse("JC1002", node, "a config file is a mapping", "the document is a list or a single value", hint)
+            return {}
+        tree = self.mapping(node, top=True)
+        if "hydra" in tree:  # also where << brings it
+            del tree["hydra"]
+            place = next((key for key, _ in node.value if key.value == "hydra"), node)
+            because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
+            self.refuse("JC1102", place, "hydra holds settings of Hydra itself", because, "leave it out")
+        return tree
+
+    def value(self, node: yaml.Node) -> Any:
+        self.values += 1
+        if self.values > _MOST_VALUES:
+            because = f"it holds more than {_MOST_VALUES:,} values, counting what its aliases repeat"
+            raise CompileError([Diagnostic("JC1002", "this file is too big", because, "use fewer", self.origin(node))])
+        if isinstance(node, yaml.ScalarNode):
+            self.characters += len(node.value)
+            if self.characters > 4 * MOST_BYTES:
+                because = f"it holds more than {4 * MOST_BYTES // MIB} MiB of text, counting what its aliases repeat"
+                raise CompileError(
+                    [Diagnostic("JC1002", "this file is too big", because, "use fewer", self.origin(node))]
+                )
+            return self.scalar(node)
+        if id(node) in self.open:
+            self.refuse("JC1005", node, "this alias contains itself", "a config is a tree", "copy the values you need")
+            return None
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self.mapping(node)
+            return [self.value(item) for item in node.value]
+        finally:
+            self.open.discard(id(node))
+
+    def scalar(self, node: yaml.ScalarNode) -> Text | None:
+        if node.tag not in _CORE_TAGS:
+            because = "a config holds plain values only"
+            self.refuse("JC1004", node, f"unknown YAML tag {_tag(node.tag)}", because, "remove the tag")
+            return None
+        quoted = node.style in ("'", '"', "|", ">")
+        if node.tag.endswith(":null") and not quoted:
+            return Text("null", self.origin(node), null=True)
+        if node.value == "???":
+            because = "it marks a value to be given later, and is dropped where a value is there already"
+            self.refuse("JC1008", node, "??? is no value", because, "null, or leave the key out")
+            return None
+        if "${" in node.value:
+            try:
+                check_syntax(node.value, self.origin(node))
+            except GrammarParseError:
+                self.refuse(
+                    "JC1007",
+                    node,
+                    f"cannot read the interpolation in {node.value!r}",
+                    "`${` opens an interpolation such as ${name}",
+                    "write shell text as \\${HOME}",
+                )
+                return None
+        return Text(node.value, self.origin(node), quoted=quoted)
+
+    def mapping(self, node: yaml.MappingNode, top: bool = False) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        first: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            if self.key is None or key_node.start_mark.index > self.key.index:
+                self.key = key_node.start_mark
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.refuse("JC1006", key_node, "a key must be text", "this key is a list or a mapping", "use a name")
+                continue
+            key = key_node.value
+            if not key:
+                self.refuse("JC1006", key_node, "a key must be text", "this key is empty", "use a name")
+                continue
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                merged = self.value(value_node)
+                for one in merged if isinstance(merged, list) else [merged]:
+                    if one is not None:  # or it is refused already
+                        self.merge(out, one, value_node)
+                continue
+            if key in first:
+                line = first[key].start_mark.line + 1
+                self.refuse(
+                    "JC1003", key_node, f"duplicate key {key!r}", f"line {line} sets it already", "keep one of the two"
+                )
+                continue
+            first[key] = key_node
+            out[key] = self.plain(value_node) if top and key == "defaults" else self.value(value_node)
+        return out
+
+    def merge(self, out: dict[str, Any], merged: Any, node: yaml.Node) -> None:
+        if isinstance(merged, dict):
+            for inherited, inner in merged.items():
+                out.setdefault(inherited, inner)
+            return
+        because = f"this is {'a list' if isinstance(merged, list) else 'a single value'}"
+        hint = "an alias of a mapping such as `&a {A: 1}`, or of several: `<<: [*a, *b]`"
+        self.refuse("JC1002", node, "<< takes the keys of a mapping", because, hint)
+
+    def plain(self, node: yaml.Node) -> Any:
+        """The defaults list, which Hydra itself reads, with YAML's ordinary types."""
+        try:
+            entries = yaml.constructor.SafeConstructor().construct_document(node)
+        except (yaml.MarkedYAMLError, ValueError) as error:
+            because = getattr(error, "problem", None) or str(error)
+            self.refuse("JC1002", node, "this section is not valid", because, "see hydra.cc for its form")
+            return None
+        for at, what, hint in faults(entries, node):
+            because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {what}"
+            self.refuse("JC1105", at, f"cannot compose: {self.path}", because, hint)
+        return entries

@@ -1,0 +1,1 @@
+"""Files of `accelerate launch`, and the keys that accelerate and DeepSpeed accept."""

@@ -1,0 +1,132 @@
+"""Which keys accelerate.yaml and deepspeed.json may have, and whether the engine accepts a value.
+
+In   engine_tables.json, which tools/engine_tables.py makes from the installed accelerate, DeepSpeed and torch
+Out  a section, a type as text, or None for an unknown key; accepts(), and words and an example for people
+
+Never stricter than the engine: pydantic, which reads most of deepspeed.json, converts 1e9 to an integer and "yes" to
+true, and DeepSpeed drops each value "auto". Source pydantic 2.14, Conversion Table, lax mode, JSON input
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Section = Mapping[str, Any]  # key -> type, or section
+KeyPath = tuple[str, ...]
+
+_TYPE = re.compile(r"(any|bool|int|number|text|scalar|list|mapping|auto)((?:[<>]=?[^<>=]+)*)")
+_BOUND = re.compile(r"([<>]=?)([^<>=]+)")
+_BOOLEANS = ("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes")
+_NAMES = {
+    "bool": "true or false", "int": "an integer", "number": "a number", "text": "text", "scalar": "text or a number",
+    "list": "a list", "mapping": "a mapping", "any": "any value",
+}  # fmt: skip
+_EXAMPLES = {"bool": "true", "text": "TEXT", "scalar": "TEXT", "list": "[]", "mapping": "{}", "any": "auto"}
+
+
+@cache
+def tables() -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads(Path(__file__).with_name("engine_tables.json").read_text(encoding="utf-8"))
+    return read
+
+
+def engine(file: str) -> str:
+    """Name and minor version of the engine whose keys these are. file: `accelerate` or `deepspeed`"""
+    name = {"accelerate": "accelerate", "deepspeed": "DeepSpeed"}[file]
+    return f"{name} {tables()['versions'][file].rpartition('.')[0]}"
+
+
+def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
+    """Keys of a section; `params` of an optimizer or a scheduler depend on the type beside it.
+
+    path: of the section in its file; tree: what the user wrote there
+    """
+    if path not in (("optimizer",), ("scheduler",)):
+        return section
+    kinds, kind, params = tables()[path[0]], str(tree.get("type")), tree.get("params")
+    if kind.lower() in ("adam", "adamw") and isinstance(params, Mapping) and params.get("torch_adam") is True:
+        kind = "adam torch_adam"
+    return {**section, "params": kinds.get(kind) or kinds.get(kind.lower()) or "mapping"}
+
+
+def accepts(rule: str, value: Any) -> bool:
+    """Whether the engine accepts a value. rule: a type of engine_tables.json"""
+    return any(_accepts(alternative, value) for alternative in rule.split(" or "))
+
+
+def description(rule: str) -> str:
+    """What a value must be, for people: `an integer >= 0`."""
+    return " or ".join(_description(alternative) for alternative in rule.split(" or "))
+
+
+def example(rule: str) -> str:
+    """A value that is accepted, as typed on the command line."""
+    first = rule.partition(" or ")[0]
+    match = _TYPE.fullmatch(first)
+    if match is None:
+        return words(first)[-1]
+    if match[1] not in ("int", "number"):
+        return _EXAMPLES.get(match[1], "auto")
+    return next((text for text in ("1", "0.5", "0", "-1") if _accepts(first, float(text))), "auto")
+
+
+def words(rule: str) -> list[str]:
+    """Every word that a rule names; none if it names types alone."""
+    parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
+    return [word for part in parts for word in part.lstrip("~").split("|")]
+
+
+def _accepts(rule: str, value: Any) -> bool:
+    match = _TYPE.fullmatch(rule)
+    if match is None:
+        known = words(rule)
+        if rule.startswith("~") and isinstance(value, str):
+            return value.lower() in (word.lower() for word in known)
+        return isinstance(value, str) and value in known
+    kind, bounds = match.groups()
+    if kind in ("int", "number"):
+        number = _number(value)
+        if number is None or (kind == "int" and not (math.isfinite(number) and number == int(number))):
+            return False
+        return all(_within(number, sign, float(bound)) for sign, bound in _BOUND.findall(bounds))
+    accepted: Mapping[str, bool] = {
+        "any": True,
+        "bool": isinstance(value, bool) or (isinstance(value, (int, float, str)) and _is_boolean(value)),
+        "text": isinstance(value, str),
+        "scalar": isinstance(value, (str, int, float)),
+        "list": isinstance(value, (tuple, list)),
+        "mapping": isinstance(value, Mapping),
+        "auto": value == "auto",
+    }
+    return accepted[kind]
+
+
+def _is_boolean(value: int | float | str) -> bool:
+    return value.lower() in _BOOLEANS if isinstance(value, str) else value in (0, 1)
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, (int, float)):
+        return value
+    try:
+        return float(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _within(number: float, sign: str, bound: float) -> bool:
+    return {">": number > bound, ">=": number >= bound, "<": number < bound, "<=": number <= bound}[sign]
+
+
+def _description(rule: str) -> str:
+    match = _TYPE.fullmatch(rule)
+    if match is None:
+        return f"one of {', '.join(words(rule))}"
+    bounds = " and ".join(f"{sign} {bound}" for sign, bound in _BOUND.findall(match[2]))
+    return f"{_NAMES.get(match[1], match[1])} {bounds}".strip()

@@ -1,0 +1,156 @@
+"""accelerate.yaml and deepspeed.json: what `accelerate launch` and DeepSpeed are told, on every backend.
+
+accelerate.yaml  with launcher=accelerate: one file for all nodes. node.sh adds what differs: --machine_rank,
+                 --main_process_ip, --main_process_port
+deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, its three batch sizes as numbers
+Source accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ....trainer.config.deepspeed_json import DOCUMENT
+from ...emit.artifact import Artifact
+from ...emit.overlay import merge_extra
+from ...emit.render import Omit, Render, of
+from ...plan.launch_plan import LaunchPlan
+
+YAML, JSON = "accelerate.yaml", "deepspeed.json"
+COMMENTS: Mapping[tuple[str | int, ...], str] = {
+    (0, "compute_environment"): (
+        "What `accelerate launch` is told. The same file on every node: node.sh adds what differs,\n"
+        "--machine_rank, --main_process_ip, --main_process_port."
+    ),
+    (0, "num_processes"): "all ranks of the job",
+    (0, "deepspeed_config", "deepspeed_config_file"): "node.sh gives its absolute path",
+}
+ON_CPUS: Mapping[tuple[str | int, ...], str] = {
+    (0, "distributed_type"): "one process for each rank; MULTI_CPU would leave the starting to mpirun"
+}
+SHARDED = ("fsdp", "hsdp")
+# The keys of a job that these files carry to a program of the user's own.
+READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
+
+
+def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
+    """Sections and keys of the spec that are read, though the bundled trainer does not run."""
+    return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
+
+
+def engine_paths(plan: LaunchPlan) -> list[str]:
+    """Which of the two files this job has."""
+    wanted = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
+    return [path for path, is_wanted in wanted.items() if is_wanted]
+
+
+def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
+    """The two files, where they are asked for and the backend has not emitted them with something merged in."""
+    make = {YAML: accelerate_yaml, JSON: deepspeed_json}
+    yield from (make[path](plan, render) for path in engine_paths(plan) if path not in emitted)
+
+
+def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
+    """extra: `options.extra`, merged last, over the plan's."""
+    comments = COMMENTS if plan.topology.gpus or plan.topology.world_size == 1 else {**COMMENTS, **ON_CPUS}
+    document = merge_extra(_yaml_document(plan), plan.accelerate_extra, ("plan", "accelerate_extra"))
+    return render.yaml([merge_extra(document, extra or {})], YAML, comments)
+
+
+def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
+    """extra: `options.deepspeed_extra`, merged last, over the plan's."""
+    document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
+    if not plan.uses_trainer:  # as a program that uses DeepSpeed expects it: bf16 weights, and fp32 ones to update
+        del document["torch_autocast"]
+        for name in ("bf16", "fp16"):
+            document[name] = _enabled_if_precision(name)
+    document = merge_extra(document, plan.deepspeed_extra, ("plan", "deepspeed_extra"))
+    return render.json(merge_extra(document, extra or {}, ("options", "deepspeed_extra")), JSON)
+
+
+def _enabled_if_precision(name: str) -> Any:
+    return lambda v: {"enabled": True} if v.plan.train["loop"]["precision"] == name else Omit
+
+
+def _of_train(leaf: Any) -> Any:
+    """A leaf of DOCUMENT, or a mapping of some, as Render takes it."""
+    if isinstance(leaf, Mapping):
+        return {key: _of_train(inner) for key, inner in leaf.items()}
+
+    def read(views: Any) -> Any:
+        value = leaf(views.plan.train)
+        return Omit if value is None else value
+
+    return read
+
+
+def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": _distributed_type,
+        "num_machines": of.plan.topology.nodes,
+        "num_processes": of.plan.topology.world_size,
+        "rdzv_backend": "static",
+        "same_network": True,
+        "use_cpu": False,
+        "debug": False,
+    }
+    if plan.parallel == "deepspeed":  # accelerate refuses mixed_precision beside a file that says it as well
+        document["deepspeed_config"] = {"deepspeed_config_file": JSON, "deepspeed_multinode_launcher": "standard"}
+    else:
+        document["mixed_precision"] = _mixed_precision
+    if plan.parallel in SHARDED and not plan.uses_trainer:
+        document["fsdp_config"] = _fsdp_config(plan)
+        if plan.parallel == "hsdp":
+            document["parallelism_config"] = {
+                "parallelism_config_dp_replicate_size": _replicas,
+                "parallelism_config_dp_shard_size": lambda v: v.plan.train["parallel"]["shards"],
+            }
+    return document
+
+
+def _mixed_precision(views: Any) -> str:
+    precision = str(views.plan.train["loop"]["precision"])
+    return "no" if precision == "fp32" else precision
+
+
+def _replicas(views: Any) -> int:
+    return int(views.plan.topology.world_size // views.plan.train["parallel"]["shards"])
+
+
+def _distributed_type(views: Any) -> str:
+    """As accelerate calls it. One process alone is NO, which accelerate starts without torchrun.
+
+    The trainer shards its model itself, and takes no more from accelerate than its processes.
+    """
+    parallel = views.plan.train["parallel"]["kind"]
+    if parallel == "deepspeed":
+        return "DEEPSPEED"
+    if parallel in SHARDED and not views.plan.uses_trainer:
+        return "FSDP"
+    return "MULTI_GPU" if views.plan.topology.world_size > 1 else "NO"
+
+
+def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
+    """Version 2 keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
+
+    def said(name: str) -> Any:
+        return lambda v: v.plan.train["parallel"][name]
+
+    def classes(views: Any) -> Any:
+        return ",".join(views.plan.train["parallel"]["transformer_layer_cls_to_wrap"]) or Omit
+
+    names = [
+        name
+        for name in plan.train["parallel"]
+        if name not in ("kind", "shards", "transformer_layer_cls_to_wrap", "min_num_params")
+    ]
+    document: dict[str, Any] = {"fsdp_version": 2, **{f"fsdp_{name}": said(name) for name in names}}
+    document["fsdp_activation_checkpointing"] = lambda v: v.plan.train["loop"]["activation_checkpointing"] > 0
+    policy = plan.train["parallel"]["auto_wrap_policy"]
+    if policy == "TRANSFORMER_BASED_WRAP":
+        document["fsdp_transformer_layer_cls_to_wrap"] = classes
+    elif policy == "SIZE_BASED_WRAP":
+        document["fsdp_min_num_params"] = said("min_num_params")
+    return document

@@ -1,0 +1,17 @@
+"""The value of gpu_ids in accelerate.yaml, which accelerate passes to CUDA_VISIBLE_DEVICES unread."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+DESCRIPTION, EXAMPLE = 'all, or different GPUs of a node, such as "0,1"', "all"
+
+
+def are_gpus(value: Any) -> bool:
+    """`all`, or as CUDA_VISIBLE_DEVICES takes them (CUDA C++ Programming Guide): different numbers, or UUIDs."""
+    if value == "all":
+        return True
+    names = str(value).split(",") if isinstance(value, str) or type(value) is int else []
+    distinct = len({name.lstrip("0") if name.strip("0") else "0" for name in names}) == len(names) > 0
+    return distinct and all(re.fullmatch(r"\d+|(GPU|MIG)-[\w/-]+", name) for name in names)

@@ -1,0 +1,168 @@
+"""The files that every artifact has, whatever the backend: node.sh, train.json, spec.yaml, README.md.
+
+A backend's emit() brings the engine's files and the verbs; these complete them. train.json and node.sh are
+byte-identical over backends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...trainer.config import train_json
+from ...trainer.config.identity import identity as identity_of
+from ..checks.capabilities import LeftOut
+from ..emit.artifact import Artifact, LineRange
+from ..emit.render import Render
+from ..launchers.accelerate.files import engine_files
+from ..plan import flat_text
+from ..plan.derive import sourced_file
+from ..plan.launch_plan import LaunchPlan, thaw
+from ..plan.plan_text import plan_text
+from ..plan.read_tracking import WatchedFields
+from ..plugins.backend import VERBS, Backend, DescribedBackend
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import type_at, value_type
+
+PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether they were moved
+
+
+def neutral_files(
+    plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
+) -> Iterator[Artifact]:
+    """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
+
+    render sees the views plan, spec and options.
+
+    emitted: the backend's files
+    """
+    yield render.template("node.sh.j2", "node.sh", executable=True, sourced_file=sourced_file)
+    if plan.caches.prefetch:
+        yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
+    yield render.json(_leaves_of("train", plan.train), "train.json")
+    yield from engine_files(plan, render, [artifact.path for artifact in emitted])
+    yield _spec_yaml(render)
+    asked = {each.demand.key: each.typed for each in left_out}
+    own = _own_files(backend, emitted)
+    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own, said=_said)
+
+
+def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(path, what it is, plan keys that chose it) of the files that only this backend has."""
+    said = backend.files if isinstance(backend, DescribedBackend) else {}
+    return [(a.path, said.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
+
+
+def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
+    """The text; the line that it is on depends on the keys."""
+    for key in keys:
+        here = plan
+        for part in key.split("."):
+            if part.isdigit():
+                here = here[int(part)]
+            else:
+                here = here[part] if isinstance(here, Mapping) else getattr(here, part)
+    return text
+
+
+def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with every leaf as a function of the views, so that each line knows its plan key."""
+
+    def leaf(keys: tuple[str, ...]) -> Any:
+        def read(views: Any) -> Any:
+            here = getattr(views.plan, path)
+            for key in keys:
+                here = here[key]
+            return thaw(here)
+
+        return read
+
+    def walk(node: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+        return {k: walk(v, (*keys, k)) if isinstance(v, Mapping) else leaf((*keys, k)) for k, v in node.items()}
+
+    return walk(tree, ())
+
+
+# ---- spec.yaml ------------------------------------------------------------------------------------------------------
+
+_SPEC_HEADER = (
+    "# The job as it was compiled. null: derived, or left to the site; secrets are references. Nothing reads it.\n"
+)
+
+
+def _spec_yaml(render: Render) -> Artifact:
+    document = {
+        "backend": {"name": render.views["backend_name"], **_spec_section(render.views["options"], "options", ())},
+        **_spec_section(render.views["spec"], "spec", ()),
+    }
+    made = render.yaml([document], "spec.yaml")
+    lines = (
+        LineRange(1, 1, (), "header"),
+        *(dataclasses.replace(r, first=r.first + 1, last=r.last + 1) for r in made.lines),
+    )
+    return Artifact(made.path, _SPEC_HEADER + made.text, False, lines)
+
+
+def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
+    """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
+    names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
+    made: dict[str, Any] = {}
+    for name in names:
+        value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
+        at = (*keys, name)
+        if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
+            made[name.rstrip("_")] = _spec_section(value, view, at)
+        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            made[name.rstrip("_")] = [_spec_section(item, view, (*at, i)) for i, item in enumerate(value)]
+        else:
+            made[name.rstrip("_")] = _spec_leaf(view, at)
+    return made
+
+
+def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
+    show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
+
+    def read(views: Any) -> Any:
+        here = getattr(views, view)
+        for key in keys:
+            here = here[key] if isinstance(here, Mapping) or isinstance(key, int) else getattr(here, key)
+        return _readable(here) if here is None or show is None else show(here)
+
+    return read
+
+
+def _unit_text(key: str) -> Callable[[Any], str] | None:
+    """How a value whose text has a unit is written; None for any other."""
+    scalar = value_type(type_at(JobSpec, key))
+    return scalar.show if scalar is not None and scalar.units else None
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
+    if isinstance(value, (tuple, list)):
+        return [_readable(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _readable(inner) for key, inner in value.items()}
+    if isinstance(value, WatchedFields):  # an item of a list, such as a mount
+        return {name.rstrip("_"): _readable(inner) for name, inner in value}
+    return value
+
+
+# ---- .jobc/ -----------------------------------------------------------------------------------------------------
+
+
+def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:
+    """What a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null: derived) and the
+    plan."""
+    identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
+    yield Artifact(".jobc/identity.txt", flat_text.to_text(identity))
+    yield Artifact(".jobc/spec.txt", flat_text.to_text(dict(flat_text.leaves(spec, "", _with_unit))))
+    yield Artifact(".jobc/plan.txt", plan_text(plan, backend, options))
+
+
+def _with_unit(key: str, value: Any) -> Any:
+    show = _unit_text(key)
+    return flat_text.plain(value) if value is None or show is None else show(value)

@@ -1,0 +1,171 @@
+"""The pipeline: words of a command line in, artifacts out. Used by the command line and by the tests.
+
+    words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
+
+Only compose, and host_file for it, read files; nothing here reads the clock, the user, the environment or a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .. import rules
+from ..checks import accelerate as accelerate_checks
+from ..checks import capabilities, site_policy, trainer_config
+from ..checks.suppressions import Levels, read_allowances
+from ..checks.unused_keys import unread, unsaid
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit import artifact_dir
+from ..emit.line_trace import TextRefused
+from ..emit.source_map import build_source_map
+from ..frontend.compose import (
+    Composed,
+    Folder,
+    OverridesRefused,
+    compose,
+    groups_with_default,
+    hydra_ready,
+    read_inputs,
+)
+from ..frontend.host_file import too_few_slots
+from ..frontend.overrides import Override, read_overrides
+from ..launchers.accelerate.files import read_keys
+from ..plan.derive import procs
+from ..plan.lower import lower
+from ..plugins.registry import PACKAGE, check_defaults, find_plugins
+from ..spec.job_spec import JobSpec, open_keys
+from ..spec.type_hints import spec_keys
+from . import common_files, unwritable_text
+from .canonical_order import arranged_words
+from .library import library
+from .origins import with_origins
+from .plugin_calls import backends_able, emit_files, plugin_failure, render_for
+from .resolve import blamed, origins, typed
+from .seal import recorded_request, seal
+from .types import Compiled, Planned, Request, SweepFolder
+
+
+def compile_job(request: Request) -> Compiled:
+    """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
+    with hydra_ready(search_path(request)) as loader:
+        compiled = compile_point(request, read_overrides(request.words, open_keys(request.words)), loader)
+    return with_unused_suppressions([compiled])[0]
+
+
+def with_unused_suppressions(made: list[Compiled]) -> list[Compiled]:
+    """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
+    idle = Levels(read_allowances(read_inputs())).unused(d for one in made for d in one.diagnostics)
+    return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
+
+
+def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) -> Path:
+    """Write the artifact directory below `out` and return its path. Raises what artifact_dir.write() raises."""
+    target = out / compiled.place
+    artifact_dir.write(target, compiled.artifacts, force)
+    return target
+
+
+def search_path(request: Request) -> list[Folder]:
+    """Config folders, the first wins: the user's, then plugins', then ours."""
+    folders = [Folder(root, str(path)) for root, path in request.config_dirs]
+    for found in find_plugins().values():
+        if found.conf.is_dir():
+            provider = f"jobc:backends/{found.name}/conf" if found.root == "jobc" else found.root
+            folders.append(Folder(provider, str(found.conf)))
+    return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
+
+
+def plan_point(request: Request, overrides: Sequence[Override], loader: Any, last: bool = True) -> Planned:
+    check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
+    try:
+        composed = compose(loader, request.config_name, overrides, known_keys)
+    except OverridesRefused as error:
+        raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
+    if "backend" not in composed.choices and request.config_name != "config":
+        title, hint = f"{request.config_name}.yaml is not laid over config.yaml", "defaults: [config, _self_]"
+        because = "a file that --config-name names stands alone, and this one gives no backend"
+        raise CompileError([Diagnostic("JC1105", title, because, hint)])
+    levels = Levels(read_allowances(read_inputs()), request.strict)
+    try:
+        read = typed(composed, request.command, dict(request.config_dirs), request.recorded)
+    except CompileError as error:
+        raise CompileError(levels.judge(error.diagnostics)) from None
+    origin_of = origins(composed, request.command)
+    spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
+    checked, failure = rules.gathered(
+        lambda: own_container,
+        lambda: rules.check_spec(spec),
+        lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
+    )
+    notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
+    plan, table, made_by = lower(spec)
+    found, failure = rules.gathered(
+        lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
+        lambda: rules.check_values(read.values),
+        lambda: rules.check_plan(spec, plan),
+        lambda: site_policy.check(spec, plan),
+    )
+    notes = levels.settle(with_origins(found, origin_of), notes, last, failure)
+    idle = frozenset[str]() if plan.uses_trainer else unsaid(composed, table, read.values, read_keys(plan))
+    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
+
+
+def _mistyped(rest: Composed, request: Request) -> list[Diagnostic]:
+    """Type errors beside rejected overrides. Missing keys are not reported: those overrides may set them."""
+    try:
+        typed(rest, request.command, dict(request.config_dirs), request.recorded)
+    except CompileError as error:
+        return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
+    return []
+
+
+def compile_point(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
+    planned = plan_point(request, overrides, loader, last=False)
+    spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
+    chosen, backend, _, options, values, host_files, keeps = planned.typed
+    missing = capabilities.left_out(plan, backend, table, values)
+    required = site_policy.asked_keys()  # of these nobody needs to be told: only the README of the artifact names them
+    chosen_values = {key: value for key, value in values.items() if key not in required}
+    told = capabilities.left_out(plan, backend, table, chosen_values)
+    found, failure = rules.gathered(
+        lambda: unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else (),
+        lambda: accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
+        lambda: accelerate_checks.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
+        lambda: accelerate_checks.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
+        lambda: capabilities.check_scopes(plan, backend),
+        lambda: capabilities.check_honours(told, backend, backends_able(backend)),
+    )
+    own, failure_of_plugin = rules.gathered(lambda: backend.check(plan, options))
+    if failure is None and failure_of_plugin is not None:
+        failure = plugin_failure(chosen, "check", failure_of_plugin)
+    diagnostics = planned.levels.settle(
+        with_origins([*found, *own], planned.origin_of), planned.diagnostics, failure=failure
+    )
+    render = render_for(chosen, plan, options, spec)
+    try:
+        files = emit_files(backend, chosen, plan, options, render)
+    except TextRefused as error:
+        keys = build_source_map((), table, values, planned.made_by, {})
+        refused = list(unwritable_text.diagnostics(error.refused, keys, backend.name))
+        planned.levels.settle(with_origins(refused, planned.origin_of), diagnostics)
+        raise
+    missing += capabilities.said_left_out(own, plan, table, values)
+    files += common_files.neutral_files(plan, backend, missing, tuple(files), render)
+    source_map = build_source_map(files, table, values, planned.made_by, composed.options())
+    place = f"{plan.run.folder}/{backend.name}"
+    whole = [*files, *library(), *common_files.identity_files(spec, plan, backend.name, options)]
+    asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
+    placed = groups_with_default()
+    groups = {group: group in placed for group in composed.choices}
+    words = arranged_words(request.words, overrides, groups, keeps)
+    sealed = seal(whole, place, host_files.digests, {**asked, **recorded_request(request, words)})
+    made = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
+    return Compiled(*made, planned.origin_of, planned.levels, planned.unsaid)
+
+
+def known_keys() -> list[str]:
+    return [*spec_keys(JobSpec), "backend"]

@@ -1,0 +1,85 @@
+"""Call a backend's own code, and turn its exceptions into diagnostics that name the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..checks import capabilities
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact import Artifact
+from ..emit.line_trace import TextRefused
+from ..emit.render import Render
+from ..plan.launch_plan import Demand, LaunchPlan
+from ..plugins.backend import VERBS, Backend
+from ..plugins.registry import PACKAGE, Plugin, find_plugins
+from ..spec.job_spec import JobSpec
+from .library import is_library
+
+
+def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
+    """The backend's files; JC9003 when they are not those that a backend emits. Raises TextRefused as well."""
+    with plugin_step(chosen, "emit", TextRefused):
+        files = list(backend.emit(plan, options, render))
+    paths = [file.path for file in files]
+    wrong = [path for path in paths if _is_outside(path) or is_library(path) or paths.count(path) > 1]
+    lacking = [verb for verb in VERBS if verb not in paths]
+    if wrong or lacking:
+        because = f"not allowed: {', '.join(wrong)}" if wrong else f"not emitted: {', '.join(lacking)}"
+        hint = "see jobc.compiler.plugins.backend.Backend.emit"
+        raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
+    return files
+
+
+def _is_outside(path: str) -> bool:
+    return path.startswith(("/", ".jobc/")) or ".." in path.split("/")
+
+
+@contextmanager
+def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Turn an error in a backend's own code or template into a diagnostic that names the backend (JC9002).
+
+    passed: errors that the caller handles
+    """
+    try:
+        yield
+    except passed:
+        raise
+    except (Exception, SystemExit) as error:
+        raise plugin_failure(chosen, step, error) from error
+
+
+def plugin_failure(chosen: Plugin, step: str, error: BaseException) -> CompileError:
+    """JC9002, caused by `error`."""
+    because = f"{type(error).__name__}: {error}"
+    hint = "a bug of the backend: mend it there, or report it with the command line"
+    failure = CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)])
+    failure.__cause__ = error
+    return failure
+
+
+def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:
+    ours = (PACKAGE / "compiler" / "templates", "jobc:compiler/templates")
+    folders = [(chosen.folder / "templates", f"{chosen.label}/templates"), ours]
+    views = {"plan": plan, "options": options, "spec": spec, "backend_name": chosen.name}
+    return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
+
+
+def backends_able(backend: Backend) -> Callable[[Demand], list[str]]:
+    """Return a function that names other backends supporting a demand, the most similar ones first.
+
+    A plugin that cannot be imported is passed over.
+    """
+
+    def able(demand: Demand) -> list[str]:
+        found = []
+        for other in find_plugins().values():
+            try:
+                if other.name != backend.name and not capabilities.refused(other.load(), demand):
+                    found.append((-len(other.load().honours.items() & backend.honours.items()), other.name))
+            except CompileError:
+                continue
+        return [name for _, name in sorted(found)]
+
+    return able

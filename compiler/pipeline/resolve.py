@@ -1,0 +1,127 @@
+"""The composed tree as typed values: the job's spec, the options of its backend, and where each value was written.
+
+In   what compose.py made, the words after ` -- `, the folders in which files of hosts may lie
+Out  Typed; or CompileError with all type errors of spec, options and host files together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import COMMAND_LINE, Origin
+from ..emit.source_map import SpecValue
+from ..frontend.compose import Composed, groups_with_default
+from ..frontend.host_file import Folders, HostFiles, read_host_files
+from ..plugins.backend import Backend
+from ..plugins.registry import Plugin, plugin
+from ..spec.convert import Converted, convert
+from ..spec.job_spec import JobSpec
+from .canonical_order import KeepsOrder, arranged, meaningful
+
+Command = tuple[str, ...] | None
+
+
+class Typed(NamedTuple):
+    """values: spec key -> what it is, as typed, and where. options: of the backend's own type.
+
+    keeps: where the order of keys has a meaning, as of arranged.py
+    """
+
+    plugin: Plugin
+    backend: Backend
+    spec: JobSpec
+    options: Any
+    values: dict[str, SpecValue]
+    host_files: HostFiles
+    keeps: KeepsOrder
+
+
+def typed(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
+    """The composed tree as typed values; all type errors of spec, options and host files together.
+
+    command: the words after ` -- `, None when there is no ` -- `; folders: the user's config folders, by root name
+    recorded: the words of the command line come from an artifact, see Request
+    """
+    chosen = plugin(composed.choices.get("backend", ""))
+    backend = chosen.load()
+    keeps = meaningful(composed.tree, backend)
+    tree = arranged(composed.tree, keeps)
+    options_tree = tree.pop("backend", None) or {}
+    if command is not None:
+        tree["command"] = list(command)
+        if twice := next((o for o in composed.overrides if o.key == "command"), None):
+            because, hint = "the words after ` -- ` are the command as well", f"leave out {twice.typed}"
+            title = "the command is given twice"
+            raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
+
+    origin_of = origins(composed, command)
+
+    def is_typed(key: str) -> bool:
+        origin = origin_of(key)
+        return not recorded and origin is not None and origin.root == COMMAND_LINE and not composed.via(key)
+
+    tree, host_files = read_host_files(tree, origin_of, is_typed, folders)
+    spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
+    options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
+    diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
+    diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
+    if diagnostics or spec.value is None:
+        raise CompileError(diagnostics)
+    values = {
+        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
+        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
+    }
+    values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
+    return Typed(chosen, backend, spec.value, options.value, values, host_files, keeps)
+
+
+def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
+    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
+    chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
+    return chosen or (key in values and not values[key].is_default)
+
+
+def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
+    """What the tree alone does not tell: a section is gone with its group; of a preset such as cluster/mine.yaml the
+    keys are not the job's own, or its options are another backend's."""
+    group = diagnostic.key
+    if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
+        return replace(diagnostic, hint=f"leave out {gone.path}", origin=gone)
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+        because = f"that file sets it for another backend than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
+    if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
+        hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
+        return replace(diagnostic, hint=hint)
+    if diagnostic.code != "JC1201" or group not in composed.choices:
+        return diagnostic
+    if not composed.tree[group]:
+        title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
+        hint = "write keys of the job into it, below the line `# @package _global_`"
+        return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
+    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
+    return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
+
+
+def _removed_group(composed: Composed) -> Origin | None:
+    """The `~env` that took a section of another name away: the tree has a key of its own name."""
+    gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
+    return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
+
+
+def _in_preset(origin: Origin | None) -> bool:
+    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
+
+
+def origins(composed: Composed, command: Command) -> Callable[[str], Origin | None]:
+    """key -> where it was written; the words after ` -- ` stand above every config file."""
+
+    def origin_of(key: str) -> Origin | None:
+        if command is not None and (key == "command" or key.startswith("command.")):
+            return Origin(COMMAND_LINE, "-- …")
+        return composed.origin_of(key)
+
+    return origin_of

@@ -1,0 +1,91 @@
+"""Input and output types of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..checks.suppressions import Levels
+from ..diagnostics.diagnostic import Diagnostic
+from ..diagnostics.origin import Origin
+from ..emit.artifact import Artifact
+from ..emit.source_map import SourceMap
+from ..frontend.compose import (
+    Composed,
+)
+from ..plan.launch_plan import LaunchPlan
+from ..plugins.backend import Backend
+from ..spec.job_spec import JobSpec
+from .resolve import Typed
+
+
+@dataclass(frozen=True)
+class Request:
+    """One compile request.
+
+    words:       overrides as typed
+    command:     the words after ` -- `, None when there is no ` -- `
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
+    strict:      a warning or note that nobody allows is an error
+    recorded:    the words come from an artifact, whoever made it, so they name no files outside the project
+    """
+
+    words: tuple[str, ...]
+    command: tuple[str, ...] | None = None
+    config_dirs: tuple[tuple[str, Path], ...] = ()
+    config_name: str = "config"
+    strict: bool = False
+    recorded: bool = False
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
+    origin_of, levels, unsaid, where: as of Planned; sweep: the request that it is a point of
+    """
+
+    spec: JobSpec
+    plan: LaunchPlan
+    backend: Backend
+    options: Any
+    artifacts: tuple[Artifact, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    source_map: SourceMap
+    place: str
+    origin_of: Callable[[str], Origin | None]
+    levels: Levels
+    unsaid: frozenset[str]
+    where: str = ""
+    sweep: Request | None = None
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """Directory that starts several points at once. artifacts: empty when the points cannot be started together."""
+
+    artifacts: tuple[Artifact, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    place: str
+    source_map: SourceMap | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
+    levels: suppressions; unsaid: keys that the user's own program does not read and nobody set;
+    where: the point of a sweep, as typed, "" without one.
+    """
+
+    spec: JobSpec
+    plan: LaunchPlan
+    table: Mapping[str, tuple[str, ...]]
+    made_by: Mapping[str, str]
+    typed: Typed
+    composed: Composed
+    diagnostics: tuple[Diagnostic, ...]
+    origin_of: Callable[[str], Origin | None]
+    levels: Levels
+    unsaid: frozenset[str]
+    where: str = ""

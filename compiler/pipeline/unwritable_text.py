@@ -1,0 +1,37 @@
+"""Diagnostics for texts of a job that cannot be written into a file as they are: JC4303.
+
+In   the texts, with the plan keys that a template or a table read them from; the source map, for the spec keys
+Out  one diagnostic for each spec key; JC9002 for a text that no key holds, which is a bug of the backend
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ..diagnostics.diagnostic import Diagnostic
+from ..emit.line_trace import Refused
+from ..emit.source_map import SourceMap
+from ..plan.shell_quoting import DIRECTIVE
+
+
+def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str) -> Iterator[Diagnostic]:
+    reported = set()
+    for one in refused:
+        key = _key(one, source_map)
+        if key and key not in reported:
+            title = f"{key}: {one.text!r} does not fit in its {one.place}"
+            yield Diagnostic("JC4303", title, one.because, f"another {key}", key=key)
+        elif not key:
+            title = f"{one.text!r} does not fit in its {one.place}, and no key of the job holds it"
+            yield Diagnostic("JC9002", title, one.because, f"a bug of backend {backend}: report it")
+        reported.add(key)
+
+
+def _key(one: Refused, source_map: SourceMap) -> str:
+    """The spec key whose value, or a piece of it, is the text that is refused; the first key behind it if none is."""
+    keys = source_map.spec_keys(one.keys)
+    pieces = [piece for piece in (one.text, *re.split("[,:]", one.text)) if not DIRECTIVE.fullmatch(piece)]
+    values = {key: str(source_map.spec[key].value) for key in keys}
+    blamed = (key for key, value in values.items() if any(piece and piece in value for piece in pieces))
+    return next(blamed, next((key for key, value in values.items() if value in one.text), "")) or "".join(keys[:1])

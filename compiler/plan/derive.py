@@ -1,0 +1,175 @@
+"""What follows from a spec: each function is a rule, which its first line says. lower.py makes the plan with them.
+
+In: a JobSpec, whole or watched.   Out: what the plan holds, or a check asks; nothing is read but the spec.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
+
+from ...trainer.config.target import names
+from ..spec.job_spec import JobSpec
+from .launch_plan import Download, Secret
+from .shell_quoting import ShellCode, sh
+
+TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
+_NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
+
+
+def procs(spec: JobSpec) -> int:
+    """Trainer processes on one node: as given, else one per GPU, else one (torchrun --nproc-per-node)."""
+    return spec.procs if spec.procs is not None else max(spec.gpus, 1)
+
+
+def world_size(spec: JobSpec) -> int:
+    """Nodes times processes per node."""
+    return spec.nodes * procs(spec)
+
+
+def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts of a list that the job may use, in order; it takes the first `nodes` of them."""
+    avoided = set(spec.queue.exclude or ())
+    return tuple(host for host in hosts if host not in avoided)
+
+
+def used_hosts(spec: JobSpec) -> tuple[str, ...]:
+    """The first of `hosts`, one per node, without those of queue.exclude."""
+    return inventory(spec, spec.hosts)[: spec.nodes] if spec.hosts else ()
+
+
+def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
+    """As many as there are nodes, without those of queue.exclude: Slurm refuses a list longer than the job."""
+    return inventory(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
+
+
+def threads(spec: JobSpec) -> int:
+    """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
+
+    torchrun sets OMP_NUM_THREADS=1 when it is unset; an equal share is what a CPU node needs (pytorch/pytorch#22260).
+    """
+    if spec.threads is not None:
+        return spec.threads
+    return max(spec.cpus // procs(spec), 1) if spec.cpus is not None else 1
+
+
+def accumulation(spec: JobSpec) -> int:
+    """Forward passes per optimizer step; check() saw to it that global divides."""
+    if spec.batch.accumulation is not None:
+        return spec.batch.accumulation
+    if spec.batch.global_ is not None:
+        return spec.batch.global_ // (spec.batch.micro * world_size(spec))
+    return 1
+
+
+def global_batch(spec: JobSpec) -> int:
+    """Samples per optimizer step: micro, times forward passes per step, times ranks."""
+    return spec.batch.micro * accumulation(spec) * world_size(spec)
+
+
+def shards(spec: JobSpec) -> int:
+    """With parallel=hsdp, the ranks that share one copy of the model: as given, else those of a node."""
+    assert spec.parallel.kind == "hsdp"
+    return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
+
+
+def init_timeout(spec: JobSpec) -> int:
+    """Seconds for all ranks to meet: as given, else as long as all nodes have."""
+    given = spec.process_group.init_timeout_s
+    return given if given is not None else spec.rendezvous.timeout
+
+
+def command(spec: JobSpec) -> tuple[str, ...]:
+    """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
+    if spec.command is None:
+        return TRAINER_COMMAND
+    first = spec.command[0]
+    return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
+
+
+def brings_code(spec: JobSpec) -> bool:
+    """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
+    if spec.command is not None or spec.recipe is not None:
+        return True
+    targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
+    return not all(name.startswith(_NO_CODE) for name in names(targets))
+
+
+def code_kind(spec: JobSpec) -> str:
+    """As given when the job runs code of the user's; else "lib", the trainer alone."""
+    return spec.code.kind if brings_code(spec) else "lib"
+
+
+def run_folder(spec: JobSpec) -> str:
+    """The name, and of one point of a sweep what makes it different from the others."""
+    return spec.name if spec.point is None else f"{spec.name}+{spec.point}"
+
+
+def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
+    lines = [f"module load {sh(name)}" for name in spec.python.modules]
+    if lines:
+        lines.insert(0, 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"')
+    return tuple(ShellCode(line) for line in lines)
+
+
+def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """Bash lines that make the Python environment active in a non-login shell."""
+    python = spec.python
+    if python.kind == "venv":
+        return (ShellCode(f". {sh(f'{python.path}/bin/activate')}"),)
+    if python.kind == "conda":
+        activate = f"conda activate {sh(python.path or 'base')}"
+        return (ShellCode('eval "$(conda shell.bash hook)"'), ShellCode(activate))
+    if python.kind == "uv":
+        return (ShellCode(f". {sh(f'{python.path}/.venv/bin/activate')}"),)
+    return ()
+
+
+def sourced_file(line: ShellCode) -> ShellCode:
+    """The file that a line of activation() sources, as one shell word."""
+    return ShellCode(line.removeprefix(". "))
+
+
+def image(spec: JobSpec) -> str | None:
+    """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
+
+    Paths (from / or ., or *.sif) and what has `://` or `#` stay. Source: enroot 4.1, doc/cmd/import.md.
+    """
+    name, kind = spec.image, spec.container.kind
+    if name is None or kind not in ("apptainer", "pyxis") or name.startswith(("/", ".")) or re.search("://|#", name):
+        return name
+    if kind == "apptainer":
+        return name if name.endswith((".sif", ".img", ".sqsh")) else f"docker://{name}"
+    host, _, rest = name.partition("/")
+    is_host = rest and (re.search("[.:]", host) or host == "localhost")
+    return f"{host}#{rest}" if is_host else name
+
+
+def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
+    """The kinds that occur, each once: not every engine can deliver each."""
+    return tuple(sorted({secret(spec.secrets[name]).kind for name in spec.secrets}))
+
+
+def secret(reference: str) -> Secret:
+    """`env:HF_TOKEN` as a Secret; values.py saw to the form."""
+    kind, _, ref = reference.partition(":")
+    return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
+
+
+def download(text: str) -> Download:
+    """`model:ORG/NAME@REVISION` as a Download; values.py saw to the form."""
+    kind, _, what = text.partition(":")
+    name, _, revision = (what, "", "") if kind == "run" else what.partition("@")
+    return Download(kind, name, revision)
+
+
+_MOST_TRIED = 100_000  # candidates, a few milliseconds
+
+
+def divisors(number: int) -> list[int]:
+    """Divisors of a number, ascending. Above 10**10 some in the middle may be missing."""
+    small = [n for n in range(1, min(math.isqrt(number), _MOST_TRIED) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})

@@ -1,0 +1,60 @@
+"""Nested data as `key = value` lines, a line a leaf, values as JSON: what scripts and people compare in .jobc/."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..spec.type_hints import join
+from ..untrusted_files import parsed
+from .runtime_vars import Concat, RuntimeVar
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold. A word known only at run time is `$JOBC_NODE_RANK`."""
+    if type(value) in _SCALARS:  # first, for there may be 10,000 hosts
+        return value
+    if isinstance(value, RuntimeVar):
+        return f"${value.variable}"
+    if isinstance(value, Concat):
+        return "".join(plain(part) for part in value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def leaves(
+    value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: plain(leaf)
+) -> Iterator[tuple[str, Any]]:
+    """Every leaf by dotted key: dataclasses and mappings are gone into, lists and empty mappings are leaves.
+
+    show: (key, leaf) -> what JSON can hold
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from leaves(getattr(value, field.name), join(key, field.name.rstrip("_")), show)
+    elif isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from leaves(inner, join(key, name), show)
+    else:
+        yield key, show(key, value)
+
+
+def to_text(values: Mapping[str, Any]) -> str:
+    """Sorted lines."""
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in sorted(values.items()))
+
+
+def read(text: str) -> dict[str, Any]:
+    """The values of such lines by key. Raises Unreadable for others."""
+    lines = text.removesuffix("\n").split("\n") if text else []  # as to_text() made them: a value may hold U+0085
+    pairs = (line.partition(" = ") for line in lines)
+    return {key: parsed("", value) for key, _, value in pairs}

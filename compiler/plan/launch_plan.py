@@ -1,0 +1,323 @@
+"""LaunchPlan: who runs what where. Backend-neutral; every derived number exists once, here.
+
+The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). Each is a *must* (it changes what
+the job is: a backend that cannot honour it stops the compile) or a *wish* (queueing and comfort: named on screen and
+in the artifact's README, an error with --strict). A field at its neutral value asks nothing of a backend.
+Fields may be added freely; a backend that does not know a new one does not list it in `honours`, and the generic check
+in capabilities.py refuses what asks for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .runtime_vars import Word
+
+
+def _must(neutral: Any = None) -> Any:
+    return dataclasses.field(metadata={"must": True, "neutral": neutral})
+
+
+def _wish(neutral: Any = None) -> Any:
+    return dataclasses.field(metadata={"must": False, "neutral": neutral})
+
+
+def _given(*neutral: Any) -> Any:
+    """Honoured by the neutral files (node.sh, train.json, jobctl) on every backend. neutral: what asks for nothing"""
+    return dataclasses.field(metadata={"given": True, **({"neutral": neutral[0]} if neutral else {})})
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """`nodes` machines that are alike. gpus, procs: per node."""
+
+    nodes: int
+    gpus: int
+    procs: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The machines, node rank order. Every backend honours it; one group until heterogeneous jobs are asked for."""
+
+    groups: tuple[NodeGroup, ...] = _given()
+
+    @property
+    def nodes(self) -> int:
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def world_size(self) -> int:
+        return sum(group.nodes * group.procs for group in self.groups)
+
+    @property
+    def procs(self) -> int:
+        """Processes per node; only for one group."""
+        (group,) = self.groups
+        return group.procs
+
+    @property
+    def gpus(self) -> int:
+        """GPUs per node; only for one group."""
+        (group,) = self.groups
+        return group.gpus
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Per node. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: where, in rank order, () = the engine decides."""
+
+    gpu_type: str | None = _must()
+    cpus: int | None = _wish()
+    mem_bytes: int | None = _wish()
+    shm_bytes: int | None = _must()
+    hosts: tuple[str, ...] = _wish(())
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """backend: of torchrun; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes to arrive."""
+
+    backend: Literal["static", "c10d"] = _given()
+    port: int = _given()
+    timeout_s: int = _given()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """kind: env (variable `ref` of the submitting or node environment), file (path `ref`), k8s (`NAME/KEY`)."""
+
+    kind: Literal["env", "file", "k8s"]
+    ref: str
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The Python environment of the ranks.
+
+    modules: complete bash lines that load environment modules: on the node, before its container is entered
+    lines:   those that activate it, where the ranks start: in the container, if there is one
+    python:  the interpreter
+    """
+
+    kind: str = _must("none")
+    modules: tuple[str, ...] = _given()
+    lines: tuple[str, ...] = _given()
+    python: Word = _given()
+
+
+@dataclass(frozen=True)
+class Container:
+    """kind: none | docker | apptainer | pyxis | pod; image: as that runtime spells it; workdir, options: for it."""
+
+    kind: str = _must("none")
+    image: str | None = _must()
+    workdir: str | None = _must()
+    options: tuple[str, ...] = _must(())
+
+    @property
+    def is_entered(self) -> bool:
+        """node.sh starts on the node and enters it; the others are there when node.sh starts."""
+        return self.kind in ("docker", "apptainer")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """kind: host (a path of the node), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
+
+    kind: str
+    source: str
+    target: str
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class Code:
+    """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
+
+    root: its folder, inside the repository if there is one; max_bytes: of what is copied of it
+    repository, commit: for kind "git"
+    """
+
+    kind: str = _must("lib")
+    root: str = _given()
+    max_bytes: int = _given()
+    repository: str | None = _given()
+    commit: str | None = _given()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable of the ranks; reason: why, for the reader of node.sh."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
+
+    settings: variables that make NCCL use the fabric, and nothing else
+    """
+
+    profile: str = _must("auto")
+    interface: str | None = _must()
+    debug: bool = _given()
+    settings: tuple[Setting, ...] = _given()
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """How an attempt ends; ranks get SIGTERM, and are killed grace_s later.
+
+    time_limit_s: of one attempt, 0 = none; keep_s: how long what ended stays; None: as the engine does
+    """
+
+    grace_s: int = _given()
+    time_limit_s: int = _wish(0)
+    keep_s: int | None = _wish(None)
+    max_requeues: int = _wish(0)
+    max_restarts: int = _given()
+
+    @property
+    def kill_after_s(self) -> int:
+        """What an engine must wait before it kills: the supervisor needs some seconds after the ranks."""
+        return self.grace_s + 10
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Scheduler wishes, in the site's own names."""
+
+    name: str | None = _wish()
+    account: str | None = _wish()
+    qos: str | None = _wish()
+    priority: str | None = _wish()
+    reservation: str | None = _wish()
+    nodelist: tuple[str, ...] = _wish(())
+    exclude: tuple[str, ...] = _wish(())
+    exclusive: bool = _wish(False)
+    after: tuple[str, ...] = _wish(())
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run folders of a job: ROOT/FOLDER/RUN_ID.
+
+    root: relative = beside artifacts/; folder: the job's name, with the point of a sweep behind it
+    storage: shared | node | object; keep: finished runs kept; data: JOBC_DATA_DIR
+    endpoint, region, scratch: of storage=object, whose root is s3://BUCKET/PREFIX; scratch is a folder of each node
+    """
+
+    root: str = _given()
+    folder: str = _given()
+    storage: str = _must("shared")
+    keep: int = _given()
+    data: str | None = _given()
+    endpoint: str = _given()
+    region: str = _given()
+    scratch: str = _given()
+
+
+@dataclass(frozen=True)
+class Download:
+    """What prefetch.sh brings. kind: model or dataset (what: its name on the hub of Hugging Face), run (a command)."""
+
+    kind: str
+    what: str
+    revision: str
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Folders of what libraries download and compile, None = their own; `$UID` and `~/` in them are of the node."""
+
+    downloads: str | None = _given()
+    compiled: str | None = _given()
+    offline: bool = _given()
+    prefetch: tuple[Download, ...] = _given()
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One job, ready to be spelt for any engine.
+
+    name:      of the job
+    launcher:  how ranks start on a node; node.sh holds them all
+    command:   the program of every rank, without launcher
+    uses_trainer: command is our trainer, so train.json is used
+    env:       variables of every rank
+    secret_kinds: the kinds that occur in secrets; not every engine can deliver each
+    parallel:  what ranks share (ddp, …); launchers such as accelerate must be told
+    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
+    threads_per_rank: OMP_NUM_THREADS and torch threads
+    train:     train.json as data, byte-identical over backends
+    """
+
+    name: str = _given()
+    topology: Topology = _given()
+    resources: Resources = _given()
+    launcher: str = _must("torchrun")
+    rendezvous: Rendezvous = _given()
+    command: tuple[Word, ...] = _given()
+    uses_trainer: bool = _given()
+    threads_per_rank: int = _given()
+    env: Mapping[str, Word] = _given()
+    secrets: Mapping[str, Secret] = _given()
+    secret_kinds: tuple[str, ...] = _must(())
+    labels: Mapping[str, str] = _wish({})
+    setup: Setup = _given()
+    container: Container = _given()
+    mounts: tuple[Mount, ...] = _must(())
+    code: Code = _given()
+    network: Network = _given()
+    lifecycle: Lifecycle = _given()
+    queue: Queue = _given()
+    run: Run = _given()
+    caches: Caches = _given()
+    parallel: str = _given()
+    accelerate_extra: Mapping[str, Any] = _given({})
+    deepspeed_extra: Mapping[str, Any] = _given({})
+    train: Mapping[str, Any] = _given()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One plan field away from its neutral value: what a backend must honour or may name as left out."""
+
+    key: str
+    value: Any
+    must: bool
+
+
+def demands(plan: LaunchPlan) -> Iterator[Demand]:
+    """Everything this plan asks of a backend beyond the neutral files."""
+    for key, value, field in _honourable(plan, ""):
+        if value != field.metadata["neutral"]:
+            yield Demand(key, value, field.metadata["must"])
+
+
+def honourable_keys(plan: LaunchPlan) -> list[str]:
+    """The keys that a backend may list in `honours`: the musts and the wishes."""
+    return [key for key, _, _ in _honourable(plan, "")]
+
+
+def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclasses.Field[Any]]]:
+    for field in dataclasses.fields(section):
+        value, key = getattr(section, field.name), f"{prefix}{field.name}"
+        if "must" in field.metadata:
+            yield key, value, field
+        elif dataclasses.is_dataclass(value):
+            yield from _honourable(value, f"{key}.")
+
+
+def thaw(tree: Any) -> Any:
+    """Read-only mappings as plain ones, tuples as lists: what json.loads would give."""
+    if isinstance(tree, Mapping):
+        return {key: thaw(value) for key, value in tree.items()}
+    return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree

@@ -1,0 +1,301 @@
+"""lower(spec) -> plan, key table, rules: pure arithmetic and naming.
+
+Every plan leaf is made by one function of a watched spec, so the key table (plan key -> the spec keys it came from)
+is what was really read, never a list that someone keeps. A leaf that is more than a copy is made by a named function
+of derive.py, whose first line says the rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from types import FunctionType, MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from ...trainer.config.parse import plain
+from ...trainer.config.schema import SCHEMA
+from ...trainer.config.target import Target
+from ..spec.job_spec import JobSpec
+from .derive import (
+    accumulation,
+    activation,
+    code_kind,
+    command,
+    download,
+    global_batch,
+    image,
+    init_timeout,
+    module_lines,
+    preferred_hosts,
+    procs,
+    run_folder,
+    secret,
+    secret_kinds,
+    shards,
+    threads,
+    used_hosts,
+    world_size,
+)
+from .launch_plan import (
+    Caches,
+    Code,
+    Container,
+    LaunchPlan,
+    Lifecycle,
+    Mount,
+    Network,
+    NodeGroup,
+    Queue,
+    Rendezvous,
+    Resources,
+    Run,
+    Setting,
+    Setup,
+    Topology,
+)
+from .read_tracking import watch
+
+KeyTable = Mapping[str, tuple[str, ...]]
+T = TypeVar("T")
+Leaf = Callable[[JobSpec], Any]
+
+_TRAIN_SECTIONS = (
+    "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
+    "process_group",
+)  # fmt: skip
+
+
+class Lowered(NamedTuple):
+    """table: for each plan key the spec keys it was made from; rules: how, in words, for those that are not copied."""
+
+    plan: LaunchPlan
+    table: KeyTable
+    rules: Mapping[str, str]
+
+
+def lower(spec: JobSpec) -> Lowered:
+    """The plan of a spec that passed check()."""
+    low = _Lowering(spec)
+    plan = low.make(
+        "",
+        LaunchPlan,
+        name=lambda s: s.name,
+        topology=Topology(
+            (low.make("topology.groups.0", NodeGroup, nodes=lambda s: s.nodes, gpus=lambda s: s.gpus, procs=procs),)
+        ),
+        resources=low.make(
+            "resources",
+            Resources,
+            section="",
+            mem_bytes=lambda s: s.mem,
+            shm_bytes=lambda s: s.shm,
+            hosts=used_hosts,
+        ),
+        launcher=lambda s: s.launcher,
+        rendezvous=low.make(
+            "rendezvous",
+            Rendezvous,
+            section="rendezvous",
+            timeout_s=lambda s: s.rendezvous.timeout,
+        ),
+        command=command,
+        uses_trainer=lambda s: s.command is None,
+        threads_per_rank=threads,
+        env=low.mapping("env", spec.env, lambda s, name: s.env[name]),
+        secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
+        secret_kinds=secret_kinds,
+        parallel=lambda s: s.parallel.kind,
+        labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
+        setup=low.make(
+            "setup",
+            Setup,
+            kind=lambda s: s.python.kind,
+            modules=module_lines,
+            lines=activation,
+            python=lambda s: s.python.interpreter,
+        ),
+        container=low.make(
+            "container",
+            Container,
+            section="container",
+            image=image,
+        ),
+        mounts=lambda s: tuple(Mount(m.kind, m.source, m.target, m.read_only) for m in s.mounts),
+        code=low.make(
+            "code",
+            Code,
+            kind=code_kind,
+            root=lambda s: s.code.root,
+            max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
+            repository=lambda s: s.code.repository if s.code.kind == "git" else None,
+            commit=lambda s: s.code.commit if s.code.kind == "git" else None,
+        ),
+        network=low.make(
+            "network",
+            Network,
+            section="network",
+            settings=lambda s: tuple(Setting(each.name, each.value, each.reason) for each in s.network.settings),
+        ),
+        lifecycle=low.make(
+            "lifecycle",
+            Lifecycle,
+            section="lifecycle",
+            grace_s=lambda s: s.lifecycle.grace,
+            time_limit_s=lambda s: s.time or 0,
+            keep_s=lambda s: s.lifecycle.keep,
+        ),
+        queue=low.make(
+            "queue",
+            Queue,
+            section="queue",
+            nodelist=preferred_hosts,
+            exclude=lambda s: s.queue.exclude or (),
+        ),
+        run=low.make(
+            "run",
+            Run,
+            section="storage",
+            folder=run_folder,
+            storage=lambda s: s.storage.run,
+            keep=lambda s: s.keep_runs,
+            endpoint=lambda s: s.storage.endpoint or "",
+        ),
+        caches=low.make(
+            "caches",
+            Caches,
+            section="caches",
+            prefetch=lambda s: tuple(download(text) for text in s.caches.prefetch),
+        ),
+        accelerate_extra=low.mapping_of_trees("accelerate_extra", ("accelerate", "extra")),
+        deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
+        train=low.tree("train", _train_document(spec)),
+    )
+    low.rule("topology.world_size", world_size)  # a property of the plan
+    return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
+
+
+def _copy(section: str, name: str) -> Leaf:
+    return lambda s: getattr(getattr(s, section) if section else s, name)
+
+
+def _train_document(spec: JobSpec) -> dict[str, Any]:
+    """train.json: leaves are functions of the spec; see trainer/config/schema.py for what each means."""
+    document: dict[str, Any] = {
+        "schema": lambda s: SCHEMA,
+        "job": lambda s: s.name,
+        "world_size": world_size,
+        "threads_per_rank": threads,
+        "seed": lambda s: s.seed,
+        "recipe": lambda s: s.recipe,
+    }
+    for section in _TRAIN_SECTIONS:
+        value = getattr(spec, section)
+        if isinstance(value, Target):
+            document[section] = _target_leaves(value, (section,))
+        else:
+            document[section] = {
+                field.name.rstrip("_"): _section_leaf(section, field.name) for field in dataclasses.fields(value)
+            }
+    document["process_group"]["init_timeout_s"] = init_timeout
+    if spec.parallel.kind == "hsdp":
+        document["parallel"]["shards"] = shards
+    document["batch"] = {
+        "micro": lambda s: s.batch.micro,
+        "accumulation": accumulation,
+        "global": global_batch,
+    }
+    return document
+
+
+def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Each argument is a leaf of its own, so that a line of train.json knows the key that it came from."""
+
+    def leaf(path: tuple[str, ...]) -> Leaf:
+        return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
+
+    return {
+        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else leaf((*keys, key))
+        for key, value in tree.items()
+    }
+
+
+def _section_leaf(section: str, name: str) -> Leaf:
+    return lambda s: plain(getattr(getattr(s, section), name))
+
+
+def _whole_list(key: str) -> str:
+    """`mounts.0.kind` is part of the leaf `mounts`."""
+    parts = key.split(".")
+    cut = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
+    return ".".join(parts[:cut])
+
+
+def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> Any:
+    return entry(spec, name)
+
+
+def _dig(at: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
+    here: Any = getattr(getattr(spec, at[0]), at[1])
+    for name in path:
+        here = here[name]
+    return here
+
+
+class _Lowering:
+    """Evaluates leaves on a watched spec; keeps the key table and the rules."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.spec = spec
+        self.table: dict[str, tuple[str, ...]] = {}
+        self.rules: dict[str, str] = {}
+
+    def leaf(self, key: str, function: Leaf) -> Any:
+        read: list[str] = []
+        value = function(watch(self.spec, "", read.append))
+        self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
+        self.rule(key, function)
+        return value
+
+    def rule(self, key: str, function: Leaf) -> None:
+        """How the value is found, in the words of the function that finds it, where it has any."""
+        if isinstance(function, FunctionType) and function.__doc__:
+            self.rules[key] = function.__doc__.split("\n", 1)[0]
+
+    def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
+        """A plan section; a field is a finished section or mapping, or a function of the spec.
+
+        section: of the spec, "" = its top: a field that is not given is a copy of the field of the same name there
+        """
+        if section is not None:
+            names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass
+            fields = {name: fields.get(name) or _copy(section, name) for name in names}
+        values = {}
+        for name, value in fields.items():
+            key = f"{prefix}.{name}" if prefix else name
+            values[name] = self.leaf(key, value) if callable(value) else value
+        return cls(**values)
+
+    def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
+        self.table[key] = (key,)
+        return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
+
+    def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
+        """A mapping of the spec, of any depth, as it is. at: section and name"""
+        self.table[key] = (".".join(at),)
+
+        def leaf(value: Any, path: tuple[str, ...]) -> Any:
+            if isinstance(value, Mapping) and value:
+                return {name: leaf(inner, (*path, name)) for name, inner in value.items()}
+            return partial(_dig, at, path)
+
+        tree = getattr(getattr(self.spec, at[0]), at[1])
+        return self.tree(key, {name: leaf(value, (name,)) for name, value in tree.items()})
+
+    def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        return MappingProxyType(
+            {
+                name: self.leaf(f"{key}.{name}", value) if callable(value) else self.tree(f"{key}.{name}", value)
+                for name, value in document.items()
+            }
+        )

@@ -1,0 +1,26 @@
+"""A plan as `key = value` lines: what a job means, leaf by leaf, for `.jobc/plan.txt` and for `jobc diff`.
+
+Units are in the names: `grace_s`, `mem_bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..spec.value_types import fold_hostlist
+from . import flat_text
+from .launch_plan import LaunchPlan
+
+
+def plan_text(plan: LaunchPlan, backend: str, options: Any) -> str:
+    """Sorted lines; options: those of the backend, below `backend`."""
+    found = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
+    del found["topology.groups"]
+    for number, group in enumerate(plan.topology.groups):
+        key = "topology" if len(plan.topology.groups) == 1 else f"topology.groups.{number}"
+        found |= dict(flat_text.leaves(group, key))
+    found |= {
+        "topology.world_size": plan.topology.world_size,
+        "resources.hosts": fold_hostlist(plan.resources.hosts),
+    }
+    return flat_text.to_text(found)

@@ -1,0 +1,1 @@
+"""The interface of a backend, and how backends and site policies are found."""

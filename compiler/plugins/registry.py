@@ -1,0 +1,192 @@
+"""Finds backends: the folders of jobc.backends, then the entry points of other packages. Nobody lists them.
+
+Finding costs no import; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
+Policies of sites (policy.py) are found in the same way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..diagnostics.code_heading import read_heading
+from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
+from .backend import Backend
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS, POLICIES = "jobc.backends", "jobc.policies"
+PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A backend that was found. root: `jobc` or `plugin:NAME`, as origins say it; folder: holds templates and conf.
+
+    version: of the package that brings it, "" for jobc itself
+    """
+
+    name: str
+    root: str
+    folder: Path
+    load_module: Callable[[], object]
+    version: str = ""
+
+    @property
+    def conf(self) -> Path:
+        return self.folder / "conf"
+
+    @property
+    def label(self) -> str:
+        """The folder in source maps."""
+        return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
+
+    def load(self) -> Backend:
+        """Import the backend. CompileError JC4002 to JC4004 when that fails."""
+        try:
+            backend = self.load_module()
+        except CompileError:
+            raise
+        except (Exception, SystemExit) as error:  # a plugin's import may raise anything; it is reported, not hidden
+            because = f"{type(error).__name__}: {error}"
+            hint = f"mend or remove the package of {self.root}; other backends work without it"
+            raise CompileError(
+                [Diagnostic("JC4003", f"backend {self.name} cannot be imported", because, hint)]
+            ) from error
+        parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
+        if wanted := [n for n in parts if not hasattr(backend, n)]:
+            raise self._no_backend(f"it lacks {', '.join(wanted)}")
+        assert isinstance(backend, Backend)
+        if backend.name != self.name:
+            raise self._no_backend(f"it calls itself {backend.name!r}")
+        if not isinstance(backend.honours, Mapping):
+            raise self._no_backend("its `honours` is no mapping of plan keys to what it knows")
+        self.check_defaults()
+        return backend
+
+    def check_defaults(self) -> None:
+        """CompileError JC4004 when it lacks the file of its defaults, without which nothing can choose it."""
+        if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
+            raise self._no_backend(f"it has no conf/backend/{self.name}.yaml, the defaults of its options")
+
+    def _no_backend(self, because: str) -> CompileError:
+        hint = "see jobc.compiler.plugins.backend.Backend"
+        return CompileError([Diagnostic("JC4004", f"{self.label} brings no backend {self.name}", because, hint)])
+
+
+@cache
+def find_plugins() -> dict[str, Plugin]:
+    """name -> plugin, built-in ones first. A name that two claim is found, and refused when it is used (JC4002)."""
+    found = {
+        folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
+    }
+    for entry in _entry_points(ENTRY_POINTS):
+        plugin = _from_entry_point(entry)
+        if plugin.name in found and found[plugin.name].folder != plugin.folder:
+            plugin = replace(found[plugin.name], load_module=_clash(found[plugin.name], plugin, entry.value))
+        found[plugin.name] = plugin
+    return found
+
+
+def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
+    def load_module() -> object:
+        other = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
+        because = f"{other} and package {second.folder.name} both bring it"
+        hint = f"remove one of the packages, or rename the entry point of {entry}"
+        raise CompileError([Diagnostic("JC4002", f"two backends are called {first.name}", because, hint)])
+
+    return load_module
+
+
+@cache
+def find_policies() -> tuple[Plugin, ...]:
+    """Every policy that is installed, sorted by name."""
+    return tuple(map(_from_entry_point, _entry_points(POLICIES)))
+
+
+def code_pages() -> dict[str, Path]:
+    """Return the page of each diagnostic code: compiler/diagnostics/codes/, then codes/ of each backend and policy."""
+    brought = (plugin.folder / "codes" for plugin in (*find_plugins().values(), *find_policies()))
+    folders = [PACKAGE / "compiler" / "diagnostics" / "codes", *brought]
+    pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
+    return dict(sorted(pages.items()))
+
+
+@cache
+def code_names() -> dict[str, tuple[str, ...]]:
+    """Return the codes that have each name: one, unless a plugin repeats a name; those of jobc itself come first."""
+    names: dict[str, tuple[str, ...]] = {}
+    for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
+        if name := read_heading(page).name:
+            names[name] = (*names.get(name, ()), code)
+    return names
+
+
+def code_name(code: str) -> str:
+    """Return the name of a diagnostic code, "" when its page has none or it has no page."""
+    page = code_pages().get(code)
+    return read_heading(page).name if page else ""
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    """Sorted by name. importlib.metadata costs a tenth of a compile: it is asked only when a package may have some."""
+    if not any(group in _groups(folder) for folder in dict.fromkeys(sys.path)):
+        return []
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
+
+
+@cache
+def _groups(path: str) -> frozenset[str]:
+    """Which of our groups some distribution in a folder of sys.path names; a zip file may name all."""
+    folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
+    if folder.is_file():
+        return frozenset(groups)
+    files = (p for kind in ("dist-info", "egg-info") for p in folder.glob(f"*.{kind}/entry_points.txt"))
+    texts = [file.read_bytes() for file in files]
+    return frozenset(group for group in groups if any(group.encode() in text for text in texts))
+
+
+def plugin(name: str) -> Plugin:
+    """The plugin of that name; CompileError JC4001 with the nearest names when there is none."""
+    found = find_plugins()
+    if name in found:
+        return found[name]
+    if not name:
+        because = f"found: {', '.join(sorted(found))}"
+        raise CompileError([Diagnostic("JC4001", "no backend is chosen", because, f"backend={min(found)}")])
+    close = nearest(name, found)
+    hint = f"backend={(close or sorted(found))[0]}"
+    raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(found))}", hint)])
+
+
+def check_defaults(names: Iterable[str]) -> None:
+    """CompileError JC4004 for a backend of these names that was found and that a compose could not choose."""
+    for name in names:
+        if name in find_plugins():
+            find_plugins()[name].check_defaults()
+
+
+def _is_backend(folder: Path) -> bool:
+    return not folder.name.startswith(("_", ".")) and (folder / "backend.py").is_file()
+
+
+def _builtin(folder: Path) -> Plugin:
+    module = f"{__package__.rsplit('.', 2)[0]}.backends.{folder.name}.backend"
+    return Plugin(folder.name, "jobc", folder, lambda: importlib.import_module(module).BACKEND)
+
+
+def _from_entry_point(entry: EntryPoint) -> Plugin:
+    package = entry.module.split(".")[0]
+    spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
+    places = list(spec.submodule_search_locations or []) if spec else []
+    folder = Path(places[0]).joinpath(*entry.module.split(".")[1:-1]) if places else Path(package)
+    return Plugin(entry.name, f"plugin:{entry.name}", folder, entry.load, entry.dist.version if entry.dist else "")

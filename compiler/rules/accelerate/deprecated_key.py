@@ -1,0 +1,43 @@
+"""JC4606: a key that accelerate or DeepSpeed still reads, under a name that it has given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...emit.overlay import Path
+from ...launchers.accelerate.engine_tables import engine, tables
+from ...launchers.accelerate.protected_keys import of_accelerate, of_deepspeed
+from ...plan.launch_plan import LaunchPlan
+from ._entries import Tree
+
+
+def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
+    for file, tree, name, protected in (
+        ("accelerate", extra, "extra", of_accelerate(plan)),
+        ("deepspeed", deepspeed_extra, "deepspeed_extra", of_deepspeed(plan)),
+    ):
+        for old, new in tables()[f"{file}_deprecated"].items():
+            path = tuple(old.split("."))
+            value = _value(tree, path)
+            if path not in protected and value is not None:
+                yield _deprecated(file, (section, name, *path), new, value)
+
+
+def _value(tree: Tree, path: Path) -> Any:
+    here: Any = tree
+    for part in path:
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return here
+
+
+def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
+    key, above = ".".join(path), ".".join(path[:-1])
+    because = f"{engine(file)} still reads it, with a warning; its new name is {new}"
+    hint = f"rename it to {above}.{new}"
+    if " " in new:  # a choice of sections
+        hint = f"leave out {key}; say it below {new} of {above}"
+    elif not isinstance(value, Mapping):
+        hint = f"{above}.{new}={str(value).lower()}"
+    return Diagnostic("JC4606", f"{key} is deprecated", because, hint, key=key, severity=Severity.WARNING)

@@ -1,0 +1,69 @@
+"""JC2019: a variable or argument over 128 KiB, or more than 2 MiB of them in all.
+
+Source: execve(2), Linux: MAX_ARG_STRLEN is 32 pages for one string; all strings and their pointers take at most a
+quarter of the stack limit, which is 8 MiB by default. The job would start, and `python` would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+
+MOST_OF_ONE = 131_072  # bytes of one string, with its final NUL
+MOST_OF_ALL = (2 << 20) - (256 << 10)  # the rest is for the environment of the node and of jobc
+_POINTER = 8
+_PATHS = 12 << 10  # that node.sh adds to the command of mpirun: three paths of at most 4 KiB
+_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # for which node.sh writes $$ for each $
+
+
+def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    words = {f"env.{name}": _size(f"{name}={value}") for name, value in spec.env.items()}
+    doubles = plan.launcher in _TEMPLATES
+    command = [word.replace("$", "$$") if doubles else word for word in spec.command or ()]
+    words |= {f"command.{i}": _size(word) for i, word in enumerate(command)}
+    words |= {f"container.options.{i}": _size(word) for i, word in enumerate(plan.container.options)}
+    words |= {f"caches.prefetch.{i}": _size(word) for i, word in enumerate(spec.caches.prefetch)}
+    too_long = [key for key, size in words.items() if size > MOST_OF_ONE]
+    for key in too_long:
+        because = f"Linux limits one argument or variable to {MOST_OF_ONE:,} bytes, so no rank would start"
+        yield _diagnostic(f"{key} has {words[key]:,} bytes", because, _spec_key(key))
+    total = sum(size + _POINTER for key, size in words.items() if key.startswith(("env.", "command.")))
+    if not too_long and total > MOST_OF_ALL:
+        largest = max(words, key=words.__getitem__)
+        because = f"Linux limits them to 2 MiB, which leaves {MOST_OF_ALL:,} bytes for the job"
+        yield _diagnostic(f"command and env have {total:,} bytes in all", because, _spec_key(largest))
+    elif not too_long and plan.launcher == "mpirun":
+        yield from _of_mpirun(plan, command)
+
+
+def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
+    """node.sh passes the whole command in one variable, quoted, and all nodes in one argument."""
+    quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
+    if quoted > MOST_OF_ONE:
+        because = f"launcher=mpirun passes it in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
+        yield _diagnostic(f"the quoted command has {quoted - _PATHS:,} bytes", because, "command")
+    nodes = plan.topology.nodes
+    hosts = nodes * _size(f"jobc-{nodes}:{plan.topology.procs}")
+    if hosts > MOST_OF_ONE:
+        because = f"mpirun gets the list of nodes as one argument, which Linux limits to {MOST_OF_ONE:,} bytes"
+        yield Diagnostic(
+            "JC2019", f"{nodes:,} nodes with launcher=mpirun", because, "launcher=torchrun", key="launcher"
+        )
+
+
+def _size(text: str) -> int:
+    """Size of the text in bytes, with the final NUL."""
+    return len(text.encode("utf-8", "surrogateescape")) + 1
+
+
+def _spec_key(key: str) -> str:
+    section, _, name = key.partition(".")
+    return key if section == "env" else section if name.isdecimal() else key.rpartition(".")[0]
+
+
+def _diagnostic(title: str, because: str, key: str) -> Diagnostic:
+    hint = "write the text to a file and pass the path of the file"
+    return Diagnostic("JC2019", title, because, hint, key=key)

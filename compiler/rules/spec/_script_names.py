@@ -1,0 +1,76 @@
+"""Names that an environment variable of a job cannot have: the scripts of an artifact, or bash itself, use them.
+
+In   nothing: the names are read off the scripts, so that none is forgotten. They spell their own variables in lower
+     case, and those of the environment in upper case
+Out  two sets of names, and whether bash has a variable of its own
+Source bash 5.2, "Bash Variables" of its manual, and what `export NAME=x` does in it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from ...plugins.registry import PACKAGE
+
+_READONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}  # `export` fails, and so does node.sh
+_SET_BY_BASH = {
+    "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_CMDS", "BASH_COMMAND", "BASH_LINENO", "BASH_REMATCH",
+    "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
+    "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
+}  # fmt: skip
+_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # bash 5.2 works otherwise with them: FUNCNEST=1 and EXECIGNORE=* start no job
+
+_READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
+_SET = re.compile(  # at the start of a command
+    r"""(?:^|;|\b(?:then|else|do|export|local)|&&|\|\||[({])[ ]*([a-z_]\w*)(?:\[[^]\n]*\])?\+?=
+    | (?:^|;|\bdo)[ ]*for[ ](?:\(\()?([a-z_]\w*)
+    | \b(?:read|mapfile)(?:[ ]-\w+)*[ ]([a-z_]\w*)
+    | \{([a-z_]\w*)\}[<>]""",
+    re.MULTILINE | re.VERBOSE,
+)
+_TALK = re.compile(r"^ *#.*|\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.MULTILINE)  # comments, and what Jinja takes away
+_FUNCTION = re.compile(r"^(\w+)\(\) [{(]\n.*?^[})]", re.MULTILINE | re.DOTALL)
+_LOCAL = re.compile(r"^ *local (.*)", re.MULTILINE)
+
+
+def is_of_bash(name: str) -> bool:
+    """Whether bash sets the variable itself, refuses to have it set, or works otherwise with it."""
+    return name in _READONLY | _SET_BY_BASH | _OBEYED
+
+
+@cache
+def of_nodes() -> frozenset[str]:
+    """Of node.sh and what it sources; a variable of one function alone is nobody else's."""
+    texts = [(PACKAGE / "compiler/templates/node.sh.j2").read_text(encoding="utf-8"), *_library()]
+    return frozenset(name for text in texts for name in _outer(text))
+
+
+@cache
+def of_all() -> frozenset[str]:
+    """Of every script, functions included: a secret is read in many, by its name."""
+    folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
+    templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
+    return frozenset(name for text in [*templates, *_library()] for name in _names(text))
+
+
+def _library() -> Iterator[str]:
+    return (file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "trainer/rt").glob("*.sh")))
+
+
+def _outer(text: str) -> Iterator[str]:
+    """What functions set and do not declare, and all that stands outside of them."""
+    for function in _FUNCTION.finditer(text):
+        own = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
+        yield from (name for name in _set(function[0]) if name not in own)
+    yield from _names(_FUNCTION.sub("", text))
+
+
+def _names(text: str) -> Iterator[str]:
+    yield from _READ.findall(_TALK.sub("", text))
+    yield from _set(text)
+
+
+def _set(text: str) -> Iterator[str]:
+    return (next(filter(None, found)) for found in _SET.findall(_TALK.sub("", text)))

@@ -1,0 +1,81 @@
+"""What launch engines call the keys of a job: a hint for people who type what they are used to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# torchrun; sbatch; Kubernetes; SkyPilot; accelerate, DeepSpeed and HF's TrainingArguments
+KEYS: Mapping[str, str] = {
+    "nnodes": "nodes",
+    "nproc_per_node": "procs",
+    "rdzv_backend": "rendezvous.backend",
+    "master_port": "rendezvous.port",
+    "partition": "queue.name",
+    "account": "queue.account",
+    "dependency": "queue.after",
+    "ntasks_per_node": "procs",
+    "gpus_per_node": "gpus",
+    "cpus_per_task": "cpus",
+    "walltime": "time",
+    "time_limit": "time",
+    "completions": "nodes",
+    "parallelism": "nodes",
+    "replicas": "nodes",
+    "priority_class": "queue.priority",
+    "priority_class_name": "queue.priority",
+    "queue_name": "queue.name",
+    "ttl": "lifecycle.keep",
+    "ttl_seconds_after_finished": "lifecycle.keep",
+    "backoff_limit": "lifecycle.max_requeues",
+    "termination_grace_period_seconds": "lifecycle.grace",
+    "active_deadline_seconds": "backend.deadline",
+    "service_account_name": "backend.service_account",
+    "runtime_class_name": "backend.runtime_class",
+    "num_nodes": "nodes",
+    "image_id": "image",
+    "envs": "env",
+    "memory": "mem",
+    "workdir": "code.root",
+    "num_machines": "nodes",
+    "main_process_port": "rendezvous.port",
+    "mixed_precision": "loop.precision",
+    "distributed_type": "parallel",
+    "zero_stage": "parallel.zero_stage",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "train_batch_size": "batch.global",
+    "per_device_train_batch_size": "batch.micro",
+    "train_micro_batch_size_per_gpu": "batch.micro",
+    "gradient_clipping": "optim.clip_norm",
+    "max_grad_norm": "optim.clip_norm",
+    "learning_rate": "optim.lr",
+    "max_steps": "loop.steps",
+    "num_train_epochs": "loop.epochs",
+}
+IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
+    "accelerators": "gpu_type=H100 gpus=8, for H100:8",
+    "gres": "gpus=8, for gpu:8",
+    "num_processes": "procs, which counts those of one node",
+    "ntasks": "nodes and procs: tasks are nodes x procs",
+}
+RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlier versions of jobc
+
+
+def key_of(typed: str) -> str:
+    """The key for an engine's word, below `backend.` or not, with what stands below it; "" for no such word."""
+    word, dot, rest = typed.removeprefix("backend.").partition(".")
+    key = _same(KEYS).get(_plain(word), "")
+    return f"{key}{dot}{rest}" if key else ""
+
+
+def in_words(typed: str) -> str:
+    """What to type instead of an engine's word that has no one key; "" for no such word."""
+    return _same(IN_WORDS).get(_plain(typed.removeprefix("backend.")), "")
+
+
+def _same(words: Mapping[str, str]) -> dict[str, str]:
+    return {_plain(word): said for word, said in words.items()}
+
+
+def _plain(word: str) -> str:
+    """numNodes, num-nodes and num_nodes are one."""
+    return word.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,331 @@
+"""The one place where text becomes typed values.
+
+In:  a composed tree whose leaves are text, and the dataclass it must fill.   Out: the filled dataclass, the place of
+every leaf, and a diagnostic for every leaf that does not fit. Nothing stops at the first mistake.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+
+from ...trainer.config import target
+from ...trainer.config.target import Target
+from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
+from ..diagnostics.origin import Origin, Text, is_null
+from .aliases import RENAMED_GROUPS
+from .examples import assignment, example, is_read, sweep_hint, taken
+from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
+from .value_types import Duration, Refused, ValueType, part_of_seconds, read_untyped
+
+T = TypeVar("T")
+Shown = Any  # str, None, or a list of them
+OriginOf = Callable[[str], "Origin | None"]
+
+
+@dataclass(frozen=True)
+class Converted(Generic[T]):
+    """value: None when there is a diagnostic; leaves: key -> (value, canonical text, a list of them, or None)."""
+
+    value: T | None
+    leaves: dict[str, tuple[Any, Shown]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
+    """Type every leaf of `tree` as the fields of the dataclass `into` say.
+
+    prefix: dotted key of the tree's root, for diagnostics and origins
+    Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is needed; the
+    first MOST_DIAGNOSTICS
+    """
+    run = _Conversion(origin_of)
+    try:
+        value = run.dataclass(tree, into, prefix)
+    except _TooMany:
+        value = None
+    return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
+
+
+MOST_DIAGNOSTICS = 100  # of one tree: each looks for similar keys, which takes 5 ms
+
+
+class _TooMany(Exception):
+    """MOST_DIAGNOSTICS were reported."""
+
+
+class _Conversion:
+    def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
+        """diagnostics: list that new diagnostics are added to"""
+        self.origin_of = origin_of
+        self.leaves: dict[str, tuple[Any, Shown]] = {}
+        self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
+
+    def refuse(self, code: str, key: str, title: str, because: str, hint: str) -> None:
+        self.report(Diagnostic(code, title, because, hint, self.origin_of(key), key))
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+        if len(self.diagnostics) == MOST_DIAGNOSTICS:
+            raise _TooMany
+
+    def dataclass(self, tree: Any, into: type, key: str) -> Any:
+        if not isinstance(tree, Mapping):
+            first = next(iter(hints(into)))
+            hint = f"set a key below {key}, such as {key}.{first}"
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
+            return None
+        known = hints(into)
+        for name in tree:
+            if name not in known:
+                self.unknown(join(key, name), known, key)
+        values: dict[str, Any] = {}
+        for name, hint in known.items():
+            if name in tree:
+                values[field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
+            else:
+                at = join(key, name)
+                because = f"{key or 'a job'} needs it, and nothing gives it a value"
+                beside = self.origin_of(key) if key else None
+                origin = self.origin_of(at) or (beside and beside.whole)
+                removal = f"leave out {origin.path}, or " if origin and origin.path.startswith("~") else ""
+                hint = f"{removal}give {at} a value"
+                self.report(Diagnostic("JC1203", f"missing key {at}", because, hint, origin, at))
+        return into(**values) if len(values) == len(known) else None
+
+    def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
+        name = key.rsplit(".", 1)[-1]
+        close = nearest(name, known)
+        outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
+        hint = f"did you mean {join(parent, close[0])}?" if close else f"known here: {', '.join(sorted(known))}"
+        if inner:  # a file holds the dot in one key
+            hint = f"{outer}: {{{inner}: VALUE}}, for a dot nests on the command line only"
+        elif not close and not parent:
+            hint = "jobc --help lists the keys"
+        origin = self.origin_of(key)
+        place, because = origin and origin.of_key(key), "nothing reads it, so it would be dropped"
+        self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, place, key))
+
+    def value(self, raw: Any, hint: Any, key: str) -> Any:
+        if hint is Any:
+            return self.untyped(raw, key)
+        options = options_of(hint)
+        if is_null(raw):
+            if type(None) in options:
+                self.leaves[key] = (None, None)
+                return None
+            hint_text = f"{key}={example(options)}"
+            if options == (str,):
+                hint_text = f"{key}='\"null\"' for the text, or {key}= for no text"
+            self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
+            return None
+        if raw == "" and options == (str, type(None)):
+            because = "it is empty; was it meant to come from a shell variable that is not set?"
+            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null for none")
+            return None
+        nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
+        if Target in options and target.is_target(raw):
+            return self.target(raw, key)
+        options = tuple(option for option in options if option is not Target)
+        if all(dataclasses.is_dataclass(option) for option in options):
+            return self.variant(raw, options, key)
+        option = options[0]
+        if is_mapping(option):
+            return self.mapping(raw, option, key)
+        if get_origin(option) is tuple:
+            return self.sequence(raw, option, key)
+        return self.scalar(raw, option, key, nullable)
+
+    def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
+        if len(options) == 1:
+            return self.dataclass(raw, options[0], key)
+        kinds = {kind: option for option in options for kind in get_args(hints(option)["kind"])}
+        if not isinstance(raw, Mapping):
+            hint = f"set a key below {key}, such as {key}.kind={sorted(kinds)[0]}"
+            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
+            return None
+        kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])
+        if kind in kinds:
+            return self.dataclass(raw, kinds[kind], key)
+        fits = [name for name in sorted(kinds) if not {*raw} - {*hints(kinds[name])}] or sorted(kinds)
+        close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
+        self.refuse(
+            "JC1202",
+            join(key, "kind"),
+            f"{key}.kind: {kind!r} is none of {one_of}",
+            f"the kind decides which other keys there are; {key}=OPTION brings those of another",
+            sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
+        )
+        return None
+
+    def target(self, raw: Mapping[str, Any], key: str) -> Any:
+        """`_target_` and its arguments, whose types are the user's."""
+        at = join(key, target.KEY)
+        if "kind" in raw:
+            because = f"kind chooses one of jobc's own, {target.KEY} one of yours"
+            hint = f"{key}=target {at}={_flow(raw[target.KEY])}, for a section without jobc's own keys"
+            self.refuse("JC2090", at, f"{key} has both kind and {target.KEY}", because, hint)
+            return None
+        if is_null(raw[target.KEY]):
+            because = f"{key}=target is for a class or function of your own, and nothing names it"
+            self.refuse("JC2091", at, f"{at} is not set", because, f"{at}=my_pkg.NAME")
+            return None
+        tree = {str(name): self.untyped(inner, join(key, str(name))) for name, inner in raw.items()}
+        for problem in target.problems(tree, key):
+            where, _, what = problem.partition(": ")
+            hint = f"{where}=my_pkg.NAME" if where.endswith(target.KEY) else f"leave out {where}"
+            self.refuse("JC2092", where, f"{where} cannot be passed on", what, hint)
+        return Target(tree)
+
+    def mapping(self, raw: Any, hint: Any, key: str) -> Any:
+        key_type, value_type = get_args(hint)
+        if not isinstance(raw, Mapping):
+            because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
+            if isinstance(raw, str) and key in RENAMED_GROUPS:
+                group = RENAMED_GROUPS[key]
+                because, shown = f"the config group {key} is called {group} now", f"{group}={raw}"
+            self.refuse("JC1202", key, f"{key} is a mapping", because, shown)
+            return None
+        out = {}
+        for name, inner in raw.items():
+            at = join(key, str(name))
+            self.read(str(name), key_type, at, leaf=False)
+            out[str(name)] = self.value(_filled(inner, value_type), value_type, at)
+        return types.MappingProxyType(out)
+
+    def untyped(self, raw: Any, key: str) -> Any:
+        """A tree whose keys and types are another program's: mappings, tuples and values.read_untyped."""
+        if isinstance(raw, Mapping):
+            return types.MappingProxyType({str(k): self.untyped(v, join(key, str(k))) for k, v in raw.items()})
+        value = _untyped(raw)
+        self.leaves[key] = (value, _plain(value))
+        return value
+
+    def sequence(self, raw: Any, hint: Any, key: str) -> Any:
+        if not isinstance(raw, list):
+            as_list = example((hint,), raw if isinstance(raw, str) else "")
+            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", assignment(key, as_list))
+            return None
+        types_of_items = get_args(hint)
+        if types_of_items[-1] is Ellipsis:
+            types_of_items = (types_of_items[0],) * len(raw)
+        if len(raw) != len(types_of_items):
+            title, as_many = f"{key} has {len(types_of_items)} values", example((hint,), " ".join(map(str, raw)))
+            self.refuse("JC1202", key, title, f"{len(raw)} were given", assignment(key, as_many))
+            return None
+        inner = _Conversion(self.origin_of, self.diagnostics)
+        values = tuple(
+            inner.value(_filled(item, hint), hint, f"{key}.{i}")
+            for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
+        )
+        self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
+        return values
+
+    def scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
+        as_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is tuple
+        if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
+            raw = ",".join(raw)
+        if isinstance(raw, (list, Mapping)):
+            typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example((hint,))}"
+            above, _, last = key.rpartition(".")
+            if last.isdigit():
+                typed = f"{above}=[{example((hint,))}], one text for each item"
+            self.refuse("JC1202", key, f"{key} is {type_name((hint,))}", f"{_kind(raw)} was given", typed)
+            return None
+        return self.read(str(raw), hint, key, nullable)
+
+    def read(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
+        if get_origin(hint) is Literal:
+            words = [str(word) for word in get_args(hint)]
+            if text not in words:
+                close = nearest(text, words)
+                sweep = sweep_hint(text, key, words.__contains__)
+                self.refuse(
+                    "JC1202",
+                    key,
+                    f"{key}: {text!r} is none of {', '.join(words)}",
+                    "only these are known",
+                    sweep or f"{key}={close[0] if close else words[0]}",
+                )
+                return None
+            value: Any = get_args(hint)[words.index(text)]
+            shown = text
+        else:
+            scalar = value_type(hint)
+            assert scalar is not None, f"no reader for {hint}"
+            try:
+                value = scalar.read(text)
+            except Refused as error:
+                takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
+                sweep = "" if takes_commas else sweep_hint(text, key, partial(is_read, scalar))
+                values = _in_seconds(text, scalar) if key.endswith("_s") else ()
+                values = values or taken(error.values, nullable)
+                hint_text = sweep or alternatives(f"{key}={value}" for value in values)
+                if not leaf:  # the name of an entry
+                    hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
+                is_private = key.startswith("secrets.") and leaf  # it may be a secret
+                given = "the text" if is_private else repr(text)
+                title, origin = f"{key}: {given} is not {scalar.name}", self.origin_of(key)
+                self.report(Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private))
+                return None
+            shown = scalar.show(value)
+        if leaf:
+            self.leaves[key] = (value, shown)
+        return value
+
+
+def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
+    """What a duration with a unit is for a key that counts seconds, if it takes that many."""
+    duration = value_type(Duration)
+    assert duration is not None
+    try:
+        count = part_of_seconds(text) or str(duration.read(text))
+        seconds.read(count)
+    except Refused:
+        return ()
+    return (count,)
+
+
+def _untyped(raw: Any) -> Any:
+    if isinstance(raw, Mapping):
+        return types.MappingProxyType({str(key): _untyped(inner) for key, inner in raw.items()})
+    if isinstance(raw, list):
+        return tuple(_untyped(item) for item in raw)
+    return None if is_null(raw) else read_untyped(raw, isinstance(raw, Text) and raw.quoted)
+
+
+def _plain(value: Any) -> Shown:
+    """An untyped value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _filled(raw: Any, hint: Any) -> Any:
+    """An item of a mapping or list: no file gives it defaults."""
+    return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
+
+
+def _nulls(into: Any) -> dict[str, None]:
+    """The keys of a dataclass that may be null."""
+    return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
+
+
+def _kind(raw: Any) -> str:
+    """What was given, in words: a list, a mapping, or the text."""
+    if isinstance(raw, list):
+        return "a list"
+    return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"
+
+
+def _flow(raw: Any) -> str:
+    """A value as one would type it on the command line."""
+    if isinstance(raw, list):
+        return "[" + ",".join(_flow(item) for item in raw) + "]"
+    if isinstance(raw, Mapping):
+        return "{" + ",".join(f"{name}: {_flow(inner)}" for name, inner in raw.items()) + "}"
+    return "null" if is_null(raw) else str(raw)

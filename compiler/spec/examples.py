@@ -1,0 +1,76 @@
+"""Examples for hints: a valid value for a key, and the override that sets it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any, get_args
+
+from ..diagnostics.diagnostic import nearest
+from .type_hints import choices, hints, is_mapping, options_of, value_type
+from .value_types import Refused
+
+
+def example(options: tuple[Any, ...], text: str = "") -> str:
+    """A value of the type: the text where it is one, else what its reader recommends for it.
+
+    text: of a list the items, of a section in a list its first keys
+    """
+    option = next(o for o in options if o is not type(None))
+    words = choices(option)
+    scalar = value_type(option)
+    if words:
+        return text if text in words else (nearest(text, words) or words)[0]
+    if scalar is None:
+        given = re.split(r"[\s,]+", text) if text else []
+        is_section = is_mapping(option) or dataclasses.is_dataclass(option)
+        return "{}" if is_section else _list_example(get_args(option), given)
+    if not text and scalar.example:
+        return scalar.example
+    try:
+        value = scalar.read(text)
+    except Refused as error:
+        return taken(error.values, type(None) in options)[0]
+    return text or scalar.show(value) or "TEXT"
+
+
+def taken(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
+    """Of the values that a reader recommends, those that the key takes."""
+    return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
+
+
+def _list_example(types_of_items: tuple[Any, ...], given: list[str]) -> str:
+    """One of as many items as the type has; more than are given repeat the last."""
+    first = types_of_items[0]
+    if types_of_items[-1] is Ellipsis and not given:
+        return "[]"
+    if isinstance(first, type) and dataclasses.is_dataclass(first):
+        needed = [(name, hint) for name, hint in hints(first).items() if type(None) not in options_of(hint)]
+        texts = [*given, *[""] * len(needed)]
+        keys = (f"{name}: {example((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
+        return f"[{{{', '.join(keys)}}}]"
+    if types_of_items[-1] is Ellipsis:
+        types_of_items = (first,) * len(given)
+    texts = [*given, *(given[-1:] or [""]) * len(types_of_items)]
+    items = (example((hint,), text) for hint, text in zip(types_of_items, texts, strict=False))
+    return f"[{','.join(items)}]"
+
+
+def assignment(key: str, value: str) -> str:
+    """`key=value` as a shell takes it."""
+    return f"'{key}={value}'" if "{" in value else f"{key}={value}"
+
+
+def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
+    """ "" where one of the values would be refused as well. fits: whether a text is a value of the key"""
+    is_sweep = "," in text and all(fits(value) for value in text.split(","))
+    return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
+
+
+def is_read(scalar: Any, text: str) -> bool:
+    try:
+        scalar.read(text)
+    except Refused:
+        return False
+    return True

@@ -1,0 +1,351 @@
+"""JobSpec: the source language. What a user may say about a job, typed.
+
+Types and docs only: every default, with its unit and meaning, stands in conf/*.yaml and nowhere else. The sections
+that the trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are not here:
+its folder brings them, below the key `backend`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...trainer.config.schema import (
+    CheckpointConfig,
+    CrossEntropyConfig,
+    DdpConfig,
+    DeepspeedConfig,
+    DigitsConfig,
+    FsdpConfig,
+    GptConfig,
+    LoaderConfig,
+    LoopConfig,
+    MetricsConfig,
+    MlpConfig,
+    OptimConfig,
+    ProfileConfig,
+    RandomTokensConfig,
+    StdlibBytesConfig,
+    ValidationConfig,
+)
+from ...trainer.config.target import Target
+from .site_spec import EstimateSpec, SiteSpec
+from .value_types import (
+    Bytes,
+    Count,
+    CountOrZero,
+    Download,
+    Duration,
+    EnvName,
+    GpuCount,
+    HostList,
+    Interface,
+    Label,
+    MountSource,
+    MountTarget,
+    Name,
+    NodeCount,
+    Path,
+    Port,
+    ProcessCount,
+    SecretRef,
+    TimeLimit,
+)
+
+OPEN_KEYS = (  # mappings whose keys the user invents: no `+` needed
+    "env", "secrets", "labels", "backend.extra", "backend.deepspeed_extra", "backend.config", "backend.file_mounts",
+    "backend.gpu_labels", "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
+)  # fmt: skip
+TARGETS = ("model", "data", "loss", "optim")  # sections that may hold a `_target_`, and then any argument
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """Samples per step. micro is required, and at most one of the other two: the rest is computed.
+
+    micro:        samples of one forward pass of one rank
+    accumulation: forward passes per optimizer step; null = from global, or 1
+    global:       samples per optimizer step over all ranks; null = from accumulation
+    """
+
+    micro: Count
+    accumulation: Count | None
+    global_: Count | None
+
+
+@dataclass(frozen=True)
+class HsdpSpec:
+    """FSDP within a node, copies between nodes; as HsdpConfig, but for one key.
+
+    shards: ranks that share one copy of the model; null = those of a node
+    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
+    offload_params, state_dict_type, cpu_ram_efficient_loading
+    """
+
+    kind: Literal["hsdp"]
+    shards: Count | None
+    reshard_after_forward: bool
+    auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]
+    transformer_layer_cls_to_wrap: tuple[str, ...]
+    min_num_params: int
+    offload_params: bool
+    state_dict_type: Literal["FULL_STATE_DICT", "SHARDED_STATE_DICT"]
+    cpu_ram_efficient_loading: bool
+
+
+@dataclass(frozen=True)
+class CodeSpec:
+    """How the user's own code reaches the job.
+
+    kind:     snapshot | shared | none | rsync | image
+    root:     folder
+    max_size: of what is copied
+    """
+
+    kind: Literal["snapshot", "shared", "none", "rsync", "image"]
+    root: Path
+    max_size: Bytes
+
+
+@dataclass(frozen=True)
+class GitCodeSpec:
+    """Code of a repository, at a commit.
+
+    root:       folder inside it
+    repository: URL, or a path that the nodes see
+    commit:     40 hex digits
+    """
+
+    kind: Literal["git"]
+    root: Path
+    repository: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True)
+class PythonSpec:
+    """The Python environment of the ranks (group `python`).
+
+    kind:        none | venv | conda | uv | modules | image
+    path:        folder of the venv, conda environment or uv project
+    modules:     environment modules to load, in order
+    interpreter: the command that starts Python once the environment is active
+    """
+
+    kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
+    path: Path | None
+    modules: tuple[str, ...]
+    interpreter: Path
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """What runs `image`. kind: none | docker | apptainer | pyxis | pod; workdir: inside; options: extra words."""
+
+    kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
+    workdir: Path | None
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MountSpec:
+    """One folder made visible to the job. target: absolute path in the job; read_only.
+
+    kind: what source names: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    """
+
+    kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
+    source: MountSource
+    target: MountTarget
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class SettingSpec:
+    """One variable of the ranks that the network needs. reason: for whoever reads node.sh."""
+
+    name: EnvName
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """How ranks on several nodes talk.
+
+    profile:   the fabric, which must be there
+    interface: for TCP; null = each node finds the one that leads to node 0
+    debug:     NCCL and torch say what they do
+    settings:  what NCCL, RCCL or libfabric must be told
+    """
+
+    profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
+    interface: Interface | None
+    debug: bool
+    settings: tuple[SettingSpec, ...]
+
+
+@dataclass(frozen=True)
+class RendezvousSpec:
+    """How nodes and ranks meet.
+
+    backend: of torchrun; port: 0 = a free one (one node), or of the job id
+    timeout: for all nodes to come, and for all ranks of them unless process_group.init_timeout_s says another
+    """
+
+    backend: Literal["static", "c10d"]
+    port: Port
+    timeout: Duration
+
+
+@dataclass(frozen=True)
+class ProcessGroupSpec:
+    """As ProcessGroupConfig. init_timeout_s: null = rendezvous.timeout"""
+
+    init_timeout_s: int | None
+    step_timeout_s: int
+
+
+@dataclass(frozen=True)
+class LifecycleSpec:
+    """What happens at the end of an attempt.
+
+    grace:        between the stop signal and the kill; saving must fit
+    keep:         how long an engine keeps what ended (pods, machines); null = its own rule
+    max_requeues: times an engine may start the job again after preemption
+    max_restarts: times all ranks start again in place after a crash or a lost peer
+    """
+
+    grace: Duration
+    keep: Duration | None
+    max_requeues: CountOrZero
+    max_restarts: CountOrZero
+
+
+@dataclass(frozen=True)
+class QueueSpec:
+    """Wishes to a scheduler; the names are the site's.
+
+    name:        partition or queue
+    account:     who pays
+    qos:         quality of service
+    priority:    priority class or number
+    reservation: reservation to use
+    nodelist, exclude: hosts to prefer, hosts to avoid
+    exclusive:   no other job on the nodes
+    after:       ids of jobs that must end well first
+    """
+
+    name: str | None
+    account: str | None
+    qos: str | None
+    priority: str | None
+    reservation: str | None
+    nodelist: HostList | None
+    exclude: HostList | None
+    exclusive: bool
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StorageSpec:
+    """Where runs and data lie.
+
+    run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
+    root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
+    data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
+    endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
+    """
+
+    run: Literal["shared", "node", "object"]
+    root: Path
+    data: Path | None
+    endpoint: str | None
+    region: str
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class CachesSpec:
+    """Where libraries keep what they download and compile; null = their own place, below the home folder.
+
+    downloads: folder for models and data sets, best one that all nodes see
+    compiled:  folder for compiled kernels, best on the node's own disk
+    offline:   the ranks ask no hub on the internet
+    prefetch:  what prefetch.sh downloads beforehand: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
+    In both folders `$UID` stands for the number of the user on the node, `~/` for the home folder.
+    """
+
+    downloads: Path | None
+    compiled: Path | None
+    offline: bool
+    prefetch: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class AccelerateSpec:
+    """More of the files of launcher=accelerate and of DeepSpeed, on any backend. extra: of accelerate.yaml."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job. Everyday keys first; conf/config.yaml says what each means and its unit."""
+
+    name: Name
+    nodes: NodeCount
+    gpus: GpuCount
+    gpu_type: str | None
+    procs: ProcessCount | None
+    cpus: Count | None
+    mem: Bytes | None
+    shm: Bytes | None
+    time: TimeLimit | None
+    hosts: HostList | None
+    image: str | None
+    env: Mapping[EnvName, str]
+    secrets: Mapping[EnvName, SecretRef]
+    labels: Mapping[str, str]
+    command: tuple[str, ...] | None
+    launcher: Literal["torchrun", "spawn", "srun", "accelerate", "mpirun", "torch_distributed_launch"]
+    threads: Count | None
+    seed: CountOrZero
+    keep_runs: CountOrZero
+    point: Label | None
+    recipe: str | None
+    model: GptConfig | MlpConfig | Target
+    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
+    loss: CrossEntropyConfig | Target
+    loader: LoaderConfig
+    batch: BatchSpec
+    optim: OptimConfig | Target
+    loop: LoopConfig
+    validation: ValidationConfig
+    checkpoint: CheckpointConfig
+    metrics: MetricsConfig
+    profile: ProfileConfig
+    parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
+    process_group: ProcessGroupSpec
+    code: CodeSpec | GitCodeSpec
+    python: PythonSpec
+    container: ContainerSpec
+    mounts: tuple[MountSpec, ...]
+    network: NetworkSpec
+    rendezvous: RendezvousSpec
+    lifecycle: LifecycleSpec
+    queue: QueueSpec
+    storage: StorageSpec
+    caches: CachesSpec
+    accelerate: AccelerateSpec
+    site: SiteSpec
+    estimate: EstimateSpec
+
+
+def open_keys(words: Iterable[str]) -> tuple[str, ...]:
+    """The mappings that take new keys without `+` on a command line: a section with a `_target_` does too."""
+    chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
+    return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

@@ -1,0 +1,129 @@
+"""What looks like a password or a token, which is not for the files of an artifact: whoever sees the run may read them.
+
+Whoever has one refers to it: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat what was typed.
+
+What tells is how tokens of known issuers look, wherever they stand; a name that has no other meaning; or one that may
+have, with a long random value. Which names count, by the shape of what is read:
+
+    shape                                     no other meaning       another meaning
+    env.NAME                                  _OF_VARIABLE           _OTHER
+    NAME=value, in the text of a shell        _OF_VARIABLE, as NAME  _OTHER, and these in small letters
+    --name value, --a.name=value, +a.name=v   _OF_PROGRAM            _OTHER
+    wandb login value                         all
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from ..diagnostics.diagnostic import nearest
+
+# Variables that hold nothing else, by their usual names; and how tokens look (GitHub, GitLab, Hugging Face, AWS and
+# others document what they put in front, so that it can be found). Longer than the words of a path or a package:
+# `hf_transfer` and `sk-learn-tools` are none, and what follows `$` is a variable's name.
+_OF_VARIABLE = re.compile(
+    r"(^|_)(PASSWORD|PASSWD|SECRET|SECRET_KEY|API_KEY|ACCESS_KEY|SECRET_ACCESS_KEY|PRIVATE_KEY)$"
+    r"|(^|_)(HF|HUB|GH|GITHUB|GITLAB|GIT|AUTH|ACCESS|SESSION|BEARER|API|WANDB|NGC)_TOKEN$"
+)
+_TOKEN = re.compile(
+    r"(?<![\w.+-])("  # where a word begins
+    r"[a-z][a-z0-9+.-]*://[^/\s:@]*:(?![${<%])[^/\s@\"']+@|"  # a URL with a password
+    r"(hf_|gh[oprsu]_)[A-Za-z0-9]{16,}(?!\w)|(github_pat_|glpat-|nvapi-)[\w-]{16,}|"
+    r"sk-(?=[\w-]*[0-9])[\w-]{20,}|xox[bp]-[0-9][\w-]{12,}|(AKIA|ASIA)[A-Z0-9]{16}(?!\w)|"
+    r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|"  # a JSON Web Token
+    r"(?i:authorization: *basic +[a-z0-9+/]{8,}|"  # in a header of HTTP
+    r"((authorization|(x-)?(api-key|auth-token)|private-token): *(token +)?|bearer +)"
+    r"(?=[a-z._~+/-]*\d)\w[\w.~+/-]{15,})"
+    r")|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+# What is said instead of a secret: a switch, that there is none, or where it lies. Servers with the interface of OpenAI
+# (vLLM, llama.cpp) want a key and take any, for which their manuals write EMPTY and sk-no-key-required.
+_NO_SECRET = re.compile(
+    r"true|false|yes|no|on|off|auto|[01]|none|null|nil|n/?a|empty|dummy|fake|unused|not[-_]needed|(sk-)?no-key-required"
+    r"|(?P<one>.)(?P=one)*|<.*|(env|file|k8s):.*|@?(~|\.{1,2})?/[\w.-]+/.*|@?(~|\.{1,2})/.+",
+    re.I,
+)
+# The last part of an option's name. A key of a cache or a public one is none, however random.
+_OF_PROGRAM = re.compile(
+    r"(password|passwd|api[-_]?key|secret[-_]?(access[-_]?)?key|(access|auth|hf)[-_]?token)$", re.I
+)
+_OTHER = re.compile(r"^(?!.*(cache|hash|public)).*(key|token|secret)$", re.I)
+_SWITCH = re.compile(r"(no|use|with|without|enable|disable|skip|require|need|has|is|ask|prompt|reset)[-_]", re.I)
+_RANDOM = re.compile(
+    r"(?=(?:\D*\d){3})((?=.*[a-f])[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9+/]{32,}=*)"  # hexadecimal, base64
+)
+_VALUE = r"[^\s\"'`$<{();&|][^\s\"';&|)]*"
+_GIVEN = re.compile(rf"(?<![\w$])([A-Za-z_]\w*)=[\"']?({_VALUE})")  # of a shell, or of `docker run -e`
+_OPTION = re.compile(r"--?([\w.-]+)(?:=(.+))?")
+_OF_HYDRA = re.compile(rf"(?!.*[,()[\]])[+~]{{0,2}}([\w./@-]+)=[\"']?({_VALUE})[\"']?[;&|]*")  # no code of Python
+_LOGIN = re.compile(
+    r"\bwandb\s+login(?:\s+--?[\w-]+(?:[=\s]\s*https?://\S+)?)*\s+[\"']?(?=(?:[a-zA-Z_-]*\d){3})[\w-]{32,}(?![\w/.])"
+)
+
+_REFERENCES = re.compile(  # what `secrets` takes: one, or a mapping or a sweep of them
+    r"""(?:[\s,{}"']|null|(?:\w+\s*:\s*)?(?:env:[A-Za-z_]\w*|(?:file|k8s):[^\s,{}"']+))*"""
+)
+
+
+def shown(override: str) -> str:
+    """A word of the command line as messages repeat it, which end up in logs: `secrets.NAME=…` where `secrets`, or a
+    section that is spelled nearly so, is given more than references."""
+    head, equals, value = override.partition("=")
+    section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
+    is_safe = not equals or not _like_secrets(section) or _REFERENCES.fullmatch(value)
+    return override if is_safe else f"{head}=…"
+
+
+@cache
+def _like_secrets(section: str) -> bool:
+    return bool(nearest(section, ["secrets"]))
+
+
+def looks_like_token(text: str) -> bool:
+    """Whether it holds what looks like a token of a known issuer."""
+    return bool(_TOKEN.search(text))
+
+
+def names_secret(name: str) -> bool:
+    """A variable that holds a password or a token, by its name."""
+    return bool(_OF_VARIABLE.search(name.upper()))
+
+
+def is_no_secret(value: str) -> bool:
+    """Whether a value is none, whatever it is given to: `True`, `EMPTY`, `/run/token`."""
+    return bool(_NO_SECRET.fullmatch(value))
+
+
+def gives_secret(name: str, value: str) -> bool:
+    """Whether a variable with this value holds one."""
+    return bool(value) and _is_secret(value, names_secret(name), name)
+
+
+def secret_in(text: str) -> str:
+    """The variable that a text gives a secret; TOKEN for one without a variable; "" where there is no secret."""
+    for name, value in _GIVEN.findall(text):
+        if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
+            return str(name)
+    return "WANDB_API_KEY" if _LOGIN.search(text) else "TOKEN" * looks_like_token(text)
+
+
+def secret_in_words(words: Sequence[str]) -> str:
+    """What the words of a command give away, in words that do not repeat it; "" for nothing."""
+    return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
+
+
+def _given_away(word: str, following: str) -> str:
+    if found := _OPTION.fullmatch(word) or _OF_HYDRA.fullmatch(word):
+        value = found[2] or ("" if following.startswith("-") else following)
+        name = re.split(r"[./@]", found[1])[-1]
+        is_plain = bool(_OF_PROGRAM.search(name)) and not _SWITCH.match(name)
+        if value and not value.startswith("$") and _is_secret(value.rstrip(";&|)"), is_plain, name):
+            return f"a value for {word.partition('=')[0].lstrip('+~')}"
+    name = secret_in(word)
+    return "what looks like a token" if name == "TOKEN" else name and f"a value for {name}"
+
+
+def _is_secret(value: str, has_no_other_meaning: bool, name: str) -> bool:
+    return not is_no_secret(value) and (has_no_other_meaning or bool(_OTHER.search(name) and _RANDOM.fullmatch(value)))

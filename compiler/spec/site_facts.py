@@ -1,0 +1,34 @@
+"""What a site says of its machines (section `site`, which a profile in cluster/ fills), for the job that asks.
+
+What a site does not say is unknown, and refuses nothing. A job with several partitions, `queue.name=a,b`, must fit one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .job_spec import JobSpec
+
+
+def partitions(spec: JobSpec) -> tuple[str, ...]:
+    """The partitions that the job may run in, as far as it or the site says."""
+    wanted = spec.queue.name or spec.site.partition
+    return tuple(wanted.split(",")) if wanted else ()
+
+
+def place(spec: JobSpec) -> str:
+    """These, for people."""
+    return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
+
+
+def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
+    """What the site says of a partition, else of all machines; None for unknown. name: a field of PartitionSpec"""
+    here = spec.site.partitions.get(partition or "")
+    said = getattr(here, name) if here is not None else None
+    return getattr(spec.site, name) if said is None else said
+
+
+def most(spec: JobSpec, name: str) -> Any:
+    """The largest value of a fact over the partitions the job may run in; None when it is unknown for one of them."""
+    found = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
+    return None if None in found else max(found)

@@ -1,0 +1,109 @@
+"""Questions about type hints of the spec: keys, choices, is it a list or a mapping."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from .value_types import PLAIN, ValueType
+
+
+def spec_keys(into: type, prefix: str = "") -> list[str]:
+    """Every dotted key that a dataclass knows, unions included once each."""
+    keys: list[str] = []
+    for name, hint in hints(into).items():
+        key = join(prefix, name)
+        keys.append(key)
+        for variant in _variants(hint):
+            keys += [k for k in spec_keys(variant, key) if k not in keys]
+    return keys
+
+
+def type_at(into: type, key: str) -> Any:
+    """The type of a dotted key, None when there is no such key. Open mappings give their value's type."""
+    here: Any = into
+    for part in key.split("."):
+        if dataclasses.is_dataclass(here):
+            here = hints(here).get(part)  # type: ignore[arg-type]
+        elif variants := _variants(here):
+            found = [hints(v)[part] for v in variants if part in hints(v)]
+            here = reduce(or_, found) if found else None  # such as `kind`, whose words are in several
+        elif get_origin(here) is not None and is_mapping(here):
+            here = get_args(here)[1]
+        else:
+            return None
+    return here
+
+
+def choices(hint: Any) -> tuple[str, ...]:
+    """The words a Literal or a switch accepts, empty for other types."""
+    found: list[str] = []
+    for option in options_of(hint):
+        if option is bool:
+            found += ["true", "false"]
+        elif get_origin(option) is Literal:
+            found += [str(word) for word in get_args(option)]
+    return tuple(found)
+
+
+@cache
+def hints(cls: type) -> dict[str, Any]:
+    """key -> type of a dataclass's fields. A key that is a Python keyword has a field name with `_` behind it."""
+    found = get_type_hints(cls, include_extras=True)
+    return {field.name.rstrip("_"): found[field.name] for field in dataclasses.fields(cls)}
+
+
+@cache
+def field_names(cls: type) -> dict[str, str]:
+    return {field.name.rstrip("_"): field.name for field in dataclasses.fields(cls)}
+
+
+def join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def options_of(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(option for member in get_args(hint) for option in options_of(member))
+    return (hint,)
+
+
+def _variants(hint: Any) -> list[type]:
+    return [option for option in options_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
+
+
+def is_list(hint: Any) -> bool:
+    """Whether it is typed in brackets. A list of hosts is one text (Annotated)."""
+    return any(get_origin(option) is tuple for option in options_of(hint))
+
+
+def is_mapping(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def value_type(hint: Any) -> ValueType | None:
+    """How a scalar type is read and shown; None for lists, mappings, sections and Literals."""
+    for option in options_of(hint):
+        if get_origin(option) is Annotated:
+            return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))
+        if isinstance(option, type) and option in PLAIN:
+            return PLAIN[option]
+    return None
+
+
+def type_name(options: tuple[Any, ...]) -> str:
+    option = next(o for o in options if o is not type(None))
+    if get_origin(option) is Literal:
+        return "one of " + ", ".join(str(word) for word in get_args(option))
+    if is_mapping(option) or dataclasses.is_dataclass(option):
+        return "a mapping"
+    if get_origin(option) is tuple:
+        return "a list"
+    scalar = value_type(option)
+    return scalar.name if scalar else "text"

@@ -1,0 +1,393 @@
+"""The value types of a spec: how each is read from text and written back.
+
+Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds an
+int of seconds. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any
+
+
+class Refused(Exception):
+    """The text is not a value of the type. because: why; values: some that are, the likeliest first."""
+
+    def __init__(self, because: str, *values: str) -> None:
+        super().__init__(because)
+        self.because, self.values = because, values
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """name: as diagnostics say it; read: text to value; show: value to the text that reads back to it.
+
+    units: the text says what the value does not, a unit, or is far shorter, so only the text is written into files
+    example: for hints, where what is recommended for empty text says too little
+    """
+
+    name: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str] = str
+    units: bool = False
+    example: str = ""
+
+
+MOST_HOSTS = 100_000  # of a job; files hold a line for each
+MOST_OF_A_NODE = 10_000  # GPUs or processes
+
+
+def read_int(text: str, example: str = "2", least: int | None = None) -> int:
+    """example: some value of the type, for who typed a word; least: of those that are offered for a fraction"""
+    if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
+        if len(text) > 40 or abs(int(text)) >= 2**63:
+            raise Refused("no engine counts beyond 64 bits", example)
+        return int(text)
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
+        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+    if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
+        number = Decimal(text)
+        whole = int(number) or int(number != 0)  # a part of one is not none
+        fitting = whole if least is None else max(whole, least)
+        raise Refused("this is a number with a fraction or an exponent", str(fitting))
+    raise Refused("digits only are expected", example)
+
+
+def read_float(text: str) -> float:
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
+        raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
+    if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        value = float(text.replace("_", ""))
+        if abs(value) != float("inf"):
+            return value
+    raise Refused("a finite decimal number is expected", "0.001", "1e-3")
+
+
+def read_bool(text: str) -> bool:
+    word = text.lower()
+    if word in ("true", "yes", "on"):
+        return True
+    if word in ("false", "no", "off"):
+        return False
+    raise Refused("a switch is true or false", "true")
+
+
+def read_untyped(text: str, quoted: bool = False) -> Any:
+    """A scalar of a tree that has no types of its own, such as backend.extra: by the core schema of YAML 1.2.
+
+    So `true`, `8` and `1e-3` are what they look like, and `on`, `0755` and `1_000` are text; quotes make text of all.
+    """
+    if not quoted and text in ("true", "false"):
+        return text == "true"
+    if not quoted and re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
+        return int(text)
+    if not quoted and re.fullmatch(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?", text):
+        return float(text)
+    return str(text)
+
+
+def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = read_int(text, "1", least)
+        if value < least:
+            raise Refused(f"the least is {least}", str(least))
+        if value > most:
+            raise Refused(f"the most is {most:,}", "8")
+        return value
+
+    return read
+
+
+def _number(least: float, most: float) -> Callable[[str], float]:
+    """A finite number with limits, so that nothing reckoned with it overflows."""
+
+    fitting = f"{max(least, 1):g}"
+
+    def read(text: str) -> float:
+        try:
+            value = read_float(text)
+        except Refused as refused:
+            values = [each for each in refused.values if least <= float(each) <= most]
+            raise Refused(refused.because, *(values or [fitting])) from None
+        if not least <= value <= most:
+            raise Refused(f"it is {least:g} to {most:g}", fitting)
+        return value
+
+    return read
+
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def read_name(text: str) -> str:
+    if _NAME.fullmatch(text):
+        return text
+    fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
+    raise Refused("a name is 1 to 63 of A-Z a-z 0-9 . _ -, with a letter or digit at both ends", fitting)
+
+
+def _text_or(fitting: str, other: str) -> str:
+    """The first where a key takes it for text: not nothing, and not `null`."""
+    return fitting if fitting not in ("", "null") else other
+
+
+def _env_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
+        raise Refused("a shell takes letters, digits and _ only, no digit first", fitting)
+    return text
+
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_PARTS_S = {"ms": "0.001", "us": "0.000001"}
+
+
+def _duration(text: str) -> int:
+    if len(text) > 40 or re.search(r"[0-9]{10}", text):
+        raise Refused("no engine counts that long", "365d")
+    if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    if re.fullmatch(r"([0-9]+(w|d|h|min|m|s))+", text):
+        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)(w|d|h|min|m|s)", text))
+    if re.fullmatch(r"[0-9]+", text):
+        raise Refused("a bare number is minutes for some engines and seconds for others", f"{text}m", f"{text}s")
+    if re.fullmatch(r"[0-9]+:[0-9]+", text):
+        raise Refused(
+            "two numbers are hours and minutes for some engines, minutes and seconds for others", f"{text}:00"
+        )
+    raise Refused("a duration is a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00")
+
+
+def part_of_seconds(text: str) -> str:
+    """`0.1` for 100ms, `90` for 1.5m: a number with a fraction, or of less than seconds; "" for any other text."""
+    match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
+    if match is None or not (match[2] or match[3] in _PARTS_S):
+        return ""
+    unit = Decimal(_PARTS_S.get(match[3]) or _UNITS_S[match[3]])
+    return f"{(Decimal(match[1] + (match[2] or '')) * unit).normalize():f}"
+
+
+def _limit(text: str) -> int:
+    seconds = 0 if re.fullmatch(r"0+", text) else _duration(text)
+    if seconds == 0:
+        raise Refused("0 means no limit for some engines and an immediate end for others", "null", "12h")
+    return seconds
+
+
+def show_duration(seconds: int) -> str:
+    """1h30m, the largest units first; 0s for none."""
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, seconds = divmod(seconds, _UNITS_S[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+_UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end in ("iB", "i")} | {
+    f"{p}B": 1000**i for i, p in enumerate("KMGTP", 1)
+}
+_NO_SIZE = "0 means no limit for some engines and nothing at all for others"
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
+    if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
+        raise Refused(_NO_SIZE, "null", "64GiB")
+    if match and match[2] in _UNITS_BYTES:
+        size = int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
+        if size == 0:
+            raise Refused(_NO_SIZE, "null", "64GiB")
+        if size >= 2**63:
+            raise Refused("no engine counts beyond 64 bits", "64GiB")
+        return size
+    if match and match[2].upper() in ("K", "M", "G", "T", "P"):
+        unit = match[2].upper()
+        raise Refused(f"{unit} is 1024-based for Slurm and 1000-based for Kubernetes", f"{match[1]}{unit}iB")
+    if re.fullmatch(r"[0-9]+", text):
+        raise Refused("a bare number is MiB for some engines and bytes for others", f"{text}MiB")
+    raise Refused("a size is a number with a unit", "64GiB")
+
+
+def show_bytes(size: int) -> str:
+    """64GiB where the unit divides evenly, else a smaller unit; bytes as a fraction never occur."""
+    for i, prefix in reversed(list(enumerate("KMGTP", 1))):
+        if size and size % 1024**i == 0:
+            return f"{size // 1024**i}{prefix}iB"
+    return f"{Decimal(size) / 1000:f}KB"
+
+
+def _port(text: str) -> int:
+    value = read_int(text)
+    if not 0 <= value <= 65535 or 0 < value < 1024:
+        raise Refused("a port is 1024 to 65535, or 0 for a free one", "29500")
+    return value
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(expand_hostlist(text))
+    machines = [machine_of(host) for host in hosts] if "@" in text or text != text.lower() else hosts
+    if len(set(machines)) < len(hosts):
+        first = dict(zip(reversed(machines), reversed(hosts), strict=True))
+        twice = first[next(machine for machine, count in Counter(machines).items() if count > 1)]
+        once = fold_hostlist(tuple(dict.fromkeys(first[machine] for machine in machines)))
+        raise Refused(f"{twice} is listed twice, so two nodes would share a rank", once)
+    return hosts
+
+
+def machine_of(host: str) -> str:
+    """Of `user@host`, as names are compared: without the user, and upper case means nothing."""
+    return host.rpartition("@")[2].lower()
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
+
+
+@lru_cache(maxsize=4)  # a compile shows its hosts in several files, and ten thousand take a while
+def fold_hostlist(hosts: tuple[str, ...]) -> str:
+    """The shortest text that expands to these hosts in this order, but for runs that are apart: `node[1-4],gpu07`."""
+    runs: list[tuple[str, str, str, int, int]] = []  # before the last number, behind it, its first text, value, count
+    for host in hosts:
+        found = _NUMBERED.fullmatch(host)
+        head, number, tail = found.groups() if found else (host, "", "")
+        if runs and found:
+            before, behind, first, value, count = runs[-1]
+            if (before, behind) == (head, tail) and first and number == f"{value + count:0{len(first)}d}":
+                runs[-1] = (before, behind, first, value, count + 1)
+                continue
+        runs.append((head, tail, number, int(number or 0), 1))
+    return ",".join(
+        f"{head}[{first}-{value + count - 1:0{len(first)}d}]{tail}" if count > 1 else f"{head}{first}{tail}"
+        for head, tail, first, value, count in runs
+    )
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """`gpu[01-03,7],login` to names, zeros kept (the syntax of Slurm and pdsh)."""
+    hosts: list[str] = []
+    if re.search(r",\s*(,|$)|^\s*,", text.strip()):
+        raise Refused(
+            "a host without a name: nothing stands beside a comma", fold_hostlist(_named(text)) or "node[1-4]"
+        )
+    for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
+        hosts.extend(_expand_word(word))
+    if not hosts:
+        raise Refused("a host list is names separated by commas", "node1,node2", "node[1-4]")
+    if len(hosts) > MOST_HOSTS:
+        raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
+    return hosts
+
+
+def _named(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _expand_word(word: str) -> list[str]:
+    match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
+    if not match:
+        if not re.fullmatch(r"(?:\w[\w.-]*@)?\w[\w.:%-]*", word, re.ASCII):
+            raise Refused(f"{word!r} is no host name", "node1,node2", "node[1-4]")
+        if word.count(":") == 1:
+            raise Refused("a port is not part of a host's name; backend.port is that of ssh", "node1,node2")
+        return [word]
+    head, ranges, tail = match.groups()
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        if len(numbers) > MOST_HOSTS:
+            raise Refused(f"[{ranges[:40]}…] names too many hosts", "node[1-4]")
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if (
+            not bounds
+            or int(bounds[2] or bounds[1]) < int(bounds[1])
+            or int(bounds[2] or 0) - int(bounds[1]) > MOST_HOSTS
+        ):
+            raise Refused(f"[{ranges}] is no range of numbers", "node[1-4]", "node[01-16,20]")
+        width = len(bounds[1])
+        numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
+    if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
+        _expand_word(f"{head}{numbers[0]}{tail}")
+        return [f"{head}{n}{tail}" for n in numbers]
+    whole: list[str] = []
+    for n in numbers:
+        whole += _expand_word(f"{head}{n}{tail}")
+        if len(whole) > MOST_HOSTS:
+            raise Refused(f"its ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
+    return whole
+
+
+def _secret(text: str) -> str:
+    match = re.fullmatch(r"(env|file|k8s):(\S+)", text)
+    if match and (match[1] != "env" or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", match[2])):
+        return text
+    raise Refused(
+        "a secret is a reference, never a value, because artifacts are shared",
+        "env:HF_TOKEN",
+        "file:~/.hf_token",
+        "k8s:SECRET/KEY",
+    )
+
+
+def _download(text: str) -> str:
+    hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
+    if hub or re.fullmatch(r"run:.*\S.*", text):
+        return text
+    example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
+    raise Refused("it says what is brought, and from where", example, "dataset:ORG/NAME@REVISION", "run:COMMAND")
+
+
+def _label(text: str) -> str:
+    if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
+        return text
+    fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
+    raise Refused("it is part of folder names: at most 200 bytes of letters, digits and _ . = + -", fitting)
+
+
+def _interface(text: str) -> str:
+    """Names as the kernel has them; the patterns of NCCL_SOCKET_IFNAME are no names, and Gloo knows none."""
+    names = text.split(",")
+    if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
+        return text
+    raise Refused("the names that `ip link` shows, in full, separated by commas", "null", "eth0", "ib0,ib1")
+
+
+def _path(text: str) -> str:
+    if not text or "\0" in text or "\n" in text:
+        raise Refused("a path is one line of text", "runs")
+    return text
+
+
+Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
+CountOrZero = Annotated[int, ValueType("a count", _count(0))]
+NodeCount = Annotated[int, ValueType("a count of at least 1", _count(1, MOST_HOSTS))]
+GpuCount = Annotated[int, ValueType("a count", _count(0, MOST_OF_A_NODE))]
+ProcessCount = Annotated[int, ValueType("a count of at least 1", _count(1, MOST_OF_A_NODE))]
+Quantity = Annotated[float, ValueType("a quantity", _number(1, 1e15), repr)]
+Seconds = Annotated[float, ValueType("a number of seconds", _number(1e-6, 1e7), repr)]
+Price = Annotated[float, ValueType("a price", _number(0, 1e6), repr)]
+Name = Annotated[str, ValueType("a name", read_name)]
+EnvName = Annotated[str, ValueType("a variable name", _env_name)]
+Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
+TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
+Label = Annotated[str, ValueType("a label", _label)]
+Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
+Port = Annotated[int, ValueType("a port", _port)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
+SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
+Interface = Annotated[str, ValueType("a network interface", _interface)]
+Download = Annotated[str, ValueType("a download", _download)]
+Path = Annotated[str, ValueType("a path", _path)]
+MountSource = Annotated[str, ValueType("text", str, example="/data")]
+MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
+
+PLAIN: dict[type, ValueType] = {
+    int: ValueType("a whole number", read_int),
+    float: ValueType("a number", read_float, repr),
+    bool: ValueType("true or false", read_bool, lambda value: str(value).lower()),
+    str: ValueType("text", str),
+}

@@ -1,0 +1,194 @@
+"""What the verbs of a job must show: status.sh its state, preflight.sh its nodes and not the submit host.
+
+In   artifacts of a backend, run beside the stand-ins of its engine
+Out  problems in words; none when all is well
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from ..pipeline.compile import write_job
+from ..pipeline.types import Compiled
+from ..plan.runtime_vars import Scope
+from .execute import Process, Received, call, start
+
+WAIT = """import os, pathlib, time
+run = pathlib.Path(os.environ["JOBC_RUN_DIR"])
+(run / f"started_{os.environ['RANK']}").touch()
+until = time.monotonic() + 120
+while not (run / "release").exists() and time.monotonic() < until:
+    time.sleep(0.05)
+"""
+PATIENCE_S = 60.0  # for an engine to start a job, to end one, to take one from its queue
+
+
+class Trial:
+    """One submitted job whose ranks wait for release(); the command of the job is `wait.py`."""
+
+    def __init__(self, compiled: Compiled, project: Path, environment: Mapping[str, str]) -> None:
+        project.mkdir(parents=True, exist_ok=True)
+        (project / "wait.py").write_text(WAIT, encoding="utf-8")
+        self.compiled, self.project, self.environment = compiled, project, environment
+        self.artifact = write_job(compiled, project / "artifacts")
+        self.output = project / "submit.log"
+        self.submit: Process = start(self.artifact / "submit.sh", project, environment, self.output)
+
+    @property
+    def submit_returned(self) -> bool:
+        """True at an engine with a queue, while the job waits or runs."""
+        return self.submit.poll() is not None
+
+    def status(self) -> str:
+        """The first line of status.sh, without names and numbers, which differ between two jobs in the same state."""
+        done = call(self.artifact / "status.sh", self.project, self.environment)
+        line = (done.stdout or done.stderr).partition("\n")[0]
+        for run in self.runs():
+            line = line.replace(run.name, "RUN")
+        return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
+
+    def settled_status(self, *earlier: str) -> str:
+        """The status once it is none of the earlier ones and stays the same for a second; else the last one."""
+        until = time.monotonic() + PATIENCE_S / 2
+        line = self.status()
+        while time.monotonic() < until:
+            time.sleep(1)
+            line, last = self.status(), line
+            if line == last and line not in earlier:
+                break
+        return line
+
+    def runs(self) -> list[Path]:
+        return [file.parents[1] for file in self.project.glob("runs/*/*/state/run")]
+
+    def wait_until_started(self) -> None:
+        ranks = self.compiled.plan.topology.world_size
+        self._wait(lambda: len([*self.project.glob("runs/*/*/started_*")]) == ranks, "its ranks did not start")
+
+    def wait_until_submitted(self) -> None:
+        self._wait(lambda: self.submit_returned, "submit.sh did not return for a job that stays in the queue")
+
+    def release(self) -> None:
+        """Let the ranks end with 0, and wait until all nodes have ended."""
+        for file in self.project.glob("runs/*/*/started_*"):
+            (file.parent / "release").touch()
+        self.wait_until_ended()
+
+    def wait_until_ended(self) -> None:
+        nodes = self.compiled.plan.topology.nodes
+        self._wait(lambda: sum("\nended=" in text for text in self._node_files()) == nodes, "its nodes did not end")
+
+    def stop(self) -> None:
+        call(self.artifact / "stop.sh", self.project, self.environment)
+
+    def _node_files(self) -> Iterator[str]:
+        for file in self.project.glob("runs/*/*/state/node_*"):
+            if file.name.removeprefix("node_").isdigit():
+                yield file.read_text(encoding="utf-8", errors="replace")
+
+    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while not condition():
+            said = self.output.read_text(encoding="utf-8", errors="replace")
+            assert time.monotonic() < until, f"{problem} within {PATIENCE_S:g} s; submit.sh printed: {said}"
+            time.sleep(0.1)
+
+
+@contextmanager
+def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str]) -> Iterator[Trial]:
+    """A job that is stopped at the end, whatever happened."""
+    trial = Trial(compiled, project, environment)
+    try:
+        yield trial
+    finally:
+        if trial.submit.poll() is None or trial.runs():
+            trial.stop()
+        trial.submit.terminate()
+        trial.submit.wait(PATIENCE_S)
+
+
+def alike_states(states: Mapping[str, str]) -> list[str]:
+    """Each pair of states for which status.sh prints the same. states: state -> its line"""
+    told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
+    return [
+        f"status.sh prints the same for {one} and {other}: {states[one]!r}"
+        for one, other in told_apart
+        if states[one] == states[other]
+    ]
+
+
+# ---- preflight.sh --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """One node that preflight.sh looked at. variables: names of those that the checks of the node were started with."""
+
+    node: int
+    host: str
+    variables: frozenset[str]
+
+
+LOOK = """import json, os, sys
+look = {{"node": int(os.environ["JOBC_NODE_RANK"]), "host": os.uname().nodename, "variables": [*os.environ]}}
+with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as file:
+    json.dump(look, file)
+"""
+
+
+class Witness:
+    """A Python interpreter that records where it runs the checks of a node. command: for the key python.interpreter
+
+    seen: the project folder as the nodes see it
+    """
+
+    def __init__(self, project: Path, seen: Path) -> None:
+        self.folder = project / "witness"
+        self.folder.mkdir(parents=True)
+        (self.folder / "look.py").write_text(LOOK.format(folder=str(seen / "witness")), encoding="utf-8")
+        python, look = shlex.quote(sys.executable), shlex.quote(str(seen / "witness" / "look.py"))
+        text = f'#!/bin/sh\ncase "$*" in *"/jobctl preflight"*) {python} -I {look} ;; esac\nexec {python} "$@"\n'
+        (self.folder / "python").write_text(text, encoding="utf-8")
+        (self.folder / "python").chmod(0o755)
+        self.command = str(seen / "witness" / "python")
+
+    def looks(self) -> list[Look]:
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
+        return [Look(each["node"], each["host"], frozenset(each["variables"])) for each in found]
+
+
+def problems_of_preflight(
+    compiled: Compiled, looks: Sequence[Look], received: Sequence[Received], here: str
+) -> list[str]:
+    """What shows that preflight.sh looked at the submit host. here: its name; received: the ranks of the same job"""
+    nodes = range(compiled.plan.topology.nodes)
+    unseen = [node for node in nodes if node not in {look.node for look in looks}]
+    if unseen:
+        return [f"preflight.sh ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
+    problems = []
+    if here in {look.host for look in looks} and here not in {rank.host for rank in received}:
+        problems.append(f"preflight.sh ran its checks on the submit host {here}, where no rank runs")
+    engine = engine_variables(compiled) & {name for rank in received for name in rank.env}
+    for look in looks:
+        if engine and not engine & look.variables:
+            problems.append(
+                f"preflight.sh ran the checks of node {look.node} outside a job of the engine: "
+                f"the ranks have {', '.join(sorted(engine))}, and the checks had not"
+            )
+    return problems
+
+
+def engine_variables(compiled: Compiled) -> set[str]:
+    """Variables of the engine in the spellings of the backend that exist only inside a job, such as SLURM_NODEID."""
+    inside = [spelling.text for spelling in compiled.backend.spellings.values() if spelling.scope is not Scope.SUBMIT]
+    names = {name for text in inside for name in re.findall(r"\$[{(]?([A-Z][A-Z0-9_]*)", text)}
+    return {name for name in names if not name.startswith("JOBC_")}

@@ -1,0 +1,139 @@
+"""Runs an artifact as a user would; its program records what each rank receives, and the plan says what it should be.
+
+In:  a compiled job whose command is `record.py …`.   Out: what each rank received; what of it is not as promised.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...trainer.dist import env as contract
+from ..pipeline.compile import write_job
+from ..pipeline.types import Compiled
+
+Process = subprocess.Popen[bytes]
+RECORD = """import json, os, sys
+with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w") as file:
+    json.dump({"argv": sys.argv, "env": dict(os.environ), "folder": os.getcwd(), "host": os.uname().nodename}, file)
+"""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What one rank was started with. folder: its working directory; host: the name of its machine."""
+
+    argv: list[str]
+    env: dict[str, str]
+    folder: str
+    host: str
+
+
+def submit(compiled: Compiled, project: Path, environment: Mapping[str, str], timeout_s: float = 180) -> list[Received]:
+    """Write the artifact into a project folder, run its submit.sh, give what each rank of `record.py` received.
+
+    submit.sh may return when the job is queued: then this waits until state/ of the run says that all nodes have ended.
+    """
+    until = time.monotonic() + timeout_s
+    (project / "record.py").write_text(RECORD, encoding="utf-8")
+    script = write_job(compiled, project / "artifacts") / "submit.sh"
+    done = call(script, project, environment, timeout_s=timeout_s)
+    assert done.returncode == 0, f"submit.sh ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    runs = [file.parents[1] for file in project.glob("runs/*/*/state/run")]
+    assert runs, "submit.sh ended with 0 and left no run; one that queues the job and returns calls keep_run"
+    for run in runs:
+        wait_for_end(run, compiled.plan.topology.nodes, until)
+    files = sorted(project.glob("runs/*/*/received_*.json"), key=lambda file: int(file.stem.rpartition("_")[2]))
+    return [Received(**json.loads(file.read_text())) for file in files]
+
+
+def call(
+    script: Path, project: Path, environment: Mapping[str, str], *words: str, timeout_s: float = 180
+) -> subprocess.CompletedProcess[str]:
+    """Run one script of an artifact in its project folder, which is HOME as well."""
+    return subprocess.run(
+        [str(script.absolute()), *words],
+        cwd=project,
+        env=_variables(project, environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def start(script: Path, project: Path, environment: Mapping[str, str], output: Path) -> Process:
+    """Start one script as call() does, and do not wait for it. output: the file that stdout and stderr go to"""
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            [str(script.absolute())],
+            cwd=project,
+            env=_variables(project, environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
+    return {**outer, "HOME": str(project), **environment}
+
+
+def wait_for_end(run: Path, nodes: int, until: float) -> None:
+    """Wait until all nodes of a run have ended, each with 0. until: as time.monotonic()"""
+    files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
+    while True:
+        said = {file.name: file.read_text() if file.exists() else "not started" for file in files}
+        going = [name for name, text in said.items() if "\nended=" not in text]
+        if not going:
+            break
+        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {said}"
+        time.sleep(0.1)
+    assert all("\nexit=0\n" in text for text in said.values()), f"the nodes of {run} ended with: {said}"
+
+
+def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
+    """Every way in which what the ranks received is not what the plan says; empty when all is well."""
+    plan, problems = compiled.plan, []
+    if len(received) != plan.topology.world_size:
+        return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
+    needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
+    if plan.parallel != "deepspeed":
+        needed.remove("JOBC_DEEPSPEED_JSON")
+    for rank, one in enumerate(received):
+        seen = contract.read(one.env, needed)
+        expected = {
+            "rank": rank,
+            "local_rank": rank % plan.topology.procs,
+            "group_rank": rank // plan.topology.procs,
+            "world_size": plan.topology.world_size,
+            "local_world_size": plan.topology.procs,
+            "node_rank": rank // plan.topology.procs,
+            "nodes": plan.topology.nodes,
+            "job_name": plan.name,
+            "master_addr": received[0].env["MASTER_ADDR"],
+            "master_port": int(received[0].env["MASTER_PORT"]),
+        }
+        problems += [
+            f"rank {rank}: {name} is {getattr(seen, name)!r}, not {value!r}"
+            for name, value in expected.items()
+            if getattr(seen, name) != value
+        ]
+        words = list(plan.command[plan.command.index("record.py") + 1 :])
+        if one.argv[1:] != words:
+            problems.append(f"rank {rank}: arguments {one.argv[1:]!r}, not {words!r}")
+        problems += [
+            f"rank {rank}: {name}={one.env.get(name)!r}, not {value!r}"
+            for name, value in plan.env.items()
+            if one.env.get(name) != value
+        ]
+        problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not one.env.get(name)]
+    return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]

@@ -1,0 +1,108 @@
+"""Golden cases: what an artifact must look like, as text.
+
+A case is a directory: CASE/overrides.txt (one override a line, then `--` and the command's words if any; `-m` in the
+first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
+CASE/expected.txt with its diagnostics; CASE/project/… for files that lie beside artifacts/ when the case runs;
+CASE/files.txt, one path a line, when the case is about these files alone.
+suite.py runs them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..diagnostics.diagnostic import CompileError, format_text
+from ..emit.artifact import Artifact
+from ..pipeline.compile import compile_job
+from ..pipeline.library import is_library
+from ..pipeline.sweeps import compile_sweep, sweep_folders
+from ..pipeline.types import Compiled, Request, SweepFolder
+
+NEUTRAL = ("node.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+
+
+def read_case(case: Path) -> Request:
+    """The request of one golden case."""
+    words = _lines(case)
+    if is_sweep(case):
+        words = words[1:]
+    if "--" not in words:
+        return Request(tuple(words))
+    at = words.index("--")
+    return Request(tuple(words[:at]), tuple(words[at + 1 :]))
+
+
+def is_sweep(case: Path) -> bool:
+    return _lines(case)[:1] == ["-m"]
+
+
+def _lines(case: Path) -> list[str]:
+    return [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
+
+
+def _compiled(case: Path) -> Compiled | SweepFolder:
+    if not is_sweep(case):
+        return compile_job(read_case(case))
+    (folder,) = sweep_folders(compile_sweep(read_case(case)))
+    return folder
+
+
+def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
+    """path -> artifact, as goldens hold them: no library, no .jobc/, and jobc's own files only with `neutral`."""
+    sweep = isinstance(compiled, SweepFolder)  # all of its files are the backend's
+    return {
+        a.path: a
+        for a in compiled.artifacts
+        if not is_library(a.path) and not a.path.startswith(".jobc/") and (neutral or sweep or a.path not in NEUTRAL)
+    }
+
+
+def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
+    if not (case / "files.txt").exists():
+        return files
+    wanted = (case / "files.txt").read_text(encoding="utf-8").split()
+    assert files.keys() >= set(wanted), f"{case}/files.txt names what is not emitted"
+    return {path: files[path] for path in wanted}
+
+
+def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
+    """What differs between a case and what compiles now, as unified diffs; with update the case is rewritten."""
+    try:
+        files = _chosen(case, golden_files(_compiled(case), neutral))
+        failure = None
+    except CompileError as error:
+        if any(found.code.startswith("JC9") for found in error.diagnostics):  # a bug is no result that one may accept
+            raise
+        # without the names of codes, so that a renamed code changes no golden
+        files, failure = {}, format_text(error.diagnostics) + "\n"
+    if update:
+        _rewrite(case, files, failure)
+    expected = case / "expected"
+    found = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
+    differences = [f"only in expected/: {p}" for p in sorted(found - set(files))]
+    differences += [f"not in expected/: {p}" for p in sorted(set(files) - found)]
+    for path in sorted(found & set(files)):
+        differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
+        if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
+            differences.append(f"{path}: executable bit differs")
+    old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else ""
+    return differences + _diff(old, failure or "", "diagnostics")
+
+
+def _diff(before: str, after: str, path: str) -> list[str]:
+    return list(difflib.unified_diff(before.split("\n"), after.split("\n"), f"expected {path}", path, lineterm=""))
+
+
+def _rewrite(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
+    shutil.rmtree(case / "expected", ignore_errors=True)
+    (case / "expected.txt").unlink(missing_ok=True)
+    if failure is not None:
+        (case / "expected.txt").write_text(failure, encoding="utf-8")
+    for path, artifact in files.items():
+        target = case / "expected" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(artifact.text, encoding="utf-8", newline="")
+        target.chmod(0o755 if artifact.executable else 0o644)

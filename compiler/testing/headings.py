@@ -1,0 +1,30 @@
+"""Headings of the pages in a plugin's codes/: each code needs a name, and shares neither code nor name with another.
+
+In   the folder codes/ of a backend or policy that is installed
+Out  one sentence for each problem, with the line to write; nothing for a folder that does not exist
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..diagnostics.code_heading import LONGEST, read_heading
+from ..plugins.registry import code_names, code_pages
+
+
+def broken_headings(folder: Path) -> Iterator[str]:
+    """Problems of the pages of a folder, sorted by code."""
+    for page in sorted(folder.glob("*.md")):
+        code, heading = page.stem, read_heading(page)
+        if code_pages()[code] != page:
+            yield f"{page.name}: {code_pages()[code]} is the page of {code} too; choose another code"
+        elif not heading.name:
+            yield (
+                f"{page.name}: the code has no name; begin the page with `# {code} NAME: title`, where NAME is two to "
+                f"four lower-case words with hyphens that describe the problem, such as taken-port"
+            )
+        elif len(heading.name) > LONGEST:
+            yield f"{page.name}: name {heading.name} has {len(heading.name)} characters, more than {LONGEST}"
+        elif others := [other for other in code_names()[heading.name] if other != code]:
+            yield f"{page.name}: name {heading.name} is the name of {', '.join(others)} too; choose another name"

@@ -1,0 +1,136 @@
+"""Hostile text for every key of a job that takes text, and whether it stays text in the files of an artifact.
+
+In   the options of a backend, for words of the command line; an artifact that was compiled from one of them
+Out  the places where the text left its quotes, its comment or its line
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin
+
+import yaml
+
+from ..emit.artifact import Artifact
+from ..emit.shell_context import ShellPlaces
+from ..frontend.overrides import spell
+from ..pipeline.library import is_library
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import spec_keys, type_at
+
+MARK = "zqx"  # every piece of hostile text that matters has it
+LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
+INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
+TEXTS = (LINES, INLINE)
+_COMPANIONS = {  # keys that reach a file only beside another one
+    "python.path": "python.kind=venv",
+    "python.modules": "python.kind=modules",
+    "container.workdir": "image=x",
+    "container.options": "image=x",
+    "backend.image": "image=x",
+}
+_BEYOND_TYPES = (  # of keys whose type is a mapping or a section
+    "env.{mark}={text}",
+    "secrets.{mark}=file:{text}",
+    "labels={{{text}: a}}",
+    "labels.a={text}",
+    "mounts=[{{source: {text}, target: /a}}]",
+    "mounts=[{{source: /a, target: {text}}}]",
+    "network.settings=[{{name: A, value: {text}, reason: {text}}}]",
+    "accelerate.extra={{{text}: {text}}}",
+)
+
+
+def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
+    """Words of a command line, with each text for each key of the job, and of the options of a backend."""
+    keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec)]
+    keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
+    forms = [form for key, hint in keys for form in _forms(key, hint)]
+    for text in TEXTS:
+        for form, companion in [*forms, *((form, "") for form in _BEYOND_TYPES)]:
+            yield (form.format(text=quoted(text), mark=MARK.upper()), *filter(None, [companion]))
+
+
+def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
+    """How a key takes text, and the word without which nothing reads it."""
+    companion = _COMPANIONS.get(key, "")
+    kinds = {get_origin(one) or one for one in (hint, *get_args(hint))}
+    if str in kinds and Mapping not in kinds and not _is_tuple(hint):
+        yield f"{key}={{text}}", companion
+    if _is_tuple(hint):
+        yield f"{key}=[{{text}}]", companion
+    if any(isinstance(one, type) and issubclass(one, Mapping) for one in kinds):
+        yield f"{key}={{{{{{text}}: {{text}}}}}}", companion
+        yield f"{key}={{{{comment: {{text}}}}}}", companion
+
+
+def _is_tuple(hint: Any) -> bool:
+    return any((get_origin(one) or one) is tuple and str in _leaves(one) for one in (hint, *get_args(hint)))
+
+
+def _leaves(hint: Any) -> set[Any]:
+    parts = get_args(hint)
+    return {leaf for part in parts for leaf in _leaves(part)} if parts else {hint}
+
+
+def quoted(text: str) -> str:
+    """Text as the right side of an override; `${` is escaped, because it would be an interpolation."""
+    return spell(re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", text))
+
+
+def broken_places(artifact: Artifact) -> Iterator[str]:
+    """Return each place in a file where hostile text broke out of its string."""
+    if MARK not in artifact.text or is_library(artifact.path) or artifact.path.startswith(".jobc/"):
+        return
+    if artifact.path.endswith((".yaml", ".yml", ".json")):
+        yield from _in_document(artifact)
+    elif artifact.path.endswith((".sh", ".sbatch")) or artifact.text.startswith("#!"):
+        yield from (f"{artifact.path}:{line}" for line in _in_shell(artifact.text))
+    else:
+        rows = (INLINE, *LINES.split("\n")[1:])
+        found = (row for row in artifact.text.split("\n") if row.startswith(rows))
+        yield from (f"{artifact.path}: a line that is the user's: {row!r}" for row in found)
+
+
+def _in_shell(text: str) -> Iterator[str]:
+    """Marks outside single quotes and comments; the end of a script inside quotes."""
+    places = ShellPlaces()
+    for number, row in enumerate(text.split("\n"), 1):
+        for piece in re.split(f"({MARK})", row):
+            if piece == MARK and places.place not in ("single", "comment"):
+                yield f"{number}: {places.place}: {row!r}"
+            places.feed(piece)
+        places.feed("\n")
+    if places.stack != ["code"]:
+        yield f"the end is inside {places.stack[-1]}"
+
+
+def _in_document(artifact: Artifact) -> Iterator[str]:
+    """Marks that are in no string of the document, and in no comment; strings that are shell code."""
+    try:
+        trees = [json.loads(artifact.text)] if artifact.path.endswith(".json") else [*yaml.safe_load_all(artifact.text)]
+    except (ValueError, yaml.YAMLError) as error:
+        yield f"{artifact.path}: cannot be read: {error}"
+        return
+    strings = [text for tree in trees for text in _strings(tree) if MARK in text]
+    comments = re.findall(rf"(?m)^\s*#.*{MARK}.*", artifact.text)
+    inside = sum(text.count(MARK) for text in [*strings, *comments])
+    if artifact.text.count(MARK) > inside:
+        yield f"{artifact.path}: {artifact.text.count(MARK)} marks, {inside} of them in strings and comments"
+    for text in strings:
+        if not any(hostile in text for hostile in TEXTS) and "\n" in text.replace(LINES, ""):
+            yield from (f"{artifact.path}, shell code in it, line {line}" for line in _in_shell(text))
+
+
+def _strings(tree: Any) -> Iterator[str]:
+    """Strings of a document, keys as well."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from (*_strings(key), *_strings(value))
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _strings(value)

@@ -1,0 +1,319 @@
+"""The public conformance suite: what every backend must pass, ours and a stranger's alike.
+
+In a plugin's tests/conftest.py, for the option --update-golden and asserts that explain themselves:
+
+    pytest_plugins = ["jobc.compiler.testing.suite"]
+
+and in tests/test_acme.py:
+
+    from jobc.compiler.testing.suite import BackendSuite
+
+    class TestAcme(BackendSuite):
+        backend = "acme"
+        golden = Path(__file__).parent / "golden"
+        stand_ins = Path(__file__).parent / "bin"
+
+golden.py says what a golden case is. Text equality is not enough: each case whose command is `record.py …` is
+submitted too (execute.py), and every rank must receive what the case says. behaviour.py says what status.sh and
+preflight.sh must show. The tests of a plugin import from this file alone, and its code from jobc.compiler.api.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, get_type_hints
+
+from ..diagnostics.diagnostic import CompileError
+from ..emit.artifact import Artifact
+from ..pipeline.compile import compile_job, write_job
+from ..pipeline.library import is_library
+from ..pipeline.types import Compiled, Request
+from ..plan.launch_plan import Secret, honourable_keys
+from ..plan.runtime_vars import RuntimeVar
+from ..plugins.backend import ANY, VERBS, DescribedBackend
+from ..plugins.registry import plugin
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import choices, type_at
+from .behaviour import Trial, Witness, alike_states, problems_of_preflight, submitted
+from .execute import broken_contract, call, submit, wait_for_end
+from .golden import golden_differences, read_case
+from .headings import broken_headings
+from .hostile_text import TEXTS, broken_places, hostile_words, quoted
+
+__all__ = ["BackendSuite", "CompileError", "call", "submit", "wait_for_end", "write_job"]
+
+HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x} %s ! ${HOME}"
+# ---- pytest's side -------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what compiles now into the golden directories")
+
+
+def pytest_configure(config: Any) -> None:
+    """Goldens are accepted by a person who looks at the difference: not in CI, and by one process."""
+    if not config.getoption("--update-golden"):
+        return
+    import pytest  # here, because jobc itself does not depend on it
+
+    if os.environ.get("CI"):
+        raise pytest.UsageError("--update-golden: not in CI; run it where you can read the difference")
+    if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("--update-golden: not with -n; processes would write the same files")
+
+
+# ---- the suite -----------------------------------------------------------------------------------------------------
+
+
+class BackendSuite:
+    """Subclass it as `TestNAME`; pytest collects the methods.
+
+    backend:       the name behind `backend=`
+    golden:        the folder of golden cases
+    overrides:     what a plain job needs to compile for the backend
+    launcher:      what starts the ranks where the launcher does not matter
+    neutral_files: goldens also hold what jobc adds to every artifact (ours do; a plugin need not follow our changes)
+    stand_ins:     folder of programs that take the engine's place, first on PATH when an artifact is run
+    queued:        overrides of a job that the engine keeps in its queue; for an engine that has a queue
+    several_nodes: overrides of a job on two nodes, for the test of preflight.sh; if refused, it takes one node
+    """
+
+    backend: ClassVar[str]
+    golden: ClassVar[Path]
+    overrides: ClassVar[tuple[str, ...]] = ()
+    launcher: ClassVar[str] = "spawn"
+    neutral_files: ClassVar[bool] = False
+    stand_ins: ClassVar[Path | None] = None
+    queued: ClassVar[tuple[str, ...] | None] = None
+    several_nodes: ClassVar[tuple[str, ...]] = ("nodes=2",)
+
+    def compile(self, *words: str, command: tuple[str, ...] | None = None) -> Compiled:
+        return compile_job(Request((f"backend={self.backend}", *self.overrides, *words), command))
+
+    def environment(self, project: Path) -> dict[str, str]:
+        """Variables of the shell that calls submit.sh, beside those of the caller; a subclass may add some."""
+        here = os.path.dirname(sys.executable)
+        return {"PATH": os.pathsep.join([*([str(self.stand_ins)] if self.stand_ins else []), here, os.environ["PATH"]])}
+
+    def seen_by_nodes(self, project: Path) -> Path:
+        """The project folder as the nodes see it; a subclass whose nodes mount it elsewhere says where."""
+        return project
+
+    def cases(self) -> list[Path]:
+        found = sorted(p for p in self.golden.iterdir() if p.is_dir())
+        assert found, f"no golden case in {self.golden}"
+        return found
+
+    def test_goldens(self, request: Any) -> None:
+        update = bool(request.config.getoption("--update-golden", default=False))
+        report = []
+        for case in self.cases():
+            differences = golden_differences(case, self.neutral_files, update)
+            report += [f"{case.name}:", *differences] if differences else []
+        assert not report, "\n".join([*report, "accept with: pytest --update-golden"])
+
+    def test_goldens_run(self, tmp_path: Path) -> None:
+        run = [case for case in self.cases() if (read_case(case).command or ("",))[0] == "record.py"]
+        assert run, "no golden case runs record.py, so nothing shows that the emitted files work"
+        for case in run:
+            if (case / "expected.txt").exists():
+                continue
+            project = tmp_path / case.name
+            shutil.copytree(case / "project", project) if (case / "project").exists() else project.mkdir()
+            compiled = compile_job(read_case(case))
+            received = submit(compiled, project, self.environment(project))
+            problems = broken_contract(compiled, received) + self._silent_verbs(project / "artifacts" / compiled.place)
+            assert not problems, f"{case.name}:\n" + "\n".join(problems)
+
+    def _silent_verbs(self, artifact: Path) -> list[str]:
+        """Verbs that have nothing to say about a run that has ended."""
+        problems = []
+        for verb in ("status.sh", "logs.sh"):
+            command = [str((artifact / verb).absolute())]
+            environment = {**os.environ, **self.environment(artifact)}
+            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+            if done.returncode or not done.stdout:
+                problems.append(f"{verb} ended with {done.returncode}: {done.stderr!r}")
+        return problems
+
+    def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
+        project = tmp_path / "it's a folder $(x) é"
+        project.mkdir()
+        words = (f"launcher={self.launcher}", "env.EMPTY=", "env.HOSTILE=" + quoted(HOSTILE))
+        compiled = self.compile(*words, command=("record.py", HOSTILE, "", "-x", *HOSTILE.split()))
+        problems = broken_contract(compiled, submit(compiled, project, self.environment(project)))
+        assert not problems, "\n".join(problems)
+
+    def test_shell_files_parse(self, tmp_path: Path) -> None:
+        for artifact in _shell_files(self.compile("env.HOSTILE=" + quoted(HOSTILE), command=("prog", HOSTILE))):
+            _parse(artifact, tmp_path)
+
+    def test_text_of_no_key_becomes_structure(self) -> None:
+        """Hostile text, for each key that takes text, stays text in every file, or is refused."""
+        for words in hostile_words(plugin(self.backend).load().Options):
+            try:
+                compiled = self.compile(*words, command=("record.py", *TEXTS))
+            except CompileError as error:
+                bugs = [found for found in error.diagnostics if found.code.startswith("JC9")]
+                assert not bugs, f"{words[0]}: {bugs}"
+                continue
+            broken = [place for artifact in compiled.artifacts for place in broken_places(artifact)]
+            assert not broken, "\n".join([f"{words[0]} leaves its place:", *broken])
+
+    def test_verbs_know_their_options(self, tmp_path: Path) -> None:
+        """An unknown option ends with 2, --help with 0; neither starts or leaves anything."""
+        artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
+        before = sorted(tmp_path.rglob("*"))
+        for verb in VERBS:
+            for option, status in (("--no-such-option", 2), ("--help", 0)):
+                done = call(artifact / verb, tmp_path, self.environment(tmp_path), option)
+                said = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
+                assert done.returncode == status and done.stdout + done.stderr, said
+                assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
+
+    def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
+        """The help explains every option of its usage line; a value is wanted where it has one, a number for `N`."""
+        artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
+        for verb in VERBS:
+            said = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
+            usage, _, explained = said.partition("\n")[2].partition("\n")
+            assert usage.startswith(f"usage: {verb}"), f"{verb} --help begins otherwise: {said!r}"
+            for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
+                assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
+                for words in ([[option]] if value else []) + ([[option, "one"]] if value == "N" else []):
+                    done = call(artifact / verb, tmp_path, self.environment(tmp_path), *words)
+                    told = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
+                    assert done.returncode == 2 and (option in done.stderr or len(words) == 2), told
+
+    def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
+        """Queued, running, ended and stopped: the first line of status.sh differs from one to another."""
+        states = {}
+
+        def trial(name: str, *words: str) -> AbstractContextManager[Trial]:
+            words = (f"launcher={self.launcher}", f"name={name}", "lifecycle.grace=5s", *words)
+            compiled = self.compile(*words, command=("wait.py",))
+            return submitted(compiled, tmp_path / name, self.environment(tmp_path / name))
+
+        with trial("trial-a") as job:
+            job.wait_until_started()
+            has_queue = job.submit_returned
+            states["running"] = job.status()
+            job.release()
+            states["ended"] = job.settled_status(states["running"])
+        with trial("trial-b") as job:
+            job.wait_until_started()
+            job.stop()
+            job.wait_until_ended()
+            states["stopped"] = job.settled_status(states["running"])
+        if has_queue:
+            assert self.queued is not None, (
+                "submit.sh returns while the job runs: name in `queued` how a job stays queued"
+            )
+            with trial("trial-c", *self.queued) as job:
+                job.wait_until_submitted()
+                states["queued"] = job.settled_status()
+                job.stop()
+                states["stopped in the queue"] = job.settled_status(states["queued"])
+        problems = alike_states(states)
+        assert not problems, "\n".join([*problems, *(f"{state}: {line}" for state, line in states.items())])
+
+    def test_preflight_looks_at_the_nodes(self, tmp_path: Path) -> None:
+        """The checks of preflight.sh run where the ranks run: on every node, and started by the engine."""
+        project = tmp_path / "project"
+        witness = Witness(project, self.seen_by_nodes(project))
+        compiled = self._on_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
+        received = submit(compiled, project, self.environment(project))
+        artifact = project / "artifacts" / compiled.place
+        done = call(artifact / "preflight.sh", project, self.environment(project))
+        said = f"preflight.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        problems = problems_of_preflight(compiled, witness.looks(), received, os.uname().nodename)
+        assert not problems and done.returncode in (0, 1), "\n".join([*problems, said])
+
+    def _on_several_nodes(self, *words: str) -> Compiled:
+        """A job of `several_nodes`, or of one node where the backend has no more."""
+        try:
+            return self.compile(*self.several_nodes, *words, command=("record.py",))
+        except CompileError:
+            return self.compile(*words, command=("record.py",))
+
+    def test_honours_names_what_the_plan_has(self) -> None:
+        compiled = self.compile(command=("record.py",))
+        honours, keys = compiled.backend.honours, honourable_keys(compiled.plan)
+        unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
+        assert not unknown, f"honours: {sorted(unknown)} are none of {keys}"
+        for key, words in honours.items():
+            known = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
+            if key == "secret_kinds":
+                known = set(choices(get_type_hints(Secret)["kind"]))
+            wrong = [] if words == ANY else [word for word in words if known and word not in known]
+            assert not wrong, f"honours[{key!r}]: {wrong} are none of {sorted(known)}"
+
+    def test_found_by_name_and_complete(self) -> None:
+        found = plugin(self.backend)
+        assert found.load().name == self.backend
+        assert (found.folder / "README.md").is_file() or found.root != "jobc"
+
+    def test_every_code_has_a_name_of_its_own(self) -> None:
+        problems = list(broken_headings(plugin(self.backend).folder / "codes"))
+        assert not problems, "\n".join(problems)
+
+    def test_every_verb_is_emitted_and_executable(self) -> None:
+        files = {a.path: a for a in self.compile().artifacts}
+        for verb in (*VERBS, "node.sh"):
+            assert files[verb].executable, f"{verb} cannot be executed"
+            assert files[verb].text.startswith("#!"), f"{verb} has no interpreter line"
+
+    def test_the_readme_says_what_every_file_is(self) -> None:
+        """A backend that describes its own files leaves none out."""
+        compiled = self.compile()
+        readme = next(a.text for a in compiled.artifacts if a.path == "README.md")
+        told = [line for line in readme.splitlines() if line.endswith("| the backend's own |")]
+        assert not (told and isinstance(compiled.backend, DescribedBackend)), told
+
+    def test_every_runtime_variable_is_spelt(self) -> None:
+        assert set(plugin(self.backend).load().spellings) == set(RuntimeVar)
+
+    def test_every_line_has_a_source(self) -> None:
+        compiled = self.compile()
+        for path, rows in compiled.source_map.files.items():
+            lacking = [number for number, (_, template) in enumerate(rows, 1) if not template]
+            assert not lacking, f"{path}: lines {lacking} have no source; make the file with `render`"
+
+    def test_compiling_is_pure(self, tmp_path: Path) -> None:
+        """Other folder, home, locale, time zone, user, hash seed: the same bytes."""
+        digests = set()
+        for i, (locale, zone, seed) in enumerate((("C.UTF-8", "UTC", "1"), ("C", "Asia/Kolkata", "2"))):
+            home = tmp_path / str(i) / "home"
+            home.mkdir(parents=True)
+            environment = {
+                "PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": locale, "TZ": zone, "PYTHONHASHSEED": seed,
+                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "USER": f"user{i}",
+            }  # fmt: skip
+            words = [f"backend={self.backend}", *self.overrides, "env.B=2", "env.A=1"]
+            program = (
+                "import json; from jobc.compiler.pipeline.compile import Request, compile_job;"
+                f"files = compile_job(Request({tuple(words)!r})).artifacts;"
+                "print(json.loads(next(a.text for a in files if a.path == '.jobc/manifest.json'))['digest'])"
+            )
+            command = [sys.executable, "-c", program]
+            digests.add(subprocess.run(command, cwd=home, env=environment, capture_output=True, check=True).stdout)
+        assert len(digests) == 1
+
+
+def _shell_files(compiled: Compiled) -> Iterator[Artifact]:
+    for artifact in compiled.artifacts:
+        if not is_library(artifact.path) and artifact.text.startswith(("#!/usr/bin/env bash", "#!/bin/bash")):
+            yield artifact
+
+
+def _parse(artifact: Artifact, folder: Path) -> None:
+    (folder / "script").write_text(artifact.text, encoding="utf-8")
+    done = subprocess.run(["bash", "-n", str(folder / "script")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{artifact.path}: {done.stderr}"

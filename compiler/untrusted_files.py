@@ -1,0 +1,47 @@
+"""The reader of untrusted small files, for the compiler: trainer/rt/untrusted_files.py, which nodes run as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..trainer.rt.untrusted_files import (
+    KIB,
+    MIB,
+    MOST_DEPTH,
+    Unreadable,
+    decoded,
+    open_regular,
+    parsed,
+    read_bytes,
+    read_json,
+    read_text,
+)
+
+__all__ = [
+    "KIB",
+    "MIB",
+    "Unreadable",
+    "decoded",
+    "open_regular",
+    "parsed",
+    "read_bytes",
+    "read_json",
+    "read_text",
+    "require_shallow_yaml",
+]
+
+
+def require_shallow_yaml(path: str | Path, text: str, max_depth: int = MOST_DEPTH) -> None:
+    """Raise Unreadable for YAML that is nested deeper, on which libyaml's composer overflows the C stack.
+
+    Raises yaml.YAMLError for text that is not YAML.
+    """
+    import yaml
+
+    if sum(map(text.count, "[{-:?")) <= max_depth:  # each level needs one of them
+        return
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > max_depth:
+            raise Unreadable(path, f"is nested more than {max_depth} levels deep")

@@ -1,0 +1,95 @@
+"""Time that a command takes for itself: CPU seconds of it and what it started, and seconds in which all of them wait.
+
+Seconds in which one of them is ready to run, and the machine runs somebody else, do not count: a limit on this time
+holds on a busy machine as well. A wait for a pipe, a lock, a disk or `sleep` counts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LOOK_S = 0.1
+MOST_WALL_S = 300.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A line of /proc/PID/stat: state, parent, and CPU seconds with those of children that were waited for."""
+
+    pid: int
+    state: str
+    parent: int
+    cpu_s: float
+
+
+class TookTooLong(Exception):
+    """The command was killed; `output` is what it had printed."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__("took too long")
+        self.output = output
+
+
+def run(command: Sequence[str], limit_s: float, log: Path, **how: object) -> tuple[int, str, float]:
+    """Exit code, output and fair seconds. `log` takes the output; `how` goes to Popen. Raises TookTooLong."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **how
+        )  # type: ignore[call-overload]
+        began = looked = time.monotonic()
+        waited_s, cpu_s = 0.0, 0.0
+        while process.poll() is None:
+            time.sleep(LOOK_S)
+            now, tree = time.monotonic(), descendants(process.pid)
+            cpu_s = max(cpu_s, sum(one.cpu_s for one in tree))
+            if all(one.state != "R" for one in tree):
+                waited_s += now - looked
+            looked = now
+            if waited_s + cpu_s > limit_s or now - began > MOST_WALL_S:
+                for one in tree:
+                    kill(one.pid)
+                process.wait()
+                raise TookTooLong(text(log))
+    return process.returncode, text(log), waited_s + cpu_s
+
+
+def text(log: Path) -> str:
+    return log.read_bytes().decode(errors="replace")
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def descendants(root: int) -> list[Process]:
+    """The process `root` and all below it."""
+    children: dict[int, list[Process]] = {}
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (one := read(int(folder.name))) is not None:
+            children.setdefault(one.parent, []).append(one)
+            if one.pid == root:
+                found.append(one)
+    for one in found:
+        found += children.get(one.pid, [])
+    return found
+
+
+def read(pid: int) -> Process | None:
+    """None when it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
+    except OSError:
+        return None
+    ticks = sum(int(field) for field in fields[11:15])  # utime, stime, cutime, cstime
+    return Process(pid, fields[0], int(fields[1]), ticks / TICKS_PER_S)

@@ -1,0 +1,201 @@
+"""Forged run folders, artifacts, checkpoints, metrics and specs: nothing is executed, read outside, or hung on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from . import fair_time, forgeries
+from .campaign import Campaign, Failed, Line, expect, k_of_n_by
+from .hostile_specs import draw_spec
+from .job import MICRO
+
+KINDS = ("run", "artifact", "checkpoint", "spec", "metrics")
+LIMIT_S = 5.0  # of CPU time and waiting, beyond three times what a command takes on input that is not forged
+CANARY = "canary-5f1c0a7e"
+MEMORY_BYTES = 3 << 30
+ARTIFACT = Path("artifacts/proof/local")
+OVERRIDES = ("name=proof", "launcher=spawn", "procs=1", "loop.steps=4", "checkpoint.every_steps=2", *MICRO)
+LONGER = ("loop.steps=6",)
+WRONG = re.compile(
+    r"Traceback \(most recent call last\)|JC900\d|syntax error|unbound variable|: line \d+: |MemoryError|RecursionError"
+)
+# stop.sh waits for a node on another machine to see the stop mark, as long as the spec gives it, and names that node
+WAITS = re.compile(r"^node \d+ is (on|in another container on) .*: run stop\.sh there, or wait", re.MULTILINE)
+# C0 and C1 control characters but newline and tab, and those that change the direction of text
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """project: a trained job, restored before each trial; outside: must not be read; mark: must not be created."""
+
+    project: Path
+    pristine: Path
+    outside: Path
+    mark: Path
+    home: Path
+
+    @property
+    def run(self) -> Path:
+        (run,) = (path for path in (self.project / "runs/proof").iterdir() if not path.name.startswith("."))
+        return run
+
+    def reset(self) -> None:
+        remove(self.project)
+        shutil.copytree(self.pristine, self.project, symlinks=True)
+        self.mark.unlink(missing_ok=True)
+
+    def environment(self) -> dict[str, str]:
+        outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"
+        return {
+            **outer,
+            "PATH": path,
+            "HOME": str(self.home),
+            "XDG_CONFIG_HOME": str(self.home),
+            "SECRET_TOKEN": CANARY,
+        }
+
+
+def remove(folder: Path) -> None:
+    """The copies of an artifact in a run are read-only."""
+    if folder.exists():
+        subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=True)
+        shutil.rmtree(folder)
+
+
+@cache
+def bench(work: Path) -> Bench:
+    """One training for all trials of a call."""
+    made = Bench(work / "project", work / "pristine", work / "outside.txt", work / "project" / "MARK", work / "home")
+    made.home.mkdir()
+    made.outside.write_text(f"{CANARY}\n")
+    (made.home / "token").write_text(f"{CANARY}\n")
+    made.project.mkdir()
+    for words in (["jobc", *OVERRIDES], [str(ARTIFACT / "submit.sh")], ["jobc", *OVERRIDES, *LONGER]):
+        done = subprocess.run(
+            words, cwd=made.project, env=made.environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{words[0]} exited with {done.returncode}: {done.stderr[-1000:]}")
+    shutil.copytree(made.project, made.pristine, symlinks=True)
+    return made
+
+
+def readers(kind: str, run_id: str) -> list[list[str]]:
+    """The commands that read what the attacker forged."""
+    script = {name: str(ARTIFACT / f"{name}.sh") for name in ("status", "clean", "logs", "stop", "submit")}
+    artifact = str(ARTIFACT)
+    looks = [[script["status"]], [script["status"], "--all"], [script["clean"], "--keep", "0"]]
+    ends = [[script["stop"]], [script["submit"], "--resume", run_id], [script["clean"], "--keep", "0", "--yes"]]
+    thins = [[script["clean"], "--keep", "0", "--keep-checkpoints"]]
+    return {
+        "run": [*looks, [script["logs"], "--run", run_id], *ends],
+        "metrics": [*looks, ["jobc", "status", artifact]],
+        "checkpoint": [*looks, *thins, *ends[1:2], [*thins[0], "--yes"]],
+        "artifact": [
+            ["jobc", "verify", artifact], ["jobc", "verify", "--format", "json", artifact],
+            ["jobc", "why", artifact, "loop.steps"], ["jobc", "why", f"{artifact}/spec.yaml:3"],
+            ["jobc", "diff", artifact, "vs", "name=proof"], ["jobc", *OVERRIDES],
+        ],
+    }[kind]  # fmt: skip
+
+
+def execute(command: Sequence[str], place: Bench, limit_s: float) -> tuple[int, str, float]:
+    """Exit code, output and seconds. A command that takes longer than the limit is killed with all that it started."""
+    limited = ["prlimit", f"--data={MEMORY_BYTES}", *command]
+    log = place.home.with_name("output.log")
+    try:
+        return fair_time.run(limited, limit_s, log, cwd=place.project, env=place.environment())
+    except fair_time.TookTooLong as late:
+        words = " ".join(command)[:200]
+        waits = command[0].endswith("stop.sh") and WAITS.search(late.output) is not None
+        expect(waits, f"{words} took longer than {limit_s:.1f} s: {late.output[-300:]}")
+        return 0, late.output, limit_s
+
+
+def judge(command: Sequence[str], place: Bench, limit_s: float) -> None:
+    """Raise Failed where the forged input got through this command."""
+    _, output, _ = execute(command, place, limit_s)
+    words = " ".join(command)[:200]
+    expect(not place.mark.exists(), f"{words}: the forged text was executed")
+    expect(CANARY not in output, f"{words}: printed what it may not read")
+    wrong = WRONG.search(output)
+    expect(wrong is None, f"{words}: {output[max(0, wrong.start() - 200) : wrong.end() + 300] if wrong else ''}")
+    control = None if "logs.sh" in words or "submit.sh" in words else CONTROL.search(output)
+    expect(control is None, f"{words}: printed the control character {control[0]!r}" if control else "")
+
+
+@cache
+def usual_s(work: Path, kind: str) -> dict[str, float]:
+    """Seconds of each reading command on what nobody forged."""
+    place = bench(work)
+    place.reset()
+    return {" ".join(words): execute(words, place, 120)[2] for words in readers(kind, place.run.name)}
+
+
+FORGERS: dict[str, Callable[[Path, Random, Path, Path], list[str]]] = {
+    "run": forgeries.forge_run,
+    "metrics": forgeries.forge_metrics,
+    "checkpoint": forgeries.forge_checkpoint,
+    "artifact": forgeries.forge_artifact,
+}
+
+
+def run(number: int, folder: Path) -> dict[str, Any]:
+    chance, kind, place = Random(number), KINDS[number % len(KINDS)], bench(folder.parent)
+    if kind == "spec":
+        place.reset()
+        words = draw_spec(place.project, place.outside, place.mark, place.home, chance)
+        judge(["jobc", *words], place, LIMIT_S + 2)
+        leaks = subprocess.run(
+            ["grep", "-rlF", CANARY, str(place.project)], capture_output=True, text=True, check=False
+        )
+        expect(not leaks.stdout, f"jobc {' '.join(words)[:300]}: wrote the canary to {leaks.stdout}")
+        return {"kind": kind, "forged": [word.replace(str(folder.parent), "WORK")[:80] for word in words]}
+    usual = usual_s(folder.parent, kind)
+    place.reset()
+    run_folder = place.run
+    forged = FORGERS[kind](
+        place.project / ARTIFACT if kind == "artifact" else run_folder, chance, place.mark, place.outside
+    )
+    for command in readers(kind, run_folder.name):
+        try:
+            judge(command, place, LIMIT_S + 3 * usual[" ".join(command)])
+        except Failed as failure:
+            raise Failed(f"{kind} {forged}: {failure}", kind=kind) from failure
+    expect(place.outside.exists(), f"{kind} {forged}: a file outside was removed")
+    return {"kind": kind, "forged": [ascii(name)[:80] for name in forged]}
+
+
+def figure(lines: Sequence[Line]) -> str:
+    through = sum(not line["ok"] for line in lines)
+    return f"{through} of {len(lines)} got through; held: {k_of_n_by('kind')(lines)}"
+
+
+CAMPAIGN = Campaign(
+    name="hostile",
+    claim="Forged input of an attacker is refused or harmless: nothing executed, leaked, hung, and no traceback.",
+    trial=(
+        "forges one thing, drawn by its number: the state, names or metrics of a run folder, the files of an artifact,"
+        " a checkpoint with sound hashes, or a spec with its files. `status`, `logs`, `clean`, `stop`,"
+        " `submit --resume`, `jobc verify`, `why`, `diff` and the compile read it. The file that the forged text would"
+        " create must not exist; a value of the environment and of a file outside the project must not be printed or"
+        " written; no traceback, no error of a shell, no control character; each command takes at most"
+        f" {LIMIT_S:.0f} s of CPU time and waiting beyond three times its usual time; but `stop` may announce that"
+        " it waits for a node which a state file places on another machine."
+    ),
+    count=350,
+    run=run,
+    figure=figure,
+)

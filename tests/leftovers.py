@@ -1,0 +1,59 @@
+"""Processes that a test session started and did not end: found by its mark in their environment, or by its temporary
+folder in their environment or command line, which the hosts of the test bed have."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+MARK = "PYTEST_SESSION_OF"  # pid of the session that started a process
+OF_PYTHON = "multiprocessing.resource_tracker"  # ends with the session itself
+WAIT_S = 10.0
+
+
+def mark_session() -> None:
+    """Called by the controller; the workers of pytest-xdist inherit the mark."""
+    os.environ.setdefault(MARK, str(os.getpid()))
+
+
+def leftovers(folder: Path) -> dict[int, str]:
+    """pid -> command line of each process of this session that still runs after WAIT_S.
+
+    folder: the temporary one of the session
+    """
+    deadline = time.monotonic() + WAIT_S
+    while (found := _find(folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def end(pids: dict[int, str]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _find(folder: Path) -> dict[int, str]:
+    mark = f"{MARK}={os.environ[MARK]}\0".encode()
+    own = _ancestors()
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = (process / "environ").read_bytes() + b"\0"
+            command = (process / "cmdline").read_bytes()
+            is_ours = mark in environment or f"{folder}/".encode() in environment + command
+            if command and is_ours and int(process.name) not in own and OF_PYTHON.encode() not in command:
+                found[int(process.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+    return found
+
+
+def _ancestors() -> set[int]:
+    """This process and those above it, which may have the same words in their command lines."""
+    pids, pid = set(), os.getpid()
+    while pid > 1 and pid not in pids:
+        pids.add(pid)
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pids

@@ -1,0 +1,28 @@
+"""The packed program of an artifact, for tests that run it by hand or that change what is in it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from jobc.compiler.pipeline.library import library
+
+
+def write_program(folder: Path) -> Path:
+    """`jobctl`, as every artifact has it."""
+    program = folder / "jobctl"
+    packed = library()[0].content
+    program.write_bytes(packed)
+    program.chmod(0o755)
+    return program
+
+
+def change_program(program: Path, modules: Mapping[str, str]) -> None:
+    """Replace modules of it: path below jobc_trainer/ -> text."""
+    with zipfile.ZipFile(program) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    texts |= {f"jobc_trainer/{path}": text.encode() for path, text in modules.items()}
+    with zipfile.ZipFile(program, "w") as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text)

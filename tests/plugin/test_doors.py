@@ -1,0 +1,44 @@
+"""A plugin imports from two modules of jobc: its code from compiler.api, its tests from compiler.testing.suite."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from jobc.compiler import api
+from jobc.compiler.testing import suite
+
+ACME = Path(__file__).parent / "acme"
+DOORS = {"acme_jobc": api, "tests": suite}
+
+
+@pytest.mark.parametrize("folder", DOORS)
+def test_the_example_imports_from_its_door_alone(folder: str) -> None:
+    found = {}
+    for file in (ACME / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name: set[str]() for alias in node.names if alias.name.startswith("jobc")}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jobc"):
+                found.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+    assert found.keys() == {DOORS[folder].__name__}
+    assert found[DOORS[folder].__name__] <= set(DOORS[folder].__all__)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=lambda door: door.__name__)
+def test_a_door_has_what_it_names(door: object) -> None:
+    names = door.__all__  # type: ignore[attr-defined]
+    assert sorted(names, key=str.casefold) == sorted(set(names), key=str.casefold)
+    assert not [name for name in names if not hasattr(door, name)]
+
+
+def test_the_names_of_the_door_are_those_that_plugins_rely_on() -> None:
+    """A name that is taken away breaks plugins: say so in the commit. A new one is welcome here."""
+    assert set(api.__all__) >= {
+        "ANY", "NODE_LAUNCHERS", "VERBS", "Artifact", "Backend", "Bytes", "Count", "CountOrZero", "DescribedBackend",
+        "Diagnostic", "Duration", "Given", "LaunchPlan", "Leaf", "NotifyingBackend", "Omit", "OrderedBackend", "Path",
+        "Point", "RecoveringBackend", "Render", "RuntimeVar", "Scope", "SendingBackend", "Severity", "ShellCode",
+        "Spelling", "SweepingBackend", "findings", "nearest", "of", "run_all", "sh",
+    }  # fmt: skip

@@ -1,0 +1,376 @@
+"""Text of state files and names in a run folder is never evaluated: no command runs, no script breaks, none hangs.
+
+A run folder is forged with one hostile value, and every script that looks at it is run. A command in the value would
+create the file MARK; bash would report a value that it takes for a number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+JOBC = (sys.executable, "-m", "jobc")
+LIMIT_S = 30  # of one script, which takes less than one on an idle machine; a hang is endless
+BROKEN = re.compile(r"syntax error|unbound variable|invalid number|bad array|bad substitution|: line \d+: |warning: ")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+CODE = "x[$(touch MARK)]"
+PAYLOADS = (
+    CODE, "a[0$(touch MARK)]", "$(touch MARK)", "`touch MARK`", "1;touch MARK", "$((x[$(touch MARK)]))", "1e30",
+    "9" * 31,
+    "-1", "-2", "08", "", "1\nexit=x[$(touch MARK)]", "--all", "../../x", "%s%n%(%F)T", "\x1b]0;title\x07\x9b31m\u202e",
+    "=", "[@]",
+)  # fmt: skip
+NODE = {
+    "host": socket.gethostname(), "pid": "999999", "start_ticks": "1", "attempt": "0", "started": "1700000000",
+    "first_rank": "0", "ended": "1700000100", "exit": "1", "reason": "rank 0: exit 1",
+}  # fmt: skip
+RUN = {"job": "demo", "created": "1700000000", "project": "/nonexistent", "init_from": ""}
+FIRST = {"node": "0", "rank": "0", "time_ns": "1", "reason": "rank 0: exit 1"}
+FIELDS = (
+    *(("state/node_00", key) for key in NODE), *(("state/run", key) for key in RUN), ("state/resume", "command"),
+    ("exit/0/first", "code"), *(("exit/0/first", key) for key in FIRST), ("exit/0/node_00", "code"),
+    ("metrics/rank_00.jsonl", "step"), ("metrics/rank_00.jsonl", "loss"),
+)  # fmt: skip
+
+
+def artifact_of(project: Path, *overrides: str) -> Path:
+    """Compile a job that runs nothing; the folder with its scripts."""
+    (project / "p.py").write_text("")
+    command = [*JOBC, "compile", "name=demo", "command=[python3,p.py]", "gpus=0", *overrides]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    backend = next(word.removeprefix("backend=") for word in overrides if word.startswith("backend="))
+    return project / "artifacts" / "demo" / backend
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifact_of(tmp_path_factory.mktemp("local"), "backend=local", "nodes=1", "code=none")
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifact_of(tmp_path_factory.mktemp("ssh"), "backend=ssh", "nodes=2", "hosts=[node1,node2]", "code=none")
+
+
+def forge(root: Path, name: str = "r", **texts: str) -> Path:
+    """A run that has failed, in root/demo; texts replace or add files, with __ for a slash and no suffix for .jsonl."""
+    run = root / "demo" / name
+    files = {
+        "state/run": lines(RUN), "state/node_00": lines(NODE), "state/resume": "command=submit.sh --resume r\n",
+        "exit/0/first": "1\n" + lines(FIRST), "exit/0/node_00": "1\nreason=exit 1\n", "logs/node_00.log": "hello\n",
+        "logs/rank_00.log": "Traceback (most recent call last)\n",
+        "metrics/rank_00.jsonl": '{"step": 3, "loss": 1.5}\n',
+        **{path.replace("__", "/"): text for path, text in texts.items()},
+    }  # fmt: skip
+    for path, text in files.items():
+        (run / path).parent.mkdir(parents=True, exist_ok=True)
+        (run / path).write_text(text, errors="surrogateescape")
+    (run / "artifact" / "0" / ".jobc").mkdir(parents=True, exist_ok=True)
+    (run / "artifact" / "0" / ".jobc" / "identity.txt").write_text("seed = 1\n")  # so that no run is resumed
+    return run
+
+
+def lines(keys: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in keys.items())
+
+
+def forge_field(root: Path, name: str, path: str, key: str, value: str) -> Path:
+    """A run with this value in one field of one file."""
+    keys = {"state/node_00": NODE, "state/run": RUN, "exit/0/first": FIRST}.get(path, {})
+    if path.endswith(".jsonl"):
+        numbers = {"step": "3", "loss": "1.5", key: value}
+        text = f'{{"step": {numbers["step"]}, "loss": {numbers["loss"]}}}\n'
+    elif key == "code":
+        text = f"{value}\n{lines(keys)}"
+    else:
+        text = ("1\n" if path.startswith("exit") else "") + lines({**keys, key: value})
+    return forge(root, name, **{path.replace("/", "__"): text})
+
+
+class Scripts:
+    """Run the scripts of an artifact on forged runs, and check after each that nothing of them was evaluated."""
+
+    def __init__(self, artifact: Path, folder: Path) -> None:
+        self.artifact, self.runs, self.root = artifact, folder.joinpath(*ROOT), folder / "w" / "here"
+        self.root.mkdir(parents=True)
+        self.mark = self.root / "MARK"
+        self.path = os.environ["PATH"]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        outer = {key: value for key, value in os.environ.items() if not key.startswith("JOBC_")}
+        return {**outer, "JOBC_RUN_ROOT": str(self.runs), "PATH": self.path, **more}
+
+    def run(self, script: str, *words: str, **more: str) -> str:
+        done = subprocess.run(
+            [self.artifact / script, *words], cwd=self.root, env=self.environment(**more), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        output = done.stdout.decode(errors="replace")
+        assert not self.mark.exists(), f"{script} {words} ran a command: {output}"
+        assert not BROKEN.search(output), f"{script} {words}: {output}"
+        if script != "logs.sh":
+            assert not CONTROL.search(output), f"{script} {words}: {output!r}"
+        return output
+
+
+@pytest.fixture
+def scripts(local: Path, tmp_path: Path) -> Scripts:
+    return Scripts(local, tmp_path)
+
+
+ROOT = ("w", "root")
+
+
+def test_a_command_in_a_field_does_not_run(scripts: Scripts, tmp_path: Path) -> None:
+    root = tmp_path.joinpath(*ROOT)
+    for number, (path, key) in enumerate(FIELDS):
+        name = f"r{number}"
+        forge_field(root, name, path, key, CODE)
+        for words in (["status.sh", "--run"], ["logs.sh", "--run"], ["stop.sh", "--run"], ["submit.sh", "--resume"]):
+            scripts.run(*words, name)
+    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0"], ["clean.sh", "--keep", "0", "--yes"]):
+        scripts.run(*words)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_a_hostile_value_in_every_field_breaks_no_script(scripts: Scripts, tmp_path: Path, payload: str) -> None:
+    root = tmp_path.joinpath(*ROOT)
+    hostile = dict.fromkeys(NODE, payload)
+    forge(
+        root, "gated", state__node_00=lines({**hostile, "ended": "1"}), state__run=lines({**RUN, "created": payload}),
+        exit__0__first=f"{payload}\n" + lines(dict.fromkeys(FIRST, payload)), state__resume=f"command={payload}\n",
+        exit__0__node_00=f"{payload}\n", metrics__rank_00=payload, metrics__rank_01__jsonl=payload,
+    )  # fmt: skip
+    forge(
+        root,
+        "open",
+        state__node_00=lines({**hostile, "host": NODE["host"]}),
+        state__run=lines(dict.fromkeys(RUN, payload)),
+    )
+    forge(root, "away", state__node_00=lines(hostile))
+    for name in ("gated", "open", "away"):
+        scripts.run("status.sh", "--run", name)
+    scripts.run("logs.sh", "--run", "gated")
+    scripts.run("status.sh", "--all")
+    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints")
+
+
+NAMES = (
+    "artifact/run[$(touch MARK)]", f"artifact/{CODE}", "artifact/08", "artifact/" + "9" * 30, "artifact/1\n2",
+    f"state/node_{CODE}", "state/node_0\n1", f"state/job_{CODE}", f"starts/{CODE}.x", f"exit/{CODE}",
+    f"exit/0/node_{CODE}",
+    f"checkpoints/step_{CODE}", "checkpoints/step_1\nprecious", "checkpoints/-rf", f"logs/node_{CODE}.log",
+    "logs/node_00;touch${IFS}MARK;.log", f"metrics/rank_{CODE}.jsonl", "metrics/rank_0\n1.jsonl", f"control/{CODE}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_names_in_a_run_folder_are_not_evaluated(scripts: Scripts, tmp_path: Path, kind: str) -> None:
+    run = forge(tmp_path.joinpath(*ROOT))
+    (scripts.root / "precious").mkdir()
+    for name in NAMES:
+        place = run / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.mkdir() if kind == "folder" else place.write_text("exit=1\n")
+    for words in (["status.sh"], ["status.sh", "--all"], ["logs.sh"], ["stop.sh"], ["submit.sh", "--resume", "r"]):
+        scripts.run(*words)
+    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints", "--yes")
+    scripts.run("clean.sh", "--keep", "0", "--yes")
+    assert (scripts.root / "precious").is_dir()
+
+
+def test_clean_removes_nothing_that_a_name_with_a_newline_spells(scripts: Scripts, tmp_path: Path) -> None:
+    root = tmp_path.joinpath(*ROOT)
+    for name in ("a\nprecious", ".a\nprecious\n.removed", "-rf", "x[$(touch MARK)]", "\x1b[31m"):
+        forge(root, name)
+    (scripts.root / "precious").mkdir()
+    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0", "--yes"]):
+        scripts.run(*words)
+    assert (scripts.root / "precious").is_dir()
+
+
+STATE_FILES = (
+    "state/node_00", "state/run", "state/resume", "exit/0/first", "exit/0/node_00", "metrics/rank_00.jsonl",
+    "logs/node_00.log", "logs/rank_00.log", "checkpoints/step_1/MANIFEST.json",
+    "checkpoints/step_1/weights",
+)  # fmt: skip
+
+
+def endless(place: Path) -> None:
+    place.touch()
+    os.truncate(place, 1 << 40)
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "fifo": os.mkfifo, "endless": endless, "link to /dev/zero": lambda place: place.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("paths", [STATE_FILES[:1], STATE_FILES[1:2], STATE_FILES[2:]], ids=["node", "run", "others"])
+def test_what_is_no_small_regular_file_hangs_nothing(
+    scripts: Scripts, tmp_path: Path, paths: tuple[str, ...], kind: str
+) -> None:
+    run = forge(tmp_path.joinpath(*ROOT))
+    for path in paths:
+        if kind == "endless" and path.startswith(("logs", "checkpoints")):
+            continue  # read as far as they go
+        (run / path).parent.mkdir(parents=True, exist_ok=True)
+        (run / path).unlink(missing_ok=True)
+        KINDS[kind](run / path)
+    for words in (["status.sh"], ["status.sh", "--all"], ["submit.sh", "--resume", "r"], ["logs.sh"]):
+        scripts.run(*words)
+    scripts.run("clean.sh", "--keep", "0", "--keep-checkpoints")
+    scripts.run("clean.sh", "--keep", "0")
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this user that belongs to no run."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def test_stop_signals_no_process_but_a_supervisor_of_the_run(
+    scripts: Scripts, tmp_path: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    ticks = Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    forged = {**NODE, "pid": str(stranger.pid), "start_ticks": ticks, "ended": "", "exit": ""}
+    forge(tmp_path.joinpath(*ROOT), state__node_00=lines(forged))
+    process = subprocess.Popen(
+        [str(scripts.artifact / "stop.sh"), "--now"],
+        env=scripts.environment(),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(1)  # the signal comes at once
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert stranger.poll() is None
+
+
+def test_names_of_logs_are_no_commands_for_awk(two_nodes: Path, tmp_path: Path) -> None:
+    scripts = Scripts(two_nodes, tmp_path)
+    live = lines({**NODE, "host": "elsewhere", "ended": "", "exit": ""})
+    run = forge(tmp_path.joinpath(*ROOT), state__node_00=live, state__node_01=live)
+    shutil.copy(two_nodes / "hosts.txt", run / "artifact" / "0")
+    hostile = run / "logs" / "node_01;touch${IFS}MARK;.log"
+    hostile.write_text("a\n")
+    with subprocess.Popen(
+        [two_nodes / "logs.sh", "--follow"], cwd=scripts.root, env=scripts.environment(), stdout=subprocess.PIPE
+    ) as process:
+        time.sleep(3)  # the first print comes after two seconds
+        for log in (hostile, run / "logs" / "node_00.log"):
+            log.write_text(log.read_text() + "b\n")
+        (run / "state" / "node_00").write_text(lines(NODE))
+        (run / "state" / "node_01").write_text(lines(NODE))
+        process.wait(LIMIT_S)
+    assert not (run / "logs" / "MARK").exists() and not scripts.mark.exists()
+
+
+def stand_in(folder: Path, name: str, text: str) -> Path:
+    """A command of an engine, which notes its words in the file CALLS, one call a line."""
+    folder.mkdir(exist_ok=True)
+    calls = folder / "CALLS"
+    calls.touch()
+    (folder / name).write_text(f'#!/bin/bash\nprintf "%s " {name} "$@" >>{calls}\necho >>{calls}\n{text}\n')
+    (folder / name).chmod(0o755)
+    return calls
+
+
+def test_slurm_gets_no_option_from_a_record(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    scripts = Scripts(artifact_of(tmp_path / "project", "backend=slurm", "nodes=1", "code=none"), tmp_path)
+    for name in ("squeue", "scancel", "sbatch", "scontrol"):
+        calls = stand_in(tmp_path / "bin", name, '[[ $0 != *squeue ]] || echo "RUNNING None"')
+    scripts.path = f"{tmp_path / 'bin'}:{scripts.path}"
+    root = tmp_path.joinpath(*ROOT)
+    for number, payload in enumerate(("--user=root", CODE, "1 --me", "")):
+        forge(root, f"r{number}", state__job_0=f"job_id={payload}\nexit={CODE}\nreason=\nhere=\n")
+        forge(root, f"h{number}", state__job_0="job_id=7\nexit=\nreason=\nhere=yes\n", state__step_0=f"{payload}\n")
+        for run in (f"r{number}", f"h{number}"):
+            stop = [
+                "timeout",
+                "1",
+                scripts.artifact / "stop.sh",
+                "--now",
+                "--run",
+                run,
+            ]  # the stand-in's jobs never end
+            subprocess.run(stop, env=scripts.environment(), cwd=scripts.root, capture_output=True, check=False)
+    for words in (["status.sh", "--all"], ["clean.sh", "--keep", "0"]):
+        scripts.run(*words)
+    assert "squeue" in calls.read_text()
+    assert not re.search(r"scancel|--user=root|--me|touch", calls.read_text())
+
+
+def test_a_host_in_a_run_folder_is_no_command_for_clush(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    overrides = ("backend=pdsh", "backend.client=clush", "nodes=2", "hosts=[node1,node2]", "code=none")
+    scripts = Scripts(artifact_of(tmp_path / "project", *overrides), tmp_path)
+    # as clush does with --worker=exec: a shell runs the command, with the host in the place of %host
+    calls = stand_in(tmp_path / "bin", "clush", """
+for word in "$@"; do case $word in --hostfile=*) hosts=${word#*=} ;; esac; done
+while read -r host; do sh -c "${!#//%host/$host}"; done <"$hosts" """)  # fmt: skip
+    stand_in(tmp_path / "bin", "ssh", "")
+    scripts.path = f"{tmp_path / 'bin'}:{scripts.path}"
+    live = lines({**NODE, "host": "elsewhere", "ended": "", "exit": ""})
+    run = forge(tmp_path.joinpath(*ROOT), state__node_00=live, state__node_01=live)
+    hosts = run / "artifact" / "0" / "hosts.txt"
+    stop = ["timeout", "3", str(scripts.artifact / "stop.sh"), "--now"]
+    for text in ("node1\nnode2\n", "node1\nx;touch${IFS}MARK;\n", "-oProxyCommand=touch${IFS}MARK\n"):
+        hosts.write_text(text)
+        subprocess.run(stop, env=scripts.environment(), cwd=scripts.root, capture_output=True, check=False)
+        assert "clush" in calls.read_text()
+        assert not scripts.mark.exists(), text
+
+
+@pytest.mark.parametrize(
+    "script", ["status.sh", "clean.sh", "logs.sh", "stop.sh", "submit.sh", "preflight.sh", "node.sh"]
+)
+def test_the_callers_shell_changes_no_script(scripts: Scripts, tmp_path: Path, script: str) -> None:
+    forge(tmp_path.joinpath(*ROOT))
+    words = {
+        "clean.sh": ["--keep", "0"],
+        "node.sh": ["--help"],
+        "preflight.sh": ["--help"],
+        "submit.sh": ["--resume", "no"],
+    }
+    plain = scripts.run(script, *words.get(script, []))
+    if script in ("status.sh", "clean.sh"):
+        assert "failed (exit 1: crashed)" in plain
+    names = (
+        "cd",
+        "source",
+        "set",
+        "printf",
+        "find",
+        "key",
+        "dirname",
+        "run_status",
+        "[",
+        "exec",
+        "env",
+        "sort",
+        "bash",
+        "local",
+    )
+    functions = {f"BASH_FUNC_{name}%%": "() { touch MARK; }" for name in names}
+    for more in ({"POSIXLY_CORRECT": "1"}, functions, {"SHELLOPTS": "noglob:noclobber"}, {"CDPATH": "/"}):
+        assert scripts.run(script, *words.get(script, []), **more) == plain, more

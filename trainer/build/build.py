@@ -1,0 +1,193 @@
+"""Build everything that a step needs, once: data, model, optimizer, and the step to begin with.
+
+In   train.json (config), the environment contract, the group of all ranks
+Out  a Training for loop/loop.py
+
+Checks of users' own parts are in checks.py, checks of the data in data_checks.py, the first pass in warm_up.py.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..checkpoint import contents as checkpoint
+from ..checkpoint.random_state import seed_model, seed_rank
+from ..config.instantiate import guarded
+from ..config.schema import TrainConfig
+from ..data import alike
+from ..data.loader import Loader, training_slots
+from ..data.order import Order
+from ..data.proof import Proof
+from ..data.source import Source
+from ..dist.env import Env
+from ..dist.phases import Phases
+from ..dist.process_group import Group
+from ..parallel.choose import share
+from ..parallel.way import Parallel
+from ..recipe.recipe import Recipe, cross_entropy
+from ..recipe.recipe import make as make_recipe
+from ..recipe.user_loss import place_loss
+from .checks import check_model, check_score, check_source, checked_flops
+from .data_checks import (
+    SOURCE,
+    check_enough_samples,
+    check_same_data,
+    check_same_data_as_before,
+    digest_of_samples,
+    source_part,
+)
+from .determinism import set_determinism
+from .warm_up import warm_up
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training, ready to run.
+
+    parallel     the model and its optimizer, as the ranks share them
+    total_steps  optimizer steps from the very beginning
+    loader       the batches of this rank, from the first step of this attempt on
+    proof        what the ranks have been fed
+    flops_per_sample  as the recipe says; None where it is not known
+    items_per_sample  of rank 0's first batch: the same on all ranks and in each attempt, so that steps can expect it
+    parts        what else each checkpoint keeps, as JSON under its owner's name; a resumed run has it again
+    """
+
+    config: TrainConfig
+    env: Env
+    run_dir: Path
+    group: Group
+    recipe: Recipe
+    source: Source
+    order: Order
+    total_steps: int
+    parallel: Parallel
+    start: checkpoint.Start
+    loader: Loader
+    proof: Proof
+    flops_per_sample: float | None
+    items_per_sample: float
+    parts: dict[str, Any]
+
+    @property
+    def phases(self) -> Phases:
+        """What this rank is doing at the moment."""
+        return self.group.phases
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where this run keeps its checkpoints."""
+        return self.run_dir / "checkpoints"
+
+
+def build(config: TrainConfig, env: Env, group: Group) -> Training:
+    """Read the data, build the model, continue from a checkpoint when the run folder has one.
+
+    A rank enters a phase before each message to the others, so that the watch can name a rank that holds them up.
+    """
+    assert env.run_dir is not None
+    phases = group.phases
+
+    # data
+    phases.begin_part("data")
+    set_determinism(config, group.device)
+    recipe = make_recipe(config)
+    place_loss(recipe, group.device)
+    source = build_data(recipe)
+    phases.enter("exchange")
+    check_same_data(source.digest, group)
+    order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
+    check_enough_samples(order, group, len(source.validation))
+
+    # model and optimizer
+    phases.begin_part("model")
+    seed_model(config.seed)
+    model = build_model(recipe, source)
+    if (line := cast_to_float32(model)) and group.is_first:
+        print(line, flush=True)
+    phases.enter("exchange")
+    parallel = share(model, recipe, config, env, group)
+    flops = checked_flops(recipe, parallel.num_parameters)
+    num_items = warm_up(parallel, recipe, config, source, group)
+    samples_digest = digest_of_samples(recipe, config, source, group)
+
+    # checkpoint
+    phases.begin_part("restore")
+    start = restore(config, env, env.run_dir, parallel, group)
+    check_same_data_as_before(source, start)
+    phases.enter("exchange")
+    items_of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
+    warning = alike.warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
+    if warning and group.is_first:
+        print(warning, flush=True)
+
+    slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
+    return Training(
+        config=config,
+        env=env,
+        run_dir=env.run_dir,
+        group=group,
+        recipe=recipe,
+        source=source,
+        order=order,
+        total_steps=config.loop.steps or (config.loop.epochs or 0) * order.steps_per_epoch,
+        parallel=parallel,
+        start=start,
+        loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),
+        proof=Proof(order, group, start.step, start.parts.get("data")),
+        flops_per_sample=flops,
+        items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
+        parts={**start.parts, SOURCE: source_part(source, samples_digest)},
+    )
+
+
+def build_data(recipe: Recipe) -> Source:
+    """Return the recipe's data, with the name of the score that its loss gives: with a loss of the user's, the loss."""
+    source = check_source(guarded(recipe.build_data, "recipe: build_data()"))
+    score = recipe.score
+    check_score(score)
+    if score is None and type(recipe).measure is Recipe.measure:
+        is_usual = recipe.items_of is cross_entropy and type(recipe).loss is Recipe.loss
+        score = "loss" if not is_usual else "accuracy" if source.score == "loss" else None
+    return source if score is None else dataclasses.replace(source, score=score)
+
+
+def build_model(recipe: Recipe, source: Source) -> nn.Module:
+    """Return the recipe's model, checked.
+
+    One in eval mode, as from_pretrained() of transformers 5.23 gives it, is put into train mode. Else modules keep the
+    modes that they were made with: a BatchNorm may be frozen by eval().
+    """
+    model = check_model(guarded(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
+    return model if model.training else model.train()
+
+
+def cast_to_float32(model: nn.Module) -> str:
+    """Cast 16-bit parameters and buffers, as from_pretrained() may give them, to float32: small updates would be lost
+    in them, and the moments of an optimizer have their type. Return a line that says so, or ""."""
+    tensors = [
+        tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)
+    ]
+    if not tensors:
+        return ""
+    dtypes = " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
+    precision = "bf16" if "bfloat16" in dtypes else "fp16"
+    for tensor in tensors:
+        tensor.data = tensor.data.float()  # the same object: tied ones stay tied
+    num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
+    tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
+    hint = f"loop.precision={precision} computes in {precision}"
+    return f"model: {tensors_text} came as {dtypes} and are trained as float32; {hint}"
+
+
+def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
+    """Load the newest checkpoint of the run, else the weights of the run that it forks, else nothing."""
+    seed_rank(config.seed, group.rank, step=0)
+    start = checkpoint.restore(run_dir / "checkpoints", parallel, config, group)
+    if start is None and env.init_from is not None:
+        start = checkpoint.fork(env.init_from / "checkpoints", parallel, group)
+    return start or checkpoint.Start(0, "new")

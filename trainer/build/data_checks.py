@@ -1,0 +1,79 @@
+"""Checks of the data: enough samples for all ranks, the same on all ranks, and those that a checkpoint is of."""
+
+from functools import partial
+
+import torch
+
+from ..checkpoint.contents import Start
+from ..config.schema import TrainConfig
+from ..data import alike
+from ..data.loader import read_apart
+from ..data.mapped import Mapped
+from ..data.order import Order
+from ..data.source import Source
+from ..dist.process_group import Group
+from ..lifecycle.errors import BrokenInput
+from ..recipe.recipe import Recipe
+from .checks import call_user_code
+
+SOURCE = "source"  # the part of a checkpoint that says of which data it is
+
+
+def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> None:
+    """Reject data with fewer samples than ranks: a rank without one would wait for the others in every step."""
+    if order.num_samples < group.world_size:
+        hint = "more data, or fewer nodes and procs" if order.num_samples else "is the path of the data right?"
+        if num_held_out and order.num_samples:
+            hint += f"; {num_held_out:,} more are held out"
+        elif num_held_out:
+            hint = f"data.val holds out all {num_held_out:,}: more data, or a smaller share"
+        samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
+        raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
+    if order.steps_per_epoch == 0:
+        raise BrokenInput(
+            f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
+            " loop.drop_last leaves incomplete batches out"
+        )
+
+
+def check_same_data(digest: str, group: Group) -> None:
+    """Reject ranks with different data: they would train on overlapping shards of two corpora without any sign."""
+    digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
+    digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
+    if len(set(digests)) == 1:
+        return
+    ranks = {digest: [rank for rank, other in enumerate(digests) if other == digest] for digest in digests}
+    raise BrokenInput(
+        f"data: the ranks see {len(ranks)} different data sets",
+        [f"{digest[:12]} on rank {', '.join(map(str, numbers[:20]))}" for digest, numbers in ranks.items()],
+        hint="the standard library differs between Python patch versions: use the same Python on every node",
+    )
+
+
+def check_same_data_as_before(source: Source, start: Start) -> None:
+    """Reject other data than the checkpoint's: its step is a position in the order of their samples."""
+    saved = start.parts.get(SOURCE)  # older checkpoints do not say
+    if saved is not None and saved.get("digest") != source.digest:
+        raise BrokenInput(
+            "data: they are not those that this run began with",
+            [
+                f"{saved.get('summary')}, digest {str(saved.get('digest'))[:12]}, in {start.words}",
+                f"{source.summary}, digest {source.digest[:12]}, now",
+            ],
+            hint="put them back, or start a new run; --fork takes these weights",
+        )
+
+
+def source_part(source: Source, samples_digest: str) -> dict[str, str]:
+    """Return the part of a checkpoint that says of which data it is."""
+    return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
+
+
+def digest_of_samples(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> str:
+    """Return a digest of a few samples of a user's data set; "" for the trainer's data, whose digest covers all."""
+    if not isinstance(source.train, Mapped):
+        return ""
+    group.phases.begin_part("data")
+    read = partial(read_apart, source.train, config=config.loader, device=group.device)
+    digest = partial(alike.digest_of_samples, len(source.train), read)
+    return str(call_user_code(digest, recipe, "data: its first, middle and last sample cannot be read"))

@@ -1,0 +1,80 @@
+"""The first pass: one batch through the model, backward and a validation, without effect.
+
+It compiles, opens connections, and lets DDP settle its buckets: the position of a gradient in them is the order in
+which three or more ranks add it, which must not differ between a resumed and an uninterrupted run. Data that cannot be
+read, and a model that does not fit them, are found here, under the long timeout.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..config.schema import TrainConfig, kind_of
+from ..data.copier import Copier
+from ..data.loader import Fed, all_of, read_apart
+from ..data.source import Source
+from ..dist.process_group import Group
+from ..parallel.way import Parallel
+from ..recipe.eval_mode import evaluating
+from ..recipe.recipe import Recipe
+from ..recipe.saved_buffers import SavedBuffers
+from ..recipe.user_loss import buffers_of_loss, refuse_other_buffers
+from . import checks
+from .checks import call_user_code, has_user_code
+
+
+def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> float:
+    """Run the first pass; return the number of items of the first batch. Raises BrokenInput.
+
+    Held-out data are measured as well when there is code of the user's.
+    """
+    phases = group.phases
+    phases.begin_part("data")
+    first, held_out = first_batches(recipe, config, source, group)
+    counted = call_user_code(lambda: recipe.count(first.batch), recipe, "recipe: count() of the first batch failed")
+    checks.check_count(counted, "count()", max_dims=1)
+    buffers, loss_buffers = SavedBuffers(parallel.module), buffers_of_loss(recipe)
+    phases.enter("forward")
+    loss, num_items = first_loss(parallel, recipe, Copier(group.device).finish(first.batch))
+    refuse_other_buffers(recipe, loss_buffers)
+    checks.check_count(num_items, "loss()")
+    checks.check_counts_agree(counted, num_items)
+    phases.enter("backward")
+    parallel.warm_up(loss, counted=counted is not None)
+    del loss  # not every way to share a model makes a backward pass, which would free it
+    if held_out is not None and has_user_code(recipe):
+        first_measure(parallel, recipe, Copier(group.device).finish(held_out.batch))
+    buffers.restore()
+    return float(num_items if counted is None else counted)
+
+
+def first_batches(recipe: Recipe, config: TrainConfig, source: Source, group: Group) -> tuple[Fed, Fed | None]:
+    """Read a batch of training data, and one of held-out data if there are any: what cannot be read is found now."""
+    read = partial(read_apart, config=config.loader, device=group.device)
+    indices_B = torch.arange(config.batch.micro) % len(source.train)
+    (first,) = call_user_code(lambda: read(source.train, [all_of(indices_B)]), recipe, "data: there is no first batch")
+    num_held_out = len(source.validation)
+    if not num_held_out:
+        return first, None
+    number = min(config.batch.micro, num_held_out)
+    slots = all_of(torch.arange(number) * num_held_out // number)
+    title = "data: there is no first held-out batch"
+    (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
+    return first, held_out
+
+
+def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:
+    """Return the loss of one batch and the number of its items."""
+    model = kind_of(recipe.config.model) if type(recipe) is Recipe else recipe.config.recipe
+    title = f"model: the first batch does not go through {model}"
+    return checks.check_loss(call_user_code(lambda: parallel.module(batch), recipe, title))
+
+
+def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
+    """Measure one batch as a validation does: one that fails in a day would fail in each attempt."""
+    with evaluating(parallel.evaluated):
+        title = "validation: the first held-out batch cannot be measured"
+        output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)
+    checks.check_measure(output)

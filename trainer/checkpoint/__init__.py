@@ -1,0 +1,1 @@
+"""Checkpoints: what they contain, how they are stored, saved in the background and verified."""

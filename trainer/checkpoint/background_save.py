@@ -1,0 +1,158 @@
+"""How checkpoints are written beside the training: the state is copied between two steps, then rank 0 writes the copy.
+
+At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
+checkpoint, not the training; when too many fail in a row, all ranks end after the same step, for nobody wants a week of
+training that is saved nowhere.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ..config.schema import CheckpointConfig
+from ..dist.phases import Phases
+from ..dist.process_group import Group
+from ..files.durable_files import Content
+from ..lifecycle.control_files import SaveRequest
+from ..lifecycle.errors import TrainerError
+from . import store
+from .snapshot import Snapshot, on_cpu
+
+STALL_S = 1.0  # how long training may wait for the save before without a word
+Keep = Callable[[Any], Any]  # makes of tensors what is to be written
+
+
+class Saver:
+    """The checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
+
+    root      in the run folder
+    damaged   checkpoints that are known not to be sound; the next save removes them
+    phases    of this rank, for whoever watches it
+    replaces  a step that is saved again may be another state
+    gives_up  rank 0 asks all ranks to end
+    request   of people, to save now: a save that is waited for answers it
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        config: CheckpointConfig,
+        group: Group,
+        damaged: Collection[str] = (),
+        phases: Phases | None = None,
+        replaces: bool = False,
+    ) -> None:
+        self.gives_up, self.damaged = False, damaged
+        self.request = SaveRequest(root.parent)
+        self._phases = phases or Phases()
+        self._root, self._config, self._group = root, config, group
+        self._replaces = replaces
+        self._snapshot = Snapshot()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
+        self._under_way: tuple[int, Future[Path]] | None = None
+        self._failures, self._why = 0, ""  # in a row
+        self._stall_is_told = False
+
+    def save(
+        self, step: int, contents: Callable[[Keep], Mapping[str, Content]], val_loss: float | None, wait: bool
+    ) -> bool:
+        """Save after `step` finished steps. False, on every rank: it has failed already.
+
+        contents: all ranks call it; on rank 0 it gives the files, of what `keep` makes of tensors
+        val_loss: of these weights, when it was measured after this step; it decides which checkpoint is the best
+        wait: until it is written, so that nothing need be copied, and the result is known on return
+        """
+        former, waited_s = self._under_way, self._end_last()
+        if former is not None and waited_s > STALL_S and not wait:
+            self._tell_stall(former[0], step, waited_s)
+        in_background = self._config.background and not wait
+        files = contents(self._snapshot.take if in_background else on_cpu)
+        if self._group.is_first:
+            kept = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
+            self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
+        is_saved = in_background or self.wait()
+        if wait:
+            self.request.answer()
+        return is_saved
+
+    def look(self) -> None:
+        """Between two steps: tell how the save ended that was under way, if it has. Says nothing on other ranks."""
+        if self._under_way is None or not self._under_way[1].done():
+            return
+        (step, written), self._under_way = self._under_way, None
+        try:
+            print(f"saved {self._root.name}/{written.result().name}", flush=True)
+            self._failures, self.damaged = 0, ()
+        except OSError as error:
+            self._failures += 1
+            self._why = f"step {step} was not saved: {error}"
+            print(f"warning: {self._why}; {self._left()}", flush=True)
+            self.gives_up = self._failures >= self._config.max_failures
+        except Exception as error:  # no trouble of the disk: the next save would end the same
+            self._failures += 1
+            self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
+            traceback.print_exception(error)
+            self.gives_up = True
+
+    def failure(self, step: int) -> TrainerError:
+        """The error that ends the run when a checkpoint could not be had; on every rank."""
+        if not self._group.is_first:
+            return TrainerError(f"the state after step {step} is not saved; rank 0 says why")
+        times = f", {self._failures} saves in a row" if self._failures > 1 else ""
+        return TrainerError(
+            f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
+        )
+
+    def finish(self) -> None:
+        """What is under way is written; also for another thread of a rank that hangs, and may get on after all."""
+        under_way = self._under_way
+        if under_way is not None and not under_way[1].done():
+            print(f"waiting for the save of step {under_way[0]}", flush=True)
+            under_way[1].exception()  # look() tells
+
+    def close(self) -> None:
+        """Before the run ends, for whatever reason: what is under way is written. Sends nothing to other ranks."""
+        self.finish()
+        self._thread.shutdown(wait=True)
+        self.look()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last save did, as far as rank 0 knows after close()."""
+        return self._failures > 0
+
+    def wait(self) -> bool:
+        """Wait on all ranks for what is under way; did the last save succeed?"""
+        self._end_last()
+        return self._group.from_first(self._failures) == 0
+
+    def _end_last(self) -> float:
+        """All ranks wait for what is under way; on rank 0, how many seconds its disk took for that."""
+        self._phases.enter("write" if self._group.is_first else "save")
+        waited_s = self._group.one_does(0, self._until_written, self._phases.go_on)
+        self._phases.enter("save")
+        self.look()
+        return waited_s or 0.0
+
+    def _until_written(self) -> float:
+        since = time.perf_counter()
+        if self._under_way is not None:
+            self._under_way[1].exception()  # look() tells
+        return time.perf_counter() - since
+
+    def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
+        """The first time that training waits for a disk, though saves are in the background."""
+        if not self._stall_is_told:
+            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former}, before that of step {step}"
+            print(f"warning: {waited}: save less often (checkpoint.every_steps); this is told once", flush=True)
+        self._stall_is_told = True
+
+    def _left(self) -> str:
+        try:
+            newest = store.newest_first(self._root)
+        except OSError as error:
+            return str(error)
+        return f"{newest[0].name} is kept" if newest else "nothing has been saved yet"

@@ -1,0 +1,335 @@
+"""What a checkpoint of this trainer contains, as bytes, and how a run continues from it.
+
+Files  weights.pt and optimizer.pt  the state_dict of each
+       rng.pt                       random states, one per rank
+       state.json                   step, world size, identity of the run, version of torch
+"""
+
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import torch
+
+from ..config.identity import identity
+from ..config.schema import TrainConfig
+from ..dist.process_group import Group, file_of
+from ..files.durable_files import Content
+from ..files.retried_reads import NOT_THERE, Unreadable, patiently
+from ..lifecycle.errors import BrokenInput, unreadable
+from ..lifecycle.exit_rank import known_cause
+from ..parallel.way import Parallel
+from ..recipe.optimizer import NAMES, by_name
+from ..rt import untrusted_files
+from ..rt.untrusted_files import Unreadable as NotParsed
+from ..rt.untrusted_files import is_count, parsed
+from . import store
+from .random_state import RandomState, seed_rank
+from .safe_pickle import load as load_safely
+from .safe_pickle import refuse_what_cannot_be_read
+from .snapshot import on_cpu
+
+Parts = Mapping[str, Any]  # what else is kept in state.json: values of JSON, each under the name of its owner
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins: steps done so far, and in words why.
+
+    parts    as they were given to the save
+    damaged  checkpoints that this rank has passed over
+    """
+
+    step: int
+    words: str
+    parts: Parts = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
+
+
+def contents(
+    step: int,
+    parallel: Parallel,
+    config: TrainConfig,
+    group: Group,
+    parts: Parts,
+    keep: Callable[[Any], Any],
+) -> Mapping[str, Content]:
+    """The files of a checkpoint after `step` finished steps, on rank 0; nothing on the others. All ranks call it.
+
+    keep: makes of tensors what is to be written; copies, when they are written while training goes on
+    Raises BrokenInput for what could not be read back.
+    """
+    random_states = group.gather(RandomState.now(group.device).packed())
+    weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
+    if not group.is_first:
+        return {}
+    refuse_what_cannot_be_read("the model's state_dict", weights)
+    refuse_what_cannot_be_read("the optimizer's state_dict", optimizer_state)
+    if parallel.gathers:
+        keep = on_cpu  # it is a copy already
+    state = {
+        "step": step,
+        "world_size": group.world_size,
+        "identity": identity(config),
+        "torch": torch.__version__,
+        "parts": dict(parts),
+    }
+    return {
+        "weights.pt": torch_file(keep(weights)),
+        "optimizer.pt": torch_file(keep(optimizer_state)),
+        "rng.pt": torch_file(random_states),
+        "state.json": (json.dumps(state, indent=2) + "\n").encode(),
+    }
+
+
+def torch_file(value: Any) -> Content:
+    """Writes `value` in torch's file format. Equal values give equal bytes."""
+    return lambda file: torch.save(value, file)
+
+
+def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -> Start | None:
+    """Continue from the newest verified checkpoint under `root`; None when there is no checkpoint at all.
+
+    Sets weights, optimizer and this rank's random state. With another world size random states are drawn
+    anew.
+    Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
+    is of a later version of the trainer; StorageLost, on all ranks, when a disk does not give what is there.
+    """
+    found = newest_verified(root, group)
+    if found is None:
+        return None
+    state = _state_of(found)
+    _refuse_another_run(found.folder, state["identity"], identity(config))
+    where = f"{root.name}/{found.folder.name}"
+    _set(parallel.load_weights, found.load("weights.pt"), f"{where} is of another model")
+    load_optimizer = partial(_load_optimizer, parallel)
+    _set(load_optimizer, found.load("optimizer.pt"), f"{where} does not fit the optimizer", OWN_OPTIMIZER)
+    step = state["step"]
+    words = where
+    if found.rank:
+        words += f" of rank {found.rank}"
+    random_states = found.load("rng.pt")
+    if state["world_size"] == group.world_size:
+        found.set_random_state(random_states)
+    else:
+        seed_rank(config.seed, group.rank, step)
+        words += f", saved by {state['world_size']} ranks"
+    words += "".join(f", skipped {line}" for line in found.damaged)
+    return Start(step, words, state["parts"], found.passed_over)
+
+
+def fork(root: Path, parallel: Parallel, group: Group) -> Start:
+    """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
+    found = newest_verified(root, group)
+    if found is None:
+        raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
+    _state_of(found)
+    _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder} is of another model")
+    return Start(0, f"weights of {found.folder}")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint that one rank has verified: it alone reads the files, all get their bytes.
+
+    A resume needs on each rank, in the memory of its host, the bytes of one file once, and beside them what is loaded
+    from it: twice the largest file. The bytes are gone before the next step of the resume.
+
+    rank     who sees it; the run folder may be one that all nodes see, or each node's own
+    damaged  newer ones that are not sound, a line each
+    """
+
+    folder: Path
+    rank: int
+    damaged: list[str]
+    group: Group
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        """The names of the damaged ones, for the Saver: none of them may take the place of a sound one."""
+        return tuple(line.split(":")[0] for line in self.damaged)
+
+    def read(self, name: str) -> bytes:
+        """Of a small file. All ranks call it, in the same order."""
+        return bytes(self._open(name).getbuffer())
+
+    def _open(self, name: str) -> io.BytesIO:
+        read = partial(_read, self.folder / name)
+        content = _one_reads(self.rank, read, self.group) or io.BytesIO()
+        self.group.phases.enter("exchange")
+        content = self.group.file_from(self.rank, content)
+        self.group.phases.enter("restore")
+        return content
+
+    def load(self, name: str) -> Any:
+        """All ranks call it. Only tensors and plain values: a checkpoint can run no code."""
+        return load_safely(self.folder / name, self._open(name))
+
+    def about(self) -> dict[str, Any]:
+        """Content of state.json, whose `step` and `world_size` are integers. All ranks call it. Raises BrokenInput."""
+        path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
+        try:
+            state = parsed(path, self.read(path.name))
+        except NotParsed as error:
+            raise BrokenInput(str(error), hint=hint) from error
+        if not isinstance(state, dict) or not all(is_count(state.get(key)) for key in ("step", "world_size")):
+            raise BrokenInput(f"{path} was not written by the trainer or a script", hint=hint)
+        return state
+
+    def set_random_state(self, saved: Any) -> None:
+        """Restore the random state of this rank. saved: content of rng.pt, one tensor per rank"""
+        try:
+            RandomState.unpack(saved[self.group.rank]).set(self.group.device)
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise BrokenInput(f"{self.folder}/rng.pt has no random state of rank {self.group.rank}") from error
+
+
+def newest_verified(root: Path, group: Group) -> Found | None:
+    """The newest sound checkpoint that any rank sees. Of several ranks that see one, rank 0 or the next verifies it.
+
+    Raises BrokenInput when there are some, but none is sound, or a newer one is of a later version of the trainer; and
+    StorageLost, on all ranks, when the disk of one does not give what is there.
+    """
+    folders, why = _attempt(partial(store.newest_first, root))
+    _refuse_unread(why, group)
+    mine = {store.step_of(folder): folder for folder in folders or ()}
+    damaged: list[str] = []
+    while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
+        step, rank = newest
+        folder = mine.pop(step, root / store.folder_name(step))
+        verdict, why = _one_reads(rank, partial(_verify, folder), group) or (SOUND, "")
+        group.phases.enter("exchange")
+        verdict, why = group.from_rank(rank, verdict), group.bytes_from(rank, why.encode()).decode()
+        group.phases.enter("restore")
+        if verdict == SOUND:
+            return Found(folder, rank, damaged, group)
+        seen_by = f", as rank {rank} sees it" if rank else ""
+        if verdict == NEWER_FORMAT:
+            hint = "go on with the version of jobc that saved it, or start a new run"
+            raise BrokenInput(
+                f"a checkpoint in {root} is of a later version of the trainer", [f"{why}{seen_by}"], hint=hint
+            )
+        damaged.append(f"{folder.name}: {why}{seen_by}")
+    if damaged:
+        hint = "remove that folder to start from step 0, or restore it from a copy"
+        raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
+    return None
+
+
+def _newest_of_all(mine: int, group: Group) -> tuple[int, int] | None:
+    """(step, rank) of the newest one that is still to be verified, of any rank. mine: this rank's, -1 for none"""
+    group.phases.enter("exchange")
+    steps = [int(step) for step in group.gather(torch.tensor([mine]))]
+    group.phases.enter("restore")
+    step = max(steps)
+    return None if step < 0 else (step, steps.index(step))
+
+
+SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
+
+
+def _verify(folder: Path) -> tuple[int, str]:
+    """Is it what was saved? And what stands against it."""
+    try:
+        found = store.problem(folder)
+    except store.NewerFormat as error:
+        return NEWER_FORMAT, str(error)
+    return (SOUND, "") if found is None else (DAMAGED, found)
+
+
+def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
+    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs.
+
+    Raises StorageLost, on all ranks, when it cannot be read.
+    """
+    group.phases.enter("read" if group.rank == rank else "exchange")
+    content, why = group.one_does(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
+    group.phases.enter("restore")
+    _refuse_unread(why, group)
+    return content
+
+
+def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
+    """What it gives; or why the disk does not give it."""
+    try:
+        return read(), ""
+    except Unreadable as error:
+        return None, str(error)
+
+
+def _refuse_unread(why: str, group: Group) -> None:
+    """Raises StorageLost on all ranks when one could not read: so all end with its code, which can be tried again."""
+    group.phases.enter("exchange")
+    failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
+    if failed:
+        said = group.bytes_from(failed[0], why.encode()).decode()
+        raise unreadable(said + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+    group.phases.enter("restore")
+
+
+def _read(path: Path) -> io.BytesIO:
+    try:
+        return patiently(_in_memory, path)
+    except NOT_THERE as error:  # it was a moment ago: another attempt judges anew
+        raise Unreadable(path, error) from error
+    except untrusted_files.Unreadable as error:  # a named pipe would make the ranks wait for ever
+        raise Unreadable(path, OSError(error.reason)) from error
+
+
+def _in_memory(path: Path) -> io.BytesIO:
+    """A file of the disk, once."""
+    with store.open_own(path) as file:
+        content = file_of(os.fstat(file.fileno()).st_size)
+        if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:
+            raise OSError(f"{path} has become shorter")
+    return content
+
+
+def _state_of(found: Found) -> dict[str, Any]:
+    """The content of state.json; all ranks call it. Raises BrokenInput when a script's own save() wrote it."""
+    state = found.about()
+    if "identity" not in state:
+        why, hint = "was saved by a script, and not by the trainer", "go on with that script, or start a new run"
+        raise BrokenInput(f"{found.folder} {why}", hint=hint)
+    parts = state.setdefault("parts", {})
+    values = (state["identity"], parts, *(parts.values() if isinstance(parts, dict) else ()))
+    if not all(isinstance(value, dict) for value in values):
+        raise BrokenInput(f"{found.folder}/state.json was not written by the trainer")
+    return state
+
+
+def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str, object]) -> None:
+    keys = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+    if keys:
+        values = ((key, json.dumps(saved.get(key)), json.dumps(wanted.get(key))) for key in keys)
+        another_model = any(key.startswith("model.") for key in keys)
+        raise BrokenInput(
+            f"{folder.parent.name}/{folder.name} belongs to another training",
+            [f"{key}: {was} in the checkpoint, {now} now" for key, was, now in values],
+            hint="start a new run" + ("" if another_model else "; --fork takes these weights"),
+        )
+
+
+OWN_OPTIMIZER = "its load_state_dict() has to take what its state_dict() gave; else a new run: --fork takes the weights"
+
+
+def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
+    parallel.load_optimizer(by_name(state, parallel.names))
+
+
+def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
+    """Have `load` take a value of a checkpoint. Raises BrokenInput when it does not fit, in torch's words."""
+    try:
+        load(value)
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+        if known_cause(error) is not None:  # a peer that was lost while ranks shared the value out
+            raise
+        said = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # of which str() is the key alone
+        lines = [line.strip() for line in said.splitlines()]
+        raise BrokenInput(title, lines[1:6] or lines, hint=hint) from error

@@ -1,0 +1,99 @@
+"""Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
+
+Those of `random`, torch, and `numpy.random` where somebody has imported NumPy, as torch does where it is installed.
+"""
+
+import random
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.order import mix
+
+OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
+PYTHON_WORDS = 627  # and whether random.gauss, which makes normal numbers by two, has one left, and the bits of that
+NUMPY_WORDS = 628  # the same of NumPy, and before it whether there was a NumPy
+
+MT19937 = "MT19937"  # NumPy's name of its generator
+
+
+def seed_model(seed: int) -> None:
+    """Before the model is built: the same initial weights on every rank."""
+    _seed(mix(seed, "model"))
+
+
+def seed_rank(seed: int, rank: int, step: int) -> None:
+    """After that: dropout differs between ranks. `step` is where the run begins."""
+    _seed(mix(seed, "rank", rank, step))
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    torch.manual_seed(number)  # also of CUDA
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(number & 0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class RandomState:
+    """One rank's states. python int64 [627], cpu and cuda uint8, numpy int64 [628]; cuda is empty on a CPU."""
+
+    python: Tensor
+    cpu: Tensor
+    cuda: Tensor
+    numpy: Tensor
+
+    @classmethod
+    def now(cls, device: torch.device) -> "RandomState":
+        """The current state of this process."""
+        _, words, left = random.getstate()
+        python = torch.tensor([*words, left is not None, _bits(left or 0.0)], dtype=torch.int64)
+        cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
+        return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
+
+    def set(self, device: torch.device) -> None:
+        """Make this the state of this process."""
+        *words, has_left, bits = self.python.tolist()
+        random.setstate((3, tuple(words), _number(bits) if has_left else None))
+        torch.set_rng_state(self.cpu)
+        if device.type == "cuda" and len(self.cuda):
+            torch.cuda.set_rng_state(self.cuda, device)
+        is_kept, *words, position, has_left, bits = self.numpy.tolist()
+        if is_kept and (numpy := sys.modules.get("numpy")):
+            numpy.random.set_state((MT19937, words, position, has_left, _number(bits)))
+
+    def packed(self) -> Tensor:
+        """All of it as one uint8 tensor, as long on every rank, so that it can be gathered."""
+        return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
+
+    @classmethod
+    def unpack(cls, packed: Tensor) -> "RandomState":
+        """The inverse of `packed`, also of checkpoints from before NumPy's state was kept."""
+        sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
+        if len(packed) < sum(sizes):
+            left, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)
+            packed = torch.cat([packed[: 8 * OLD_PYTHON_WORDS], left, packed[8 * OLD_PYTHON_WORDS :], numpy])
+        sizes.insert(2, len(packed) - sum(sizes))
+        python, cpu, cuda, numpy = (part.clone() for part in packed.split_with_sizes(sizes))
+        return cls(python.view(torch.int64), cpu, cuda, numpy.view(torch.int64))
+
+
+def _numpy_state() -> list[int]:
+    """That of NumPy's global generator; zeros without NumPy, and with another generator in the place of its own."""
+    numpy = sys.modules.get("numpy")
+    state: dict[str, Any] = numpy.random.get_state(legacy=False) if numpy else {"bit_generator": None}
+    if state["bit_generator"] != MT19937:
+        return [0] * NUMPY_WORDS
+    return [1, *state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"], _bits(state["gauss"])]
+
+
+def _bits(number: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])

@@ -1,0 +1,310 @@
+"""Folders of checkpoints that are complete or not there, whatever is killed or full while they are written.
+
+    checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
+    checkpoints/best -> step_00000100       the lowest validation loss so far, where one was measured at a save
+    checkpoints/.step_00000100.replaced     counts as that step for as long as step_00000100 is not there
+
+A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes
+last, and only then gives the folder its name. A reader trusts nothing that its manifest does not confirm. What cannot
+be read is not judged: it may be sound, so it is neither passed over nor removed.
+Standard library only; what the files contain is checkpoint.py's business.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
+from ..files.retried_reads import NOT_THERE, patiently
+from ..rt import untrusted_files
+from ..rt.untrusted_files import is_file_name, parsed
+
+FORMAT = 1  # of the manifest and of what checkpoint.py puts beside it; the seal is the same in all formats
+MANIFEST = "MANIFEST.json"
+LARGEST_MANIFEST = 64 * untrusted_files.MIB
+SEAL = "manifest_sha256"
+PREFIX, TEMPORARY = "step_", ".step_"
+BEST = "best"
+REPLACED = ".replaced"  # a sound checkpoint on its way out, whose place the new one has not taken yet
+NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
+
+
+def folder_name(step: int) -> str:
+    """step_00000100: names sort by step."""
+    return f"{PREFIX}{step:08d}"
+
+
+class NewerFormat(Exception):
+    """A sound checkpoint that a later version of the trainer wrote: neither read, nor passed over for an older one."""
+
+
+def save(
+    root: Path,
+    step: int,
+    files: Mapping[str, Content],
+    keep: int,
+    val_loss: float | None = None,
+    keep_every_steps: int | None = None,
+    damaged: Collection[str] = (),
+    replaces: bool = False,
+) -> Path:
+    """Write `files` as the checkpoint of `step`, then remove what need not be kept.
+
+    keep, keep_every_steps: the newest `keep` stay, the best, and those whose step is a multiple of the other
+    val_loss: measured with these weights; None when it was not
+    damaged: folders known not to be sound, which therefore count for nothing
+    replaces: a sound checkpoint of `step` may be another state, so it is replaced; else it is the same, and stays,
+        unless its loss was measured only now
+    Raises OSError when the disk does not take it, or does not say what is there: older checkpoints are untouched,
+    nothing new is visible.
+    """
+    target = root / folder_name(step)
+    if not root.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        flush_folder(root.parent)
+    remove_leftovers(root)
+    newly_measured = val_loss is not None and _val_loss(target) is None
+    if replaces or newly_measured or not target.exists() or problem(target) is not None:
+        _put(target, step, files, val_loss)
+    with contextlib.suppress(OSError):  # this one is safe; what could not be removed is tried again after the next
+        _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
+    return target
+
+
+# ---- how a checkpoint is put there
+
+
+def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
+    """Make the folder `target`, replacing what is there: killed at any line, the old one or the new one is found."""
+    temporary = target.with_name(f".{target.name}")
+    try:
+        temporary.mkdir()
+        written = {name: write_durably(temporary / name, content) for name, content in files.items()}
+        write_durably(temporary / MANIFEST, manifest(step, written, val_loss))
+        flush_folder(temporary)
+        if target.exists():  # a folder that is not empty cannot be renamed over
+            target.rename(_aside(target))
+        temporary.rename(target)
+        flush_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):  # else the next save tries it again
+            _bring_back(target)
+        raise
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}{REPLACED}")
+
+
+def _bring_back(target: Path) -> None:
+    """What was to be replaced, when nothing has taken its place."""
+    if not target.exists():
+        _aside(target).rename(target)
+
+
+def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
+    """The file that says what belongs to a checkpoint; written last."""
+    entries = {name: {"size": each.size, "sha256": each.sha256} for name, each in written.items()}
+    measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
+    tree = {"format": FORMAT, "step": step, **measured, "files": entries}
+    return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
+
+
+def _seal(tree: Mapping[str, object]) -> str:
+    """The manifest's own hash, so that damage to it is noticed too."""
+    content = {key: value for key, value in tree.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# ---- what is kept
+
+
+def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
+    """Remove what is neither among the newest, nor the best, nor kept for ever. One that is unread may be the best."""
+    folders = newest_first(root)
+    sound = [folder for folder in folders if folder.name not in damaged]
+    losses, unread = _losses(sound)
+    best_one = _lowest(losses)
+    if not unread:
+        _point_to(best_one, root / BEST)
+    stay = {*sound[:keep], best_one, *unread}
+    for folder in folders:
+        is_milestone = keep_every_steps is not None and step_of(folder) % keep_every_steps == 0
+        if folder.name in damaged or not (folder in stay or is_milestone):
+            _remove(folder)
+    remove_leftovers(root)
+
+
+def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
+    """The checkpoint with the lowest validation loss, of equal ones the newest; None when none was measured.
+
+    The manifests are asked, not the link: a kill between a save and the link then costs nothing.
+    damaged: names of those that do not count
+    """
+    return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
+
+
+def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
+    """Of those whose loss was measured; and the folders of which the disk does not say whether."""
+    losses: dict[Path, float] = {}
+    unread = []
+    for folder in folders:
+        try:
+            loss = _val_loss(folder)
+        except OSError:
+            unread.append(folder)
+        else:
+            losses |= {} if loss is None else {folder: loss}
+    return losses, unread
+
+
+def _lowest(losses: Mapping[Path, float]) -> Path | None:
+    """Of equal ones the first."""
+    return min(losses, key=losses.__getitem__, default=None)
+
+
+def _val_loss(folder: Path) -> float | None:
+    """None when it was not measured, or is not there. Raises OSError when the disk does not say."""
+    try:
+        loss = parsed(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
+    except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
+        return None
+    return float(loss) if isinstance(loss, (int, float)) and abs(loss) <= sys.float_info.max else None
+
+
+def _point_to(folder: Path | None, link: Path) -> None:
+    """The link that people and scripts read; a file system without symbolic links does without."""
+    temporary = link.with_name(f"{TEMPORARY}{link.name}")
+    if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
+        with contextlib.suppress(OSError):
+            temporary.symlink_to(folder.name)
+            temporary.replace(link)
+
+
+def _remove(folder: Path) -> None:
+    """Hide the folder first, so that a kill in the middle leaves no half checkpoint under its name."""
+    hidden = folder.with_name(f".{folder.name}.old")
+    folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def remove_leftovers(root: Path) -> None:
+    """Delete what killed saves and removals left behind. Only the one writer of a run may call this.
+
+    Raises OSError, and deletes nothing, when a sound checkpoint cannot be put back in its place.
+    """
+    for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
+        _bring_back(root / folder_name(step_of(path)))
+    for path in root.glob(f"{TEMPORARY}*"):
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# ---- which is the newest
+
+
+def newest_first(root: Path) -> list[Path]:
+    """All checkpoints, verified or not, by falling step, not by time of file: clocks of nodes differ.
+
+    Raises Unreadable.
+    """
+    try:
+        listed = patiently(os.listdir, root)
+    except NOT_THERE:
+        return []
+    folders = [root / name for name in listed if NAMES.fullmatch(name)]
+    names = {path.name for path in folders}
+    waiting = {path for path in folders if path.name.endswith(REPLACED) and folder_name(step_of(path)) in names}
+    return sorted(set(folders) - waiting, key=step_of, reverse=True)
+
+
+def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint whose manifest holds, and one line for each newer one that is damaged.
+
+    Raises NewerFormat and Unreadable when a newer one cannot be judged.
+    """
+    damaged: list[str] = []
+    for folder in newest_first(root):
+        found = problem(folder)
+        if found is None:
+            return folder, damaged
+        damaged.append(f"{folder.name}: {found}")
+    return None, damaged
+
+
+def problem(folder: Path) -> str | None:
+    """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved.
+
+    Raises NewerFormat, and Unreadable for a file that is there and may be sound.
+    """
+    try:
+        tree = parsed(MANIFEST, patiently(read_manifest, folder / MANIFEST))
+        sound = tree[SEAL] == _seal(tree)
+        if sound and tree["format"] > FORMAT:
+            raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
+        entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
+        if path := next((name for name in entries if not is_file_name(name)), None):
+            return f"{MANIFEST} names {path[:100]!r}, which is not a file of that folder"
+        if tree["step"] != step_of(folder):
+            return f"{MANIFEST} is of step {tree['step']}"
+    except NOT_THERE as error:
+        return f"{MANIFEST} cannot be read ({error.strerror})"
+    except untrusted_files.Unreadable as error:
+        return f"{MANIFEST} {error.reason}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        return f"{MANIFEST} is damaged"
+    return next((wrong for name, said in entries.items() if (wrong := _difference(folder / name, said))), None)
+
+
+def _difference(path: Path, said: Written) -> str | None:
+    """Of a file from what the manifest says about it, in words. Raises Unreadable."""
+    try:
+        found = patiently(lambda file: _as_written(file, said.size), path)
+    except NOT_THERE as error:
+        return f"{path.name} cannot be read ({error.strerror})"
+    except untrusted_files.Unreadable as error:
+        return f"{path.name} {error.reason}"
+    if found.size != said.size:
+        return f"{path.name} has {found.size:,} bytes instead of {said.size:,}"
+    return None if found == said else f"{path.name} does not have the bytes that were saved"
+
+
+def _as_written(path: Path, size: int) -> Written:
+    """What a file is now. One of another size than `size` is not read to its end, and has no hash."""
+    with open_own(path) as file:
+        found = os.fstat(file.fileno()).st_size
+        return Written(found, sha256_of(file) if found == size else "")
+
+
+def open_own(path: Path) -> BinaryIO:
+    """A regular file of the folder itself. Raises OSError when the disk refuses, untrusted_files.Unreadable else."""
+    try:
+        return untrusted_files.open_regular(path, follow=False)
+    except untrusted_files.Unreadable as error:
+        raise (error.error or error) from None
+
+
+def read_manifest(path: Path) -> bytes:
+    """Raises as open_own(), and untrusted_files.Unreadable for a file that is too large."""
+    with open_own(path) as file:
+        content = file.read(LARGEST_MANIFEST + 1)
+    if len(content) > LARGEST_MANIFEST:
+        raise untrusted_files.Unreadable(path, "is larger than 64 MiB")
+    return content
+
+
+def step_of(folder: Path) -> int:
+    """The step in the folder's name."""
+    return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

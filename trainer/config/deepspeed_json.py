@@ -1,0 +1,112 @@
+"""DeepSpeed's own config as a function of train.json, and where a deepspeed.json beside it disagrees.
+
+In   the tree of train.json
+Out  the tree of deepspeed.json: the three batch sizes are numbers that agree, never "auto"
+Source DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Tree = Mapping[str, Any]
+Leaf = Callable[[Tree], Any]
+
+
+def _offload(device: str) -> Leaf:
+    """`offload_optimizer` or `offload_param`: None when nothing is moved away from the weights."""
+
+    def read(train: Tree) -> Any:
+        where = train["parallel"][device]
+        if where == "none":
+            return None
+        return {"device": where, "pin_memory": True} | (
+            {"nvme_path": train["parallel"]["nvme_path"]} if where == "nvme" else {}
+        )
+
+    return read
+
+
+# Every leaf as a function of train.json; one that gives None is left out.
+DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
+    "train_batch_size": lambda train: train["batch"]["global"],
+    "train_micro_batch_size_per_gpu": lambda train: train["batch"]["micro"],
+    "gradient_accumulation_steps": lambda train: train["batch"]["accumulation"],
+    "gradient_clipping": lambda train: train["optim"]["clip_norm"],
+    # bf16 autocast over fp32 weights, as loop.precision says; an autocast that it is not told DeepSpeed switches off
+    "torch_autocast": lambda train: (
+        {"enabled": True, "dtype": "bfloat16"} if train["loop"]["precision"] == "bf16" else None
+    ),
+    "zero_force_ds_cpu_optimizer": lambda train: train["parallel"]["zero_force_ds_cpu_optimizer"],
+    "zero_optimization": {
+        "stage": lambda train: train["parallel"]["zero_stage"],
+        "overlap_comm": lambda train: train["parallel"]["overlap_comm"],
+        "contiguous_gradients": lambda train: train["parallel"]["contiguous_gradients"],
+        "reduce_bucket_size": lambda train: train["parallel"]["reduce_bucket_size"],
+        "offload_optimizer": _offload("offload_optimizer_device"),
+        "offload_param": _offload("offload_param_device"),
+    },
+}
+
+
+def engine_config(train: Tree) -> dict[str, Any]:
+    """What `deepspeed.initialize` takes."""
+
+    def walk(node: Mapping[str, Any]) -> dict[str, Any]:
+        made = {key: walk(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
+        return {key: value for key, value in made.items() if value is not None}
+
+    return walk(DOCUMENT)
+
+
+# Sections about what train.json says, too, in words of its own: of these the trainer takes no other word.
+SAID_BY: Mapping[str, str] = {
+    **dict.fromkeys(("fp16", "bf16", "bfloat16", "amp", "torch_autocast"), "loop.precision"),
+    "optimizer": "optim",
+    "scheduler": "optim.schedule",
+    **dict.fromkeys(("tensor_parallel", "expert_parallel", "pipeline"), "parallel"),
+}
+
+
+def disagreements(given: object, train: Tree) -> list[str]:
+    """Where a deepspeed.json says another thing than train.json, `path: a, not b` each; what it has more is its own."""
+    tree = given if isinstance(given, Mapping) else {}
+    ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
+    wrong = [
+        f"{path}: {theirs.get(path, 'not there')}, not {value}"
+        for path, value in ours.items()
+        if theirs.get(path) != value
+    ]
+    more = [path for path in _left_out(train) if _at(tree, path) is not None]
+    return [*wrong, *(f"{'.'.join(path)}: there, though {_key(path)} leaves it out" for path in more)]
+
+
+def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
+    """What train.json decides, and leaves out."""
+    made = engine_config(train)
+    yield from ((name,) for name in SAID_BY if name not in made)
+    for name, node in DOCUMENT.items():
+        if isinstance(node, Mapping):
+            yield from ((name, inner) for inner in node if inner not in made[name])
+        elif name not in made and name not in SAID_BY:
+            yield (name,)
+
+
+def _key(path: tuple[str, ...]) -> str:
+    """That says it in train.json."""
+    return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
+
+
+def _at(tree: Tree, path: tuple[str, ...]) -> Any:
+    here: Any = tree
+    for part in path:
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return here
+
+
+def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        at = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from _leaves(value, at)
+        else:
+            yield at, value

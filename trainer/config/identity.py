@@ -1,0 +1,30 @@
+"""The identity keys: a run cannot be resumed when one of them has changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import parse as strict
+from .schema import TrainConfig
+
+# What a run *is*. A change of any of these refuses to resume; everything else (steps, nodes, logging) may
+# change. drop_last is here because the position in the data is computed from the steps per epoch.
+IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
+
+
+def identity(config: TrainConfig) -> dict[str, object]:
+    """The leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
+    leaves = _leaves(strict.plain(config), "")
+    return {
+        path: value
+        for path, value in sorted(leaves.items())
+        if any(path == key or path.startswith(key + ".") for key in IDENTITY)
+    }
+
+
+def _leaves(tree: Any, path: str) -> dict[str, object]:
+    if not isinstance(tree, Mapping) or not tree:
+        return {path: tree}
+    found: dict[str, object] = {}
+    for key, value in tree.items():
+        found |= _leaves(value, f"{path}.{key}" if path else key)
+    return found

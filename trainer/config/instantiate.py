@@ -1,0 +1,114 @@
+"""Dotted names of the user's into objects, in the job. What cannot be imported or made is one clear line, code 65.
+
+The user's code lies in the working folder of a rank (node.sh), which `python -m` puts on the import path.
+"""
+
+import difflib
+import functools
+import importlib
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..lifecycle.errors import BrokenInput
+from ..lifecycle.exit_rank import known_cause
+from .target import KEY, is_target
+
+_TRAINER = os.path.dirname(os.path.dirname(__file__))
+
+
+def instantiate(tree: Any, where: str, *first: Any) -> Any:
+    """What `tree` names, called with its arguments; targets among these are made before.
+
+    where: the key in the config, for messages. first: arguments before the named ones
+    """
+    if not is_target(tree):
+        return _arguments(tree, where)
+    function = locate(tree[KEY], where)
+    arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
+    _refuse_what_cannot_be_called(function, tree, where)
+    return guarded(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
+
+
+def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
+    """A class is made, and called later; a function is called later, with its arguments by name."""
+    function = locate(tree[KEY], where)
+    if isinstance(function, type):
+        made: Callable[..., Any] = instantiate(tree, where)
+        return made
+    _refuse_what_cannot_be_called(function, tree, where)
+    arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
+    return functools.partial(function, **arguments) if arguments else function
+
+
+def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], where: str) -> None:
+    if not callable(function):
+        raise BrokenInput(f"{where}: {tree[KEY]} is no class and no function, but {function!r:.60}")
+
+
+def locate(dotted: str, where: str) -> Any:
+    """The object of a dotted name, such as `my_pkg.nets.Net` or `my_pkg.Net.tiny`."""
+    parts = dotted.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        module_name = ".".join(parts[:length])
+        try:
+            found: Any = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+                continue  # it is no module, perhaps a class in one
+            raise failed(f"{where}: cannot import {module_name}", error) from error
+        except Exception as error:
+            raise failed(f"{where}: cannot import {module_name}", error) from error
+        for name in parts[length:]:
+            if not hasattr(found, name):
+                near = difflib.get_close_matches(name, dir(found), n=1)
+                has = f"{getattr(found, '__file__', None) or found} has no {name}"
+                raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
+            found = getattr(found, name)
+        return found
+    hint = f"your code is {os.getcwd()}: `code.root` names its folder, and code=snapshot brings it"
+    raise BrokenInput(f"{where}: there is no module {parts[0]}, for {dotted}", hint=hint)
+
+
+def guarded(work: Callable[[], Any], what: str) -> Any:
+    """What `work` gives; an error of the user's code is one line that names the place, and code 65, unless the next
+    attempt may go well."""
+    try:
+        return work()
+    except Exception as error:
+        if may_pass(error):
+            raise
+        raise failed(f"{what} failed", error) from error
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether an error says itself what it is, such as a lost peer, or comes of want of memory or a connection."""
+    is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
+    return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
+
+
+def failed(title: str, error: Exception) -> BrokenInput:
+    """An error of the user's code in one line, and a second one for its place."""
+    said = next(iter(str(error).strip().splitlines()), "")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    place = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []
+    return BrokenInput(f"{title}: {type(error).__name__}{': ' if said else ''}{said[:300]}", place)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_TRAINER + os.sep)
+
+
+def _arguments(tree: Any, where: str) -> Any:
+    if is_target(tree):
+        return instantiate(tree, where)
+    if isinstance(tree, Mapping):
+        return {key: _arguments(value, f"{where}.{key}") for key, value in tree.items()}
+    return [_arguments(item, where) for item in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _call(tree: Mapping[str, Any]) -> str:
+    """my_pkg.Net(width=64)"""
+    given = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
+    return f"{tree[KEY]}({given})"

@@ -1,0 +1,206 @@
+"""Which values of train.json make sense: limits of single values, and contradictions between values.
+
+Standard library only. Both functions return sentences, `path: what is wrong`; an empty list means fine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from . import parse as strict
+from . import target
+from .schema import SCHEDULE_KEYS, ScheduleConfig, TrainConfig
+from .target import Target
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a number must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[float], bool]
+
+
+AT_LEAST_0 = Limit("at least 0", lambda number: number >= 0)
+AT_LEAST_1 = Limit("at least 1", lambda number: number >= 1)
+AT_LEAST_2 = Limit("at least 2, because the newest checkpoint may be damaged", lambda number: number >= 2)
+ABOVE_0 = Limit("above 0", lambda number: number > 0)
+PROBABILITY = Limit("at least 0 and below 1", lambda number: 0 <= number < 1)
+SHARE = Limit("above 0 and below 1", lambda number: 0 < number < 1)
+RATIO = Limit("from 0 to 1", lambda number: 0 <= number <= 1)
+SEED = Limit("from 0 to 2^63 - 1", lambda number: 0 <= number < 2**63)
+SCHEMA_1 = Limit("1, the only version this trainer reads", lambda number: number == 1)
+
+LIMITS: Mapping[str, Limit] = {
+    "schema": SCHEMA_1,
+    "world_size": AT_LEAST_1,
+    "threads_per_rank": AT_LEAST_1,
+    "seed": SEED,
+    "model.layers": AT_LEAST_1,
+    "model.heads": AT_LEAST_1,
+    "model.width": AT_LEAST_1,
+    "model.context": AT_LEAST_1,
+    "model.dropout": PROBABILITY,
+    "model.hidden": AT_LEAST_1,
+    "data.max_bytes": AT_LEAST_1,
+    "data.val_fraction": SHARE,
+    "data.vocabulary": AT_LEAST_1,
+    "data.samples": AT_LEAST_1,
+    "data.val_samples": AT_LEAST_1,
+    "loader.workers": AT_LEAST_0,
+    "loader.prefetch": AT_LEAST_1,
+    "batch.micro": AT_LEAST_1,
+    "batch.accumulation": AT_LEAST_1,
+    "batch.global": AT_LEAST_1,
+    "optim.lr": ABOVE_0,
+    "optim.betas[0]": PROBABILITY,
+    "optim.betas[1]": PROBABILITY,
+    "optim.eps": ABOVE_0,
+    "optim.weight_decay": AT_LEAST_0,
+    "optim.warmup_steps": AT_LEAST_0,
+    "optim.min_lr_ratio": RATIO,
+    "optim.clip_norm": ABOVE_0,
+    "loop.steps": AT_LEAST_1,
+    "loop.epochs": AT_LEAST_1,
+    "loop.max_skips": AT_LEAST_1,
+    "loop.max_fruitless": AT_LEAST_1,
+    "loop.activation_checkpointing": AT_LEAST_0,
+    "validation.every_steps": AT_LEAST_1,
+    "validation.max_samples": AT_LEAST_1,
+    "checkpoint.every_steps": AT_LEAST_1,
+    "checkpoint.keep": AT_LEAST_2,
+    "checkpoint.keep_every_steps": AT_LEAST_1,
+    "checkpoint.max_failures": AT_LEAST_1,
+    "metrics.every_steps": AT_LEAST_1,
+    "metrics.flush_s": AT_LEAST_0,
+    "metrics.max_mib": AT_LEAST_1,
+    "profile.steps[0]": AT_LEAST_1,
+    "profile.steps[1]": AT_LEAST_1,
+    "parallel.bucket_cap_mb": AT_LEAST_1,
+    "parallel.shards": AT_LEAST_1,
+    "parallel.min_num_params": AT_LEAST_1,
+    "parallel.reduce_bucket_size": AT_LEAST_1,
+    "process_group.init_timeout_s": AT_LEAST_1,
+    "process_group.step_timeout_s": AT_LEAST_1,
+}
+
+TRACKERS = ("tensorboard", "mlflow", "wandb")
+# data kind -> the model kind that reads it
+READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
+
+
+def broken_limits(tree: object) -> list[str]:
+    """Numbers of the JSON tree outside their limit. Values that are no numbers are left to strict.parse."""
+    problems = []
+    for path, limit in LIMITS.items():
+        if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
+            continue  # an argument of the user's own, whatever its name
+        value = _at(tree, path)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not limit.holds(value):
+            problems.append(f"{path}: must be {limit.words}, found {value}")
+    return problems
+
+
+def contradictions(config: TrainConfig) -> list[str]:
+    """Values that are fine alone and wrong together."""
+    problems = []
+    batch, model, loop = config.batch, config.model, config.loop
+    product = batch.micro * batch.accumulation * config.world_size
+    if batch.global_ != product:
+        problems.append(
+            f"batch.global: {batch.global_} is not micro {batch.micro} x accumulation {batch.accumulation}"
+            f" x world_size {config.world_size} = {product}"
+        )
+    if (loop.steps is None) == (loop.epochs is None):
+        problems.append("loop: set exactly one of steps and epochs, the other null")
+    saves = config.checkpoint
+    if saves.keep_every_steps is not None and saves.keep_every_steps % saves.every_steps:
+        problems.append(
+            f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
+            f" checkpoint.every_steps {saves.every_steps}"
+        )
+    problems += list(_do_not_fit(config)) + list(_of_targets(config))
+    if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
+        problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
+    return problems + _of_parallel(config) + _of_observing(config)
+
+
+def _of_observing(config: TrainConfig) -> list[str]:
+    problems = [
+        f"metrics.trackers: {name} is none of {', '.join(TRACKERS)}, nor MODULE:CLASS"
+        for name in config.metrics.trackers
+        if name not in TRACKERS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)
+    ]
+    steps, world_size = config.profile.steps, config.world_size
+    if steps and steps[0] > steps[1]:
+        problems.append(f"profile.steps: the first, {steps[0]}, is after the last, {steps[1]}")
+    if steps and (strange := [rank for rank in config.profile.ranks if not 0 <= rank < world_size]):
+        problems.append(f"profile.ranks: there is no rank {strange[0]} of {world_size}")
+    return problems
+
+
+def _of_parallel(config: TrainConfig) -> list[str]:
+    problems = []
+    parallel, loop = config.parallel, config.loop
+    if parallel.kind == "hsdp" and config.world_size % parallel.shards:
+        problems.append(f"parallel.shards: {parallel.shards} does not divide world_size {config.world_size}")
+    if parallel.kind in ("fsdp", "hsdp") and loop.compile == "model":
+        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; compile blocks")
+    if parallel.kind == "deepspeed" and loop.compile != "none":
+        problems.append("loop.compile: must be none with deepspeed")
+    if parallel.kind == "deepspeed" and loop.precision == "fp16":
+        problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
+    if parallel.kind == "deepspeed" and loop.on_nan == "skip":
+        problems.append("loop.on_nan: skip is not possible with deepspeed, which has updated the weights by then")
+    return problems
+
+
+def _do_not_fit(config: TrainConfig) -> Iterator[str]:
+    """A model and data that cannot be put together. A recipe may do so, and is left alone."""
+    model, data = config.model, config.data
+    if config.recipe is not None or (isinstance(model, Target) and isinstance(data, Target)):
+        return
+    if isinstance(data, Target):
+        kind = getattr(model, "kind", "")
+        yield f"model: {kind} is made for data that come with the trainer; with data of yours bring model._target_"
+    elif isinstance(model, Target):
+        if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
+            yield f"model.context: missing; data.kind {data.kind} takes from it the length of a sample"
+    elif model.kind != READS[data.kind]:
+        yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _of_targets(config: TrainConfig) -> Iterator[str]:
+    """Keys beside a `_target_` that are the trainer's own."""
+    if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
+        yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
+    if isinstance(config.data, Target):
+        val, collate = config.data.get("val"), config.data.get("collate")
+        is_share = isinstance(val, (int, float)) and not isinstance(val, bool) and 0 < val < 1
+        if val is not None and not is_share and not target.is_target(val):
+            yield f"data.val: expected {{_target_: ...}}, a share above 0 and below 1, or null, found {val!r:.60}"
+        if collate is not None and not (isinstance(collate, str) and target.DOTTED.fullmatch(collate)):
+            yield f"data.collate: expected the dotted name of a function, found {collate!r:.60}"
+    if isinstance(config.optim, Target):
+        given = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
+        yield from (f"optim.{problem}" for problem in strict.parse(given, ScheduleConfig)[1])
+        if config.parallel.kind == "deepspeed":
+            yield "optim: parallel.kind deepspeed saves the state of AdamW alone; take optim=adamw, or parallel=ddp"
+
+
+def _at(tree: object, path: str) -> object:
+    """The value at a dotted path such as optim.betas[0]; None when there is none."""
+    for key in path.replace("[", ".").replace("]", "").split("."):
+        if isinstance(tree, Mapping):
+            tree = tree.get(key)
+        elif isinstance(tree, list) and key.isdigit() and int(key) < len(tree):
+            tree = tree[int(key)]
+        else:
+            return None
+    return tree

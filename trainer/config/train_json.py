@@ -1,0 +1,41 @@
+"""train.json: its strict reader, and its writer.
+
+In   train.json, written by the compiler
+Out  TrainConfig, or one BrokenInput that lists every mistake with its path
+Standard library only.
+"""
+
+import json
+from pathlib import Path
+
+from ..lifecycle.errors import BrokenInput
+from ..rt.untrusted_files import Unreadable, read_json
+from . import parse as strict
+from . import rules
+from .schema import TrainConfig
+
+
+def load(path: str | Path) -> TrainConfig:
+    """The file's content. Raises BrokenInput, naming the file and every mistake in it."""
+    try:
+        tree = read_json(path)
+    except Unreadable as error:
+        raise BrokenInput(str(error)) from error
+    return parse(tree, str(path))
+
+
+def parse(tree: object, where: str = "train.json") -> TrainConfig:
+    """`tree` (as json.loads gives it) as TrainConfig. Raises BrokenInput with every mistake."""
+    config, problems = strict.parse(tree, TrainConfig)
+    problems += rules.broken_limits(tree)
+    if config is not None and not problems:
+        problems += rules.contradictions(config)
+    if problems:
+        raise BrokenInput(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}", problems)
+    assert config is not None
+    return config
+
+
+def to_json(config: TrainConfig) -> str:
+    """The text of train.json; `parse(json.loads(...))` gives an equal config."""
+    return json.dumps(strict.plain(config), indent=2) + "\n"

@@ -1,0 +1,28 @@
+"""Open the data source that the config names."""
+
+from ..config.schema import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
+from ..config.target import Target
+from ..lifecycle.errors import BrokenInput
+from . import digits, mapped, random_tokens, stdlib_bytes
+from .source import Source
+
+
+def open_source(config: TrainConfig) -> Source:
+    """The source that config.data names. Raises BrokenInput when it has too little to train on."""
+    if isinstance(config.data, Target):
+        return mapped.open_source(config)
+    if isinstance(config.data, DigitsConfig):
+        return digits.open_source(config.data)
+    if isinstance(config.data, RandomTokensConfig):
+        return random_tokens.open_source(config.data, config.seed, context=_context(config))
+    assert isinstance(config.data, StdlibBytesConfig)
+    return stdlib_bytes.open_source(config.data, context=_context(config))
+
+
+def _context(config: TrainConfig) -> int:
+    """Tokens of one sample: the context length of the model. rules.contradictions checked that it is set."""
+    model = config.model
+    context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
+    if not isinstance(context, int):
+        raise BrokenInput("model.context: missing; the data take from it the tokens of one sample")
+    return context

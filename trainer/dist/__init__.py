@@ -1,0 +1,1 @@
+"""The process group: environment, rendezvous, launchers, and the watchdog of hung ranks."""

@@ -1,0 +1,246 @@
+"""The environment contract: every variable that a rank may read, who sets it, what it means.
+
+In   a mapping of environment variables
+Out  Env, or one BrokenInput that lists everything missing or ill-typed
+TABLE is the only place where a name is written down; docs and tests read it. Standard library only.
+
+Programs that jobc started, and those below torchrun and its like, read torchrun's names. Started by somebody's own
+srun or mpirun they are told the same things by other names, which launchers.py translates.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from . import launchers
+from ..lifecycle.errors import BrokenInput
+
+Setter = Literal[
+    "launcher", "torchrun", "accelerate", "backend", "node.sh", "user", "srun", "mpirun", "PMI", "mvapich", "skypilot"
+]
+Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One row of the contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
+    launcher a word of launchers.WORDS.
+
+    like: the variable of torchrun that says the same; read only where that is not set
+    """
+
+    name: str
+    setter: Setter
+    kind: Kind
+    meaning: str
+    like: str = ""
+
+
+TABLE: tuple[Variable, ...] = (
+    Variable("RANK", "launcher", "index", "this process among all processes of the job"),
+    Variable("LOCAL_RANK", "launcher", "index", "this process among those of its node"),
+    Variable("WORLD_SIZE", "launcher", "count", "processes of the job"),
+    Variable("LOCAL_WORLD_SIZE", "launcher", "count", "processes on this node"),
+    Variable("GROUP_RANK", "launcher", "index", "this node among the nodes of the job"),
+    Variable("MASTER_ADDR", "launcher", "text", "host of rank 0, where the ranks meet"),
+    Variable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
+    Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself serves MASTER_PORT"),
+    Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "restarts made in place by torchrun"),
+    Variable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision of accelerate.yaml"),
+    Variable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend of accelerate.yaml"),
+    Variable("ACCELERATE_USE_DEEPSPEED", "accelerate", "flag", "accelerate.yaml says distributed_type: DEEPSPEED"),
+    Variable("ACCELERATE_USE_FSDP", "accelerate", "flag", "accelerate.yaml says distributed_type: FSDP"),
+    Variable("ACCELERATE_DEEPSPEED_CONFIG_FILE", "accelerate", "path", "deepspeed_config_file of accelerate.yaml"),
+    Variable("JOBC_RUN_DIR", "backend", "path", "folder of this run: logs, metrics, checkpoints, control"),
+    Variable("JOBC_RUN_ID", "backend", "text", "name of this run, e.g. 20260131-120000-1f2e"),
+    Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job id"),
+    Variable("JOBC_NODE_RANK", "backend", "index", "this node among the nodes of the job"),
+    Variable("JOBC_NODE_LIST", "backend", "text", "hosts of the job, as people read them: node[1-4]"),
+    Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
+    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses and tells the others"),
+    Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
+    Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
+    Variable("JOBC_LAUNCHER", "node.sh", "launcher", "whose variables count; jobc, torchrun: those of torchrun"),
+    Variable("JOBC_JOB_NAME", "node.sh", "text", "name of the job"),
+    Variable("JOBC_NODES", "node.sh", "count", "nodes of the job"),
+    Variable("JOBC_PROCS", "node.sh", "count", "processes started on each node"),
+    Variable("JOBC_GPUS", "node.sh", "index", "GPUs of each node; 0 = CPU only"),
+    Variable("JOBC_TRAIN_JSON", "node.sh", "path", "train.json, what to train (trainer/config/train_json.py)"),
+    Variable("JOBC_DEEPSPEED_JSON", "node.sh", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
+    Variable("JOBC_LIB", "node.sh", "path", "jobctl, the packed file that holds jobc_trainer"),
+    Variable("JOBC_GRACE_S", "node.sh", "index", "seconds between the stop signal and the kill"),
+    Variable("JOBC_DATA_DIR", "user", "path", "folder against which a data path is resolved"),
+    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint gives the first weights (fork)"),
+    Variable("SLURM_PROCID", "srun", "index", "this task among all tasks of the step", "RANK"),
+    Variable("SLURM_STEP_NUM_TASKS", "srun", "count", "tasks of the step; not set in a batch script", "WORLD_SIZE"),
+    Variable("SLURM_LOCALID", "srun", "index", "this task among those of its node", "LOCAL_RANK"),
+    Variable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks by node: 2(x3),1", "LOCAL_WORLD_SIZE"),
+    Variable("SLURM_NODEID", "srun", "index", "this node among those of the step", "GROUP_RANK"),
+    Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the ranks meet on the first", "MASTER_ADDR"),
+    Variable("SLURM_JOB_ID", "srun", "index", "gives the port where the ranks meet", "MASTER_PORT"),
+    Variable("SLURM_STEP_ID", "srun", "index", "one of several of a job, with its own port", "SLURM_STEP_ID"),
+    Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: this process among all", "RANK"),
+    Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: processes of the job", "WORLD_SIZE"),
+    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: among those of its node", "LOCAL_RANK"),
+    Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun", "count", "Open MPI: processes on this node", "LOCAL_WORLD_SIZE"),
+    Variable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: this process among all", "RANK"),
+    Variable("PMI_SIZE", "PMI", "count", "processes of the job", "WORLD_SIZE"),
+    Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: among those of its node", "LOCAL_RANK"),
+    Variable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
+    Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: among those of its node", "LOCAL_RANK"),
+    Variable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
+    Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: this process among all", "RANK"),
+    Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: processes of the job", "WORLD_SIZE"),
+    Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: among those of its node", "LOCAL_RANK"),
+    Variable("MV2_COMM_WORLD_LOCAL_SIZE", "mvapich", "count", "MVAPICH2: processes on this node", "LOCAL_WORLD_SIZE"),
+    Variable("SKYPILOT_NODE_RANK", "skypilot", "index", "this node; a task starts one process on each", "RANK"),
+    Variable("SKYPILOT_NUM_NODES", "skypilot", "count", "nodes of the task", "WORLD_SIZE"),
+    Variable("SKYPILOT_NUM_GPUS_PER_NODE", "skypilot", "index", "of each node; more want torchrun", "LOCAL_WORLD_SIZE"),
+    Variable(
+        "SKYPILOT_NODE_IPS", "skypilot", "text", "addresses, a line each; the ranks meet at the first", "MASTER_ADDR"
+    ),
+    Variable("SKYPILOT_TASK_ID", "skypilot", "text", "gives the port where the ranks meet", "MASTER_PORT"),
+)
+
+LAUNCHER_NAMES = tuple(row.name for row in TABLE if row.setter == "launcher")
+PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # a cluster may export MASTER_* for everybody; these only a launcher sets
+
+
+@dataclass(frozen=True)
+class Env:
+    """The contract as values. A field is the variable's name in lower case without JOBC_; None = not set."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    group_rank: int
+    master_addr: str
+    master_port: int
+    torchelastic_use_agent_store: bool | None
+    torchelastic_restart_count: int | None
+    accelerate_mixed_precision: str | None
+    accelerate_dynamo_backend: str | None
+    accelerate_use_deepspeed: bool | None
+    accelerate_use_fsdp: bool | None
+    accelerate_deepspeed_config_file: Path | None
+    run_dir: Path | None
+    run_id: str | None
+    job_id: str | None
+    node_rank: int | None
+    node_list: str | None
+    head_addr: str | None
+    head_port: int | None
+    attempt: int | None
+    time_limit_s: int | None
+    job_name: str | None
+    nodes: int | None
+    procs: int | None
+    gpus: int | None
+    train_json: Path | None
+    deepspeed_json: Path | None
+    lib: Path | None
+    grace_s: int | None
+    data_dir: Path | None
+    init_from: Path | None
+    launcher: str | None
+
+
+SINGLE_PROCESS: Mapping[str, Any] = {
+    "rank": 0, "local_rank": 0, "world_size": 1, "local_world_size": 1, "group_rank": 0,
+    "master_addr": "127.0.0.1", "master_port": 0,
+}  # fmt: skip
+
+
+def field_name(variable: str) -> str:
+    """JOBC_RUN_DIR -> run_dir, RANK -> rank."""
+    return variable.removeprefix("JOBC_").lower()
+
+
+def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
+    """The contract's values in `environ`. An empty value counts as not set.
+
+    No launcher's variable set = one process, rank 0 of 1. Some but not all set, or two launchers that disagree, is an
+    error: a launcher that was half understood would train on wrong shards.
+    needed: further names that must be set, e.g. JOBC_RUN_DIR
+    Raises BrokenInput that names every problem.
+    """
+    present = {row.name for row in TABLE if environ.get(row.name, "") != ""}
+    problems = [f"{name}: not set ({_row(name).meaning})" for name in needed if name not in present]
+    values: dict[str, Any] = {}
+    for row in TABLE:
+        value = None
+        if row.name in present:
+            value = _parse(environ[row.name], row.kind)
+            if value is None:
+                problems.append(f"{row.name}: expected {_EXPECTED[row.kind]}, found {environ[row.name]!r}")
+        values[row.name] = value
+
+    setters = dict.fromkeys(row.setter for row in TABLE if row.like)
+    claims = [_claim(setter, present, values) for setter in setters]
+    own = {name: values[name] for name in LAUNCHER_NAMES if name in present}
+    below_torchrun = "TORCHELASTIC_USE_AGENT_STORE" in present
+    given, contradictions, said = launchers.agree(own, claims, values["JOBC_LAUNCHER"], below_torchrun)
+    problems += contradictions
+    launched = any(name in given for name in PER_PROCESS_NAMES)
+    if launched and not contradictions:
+        problems += [f"{name}: not set, but the launcher set {said}" for name in LAUNCHER_NAMES if name not in given]
+        problems += _out_of_range("RANK", "WORLD_SIZE", given) + _out_of_range("LOCAL_RANK", "LOCAL_WORLD_SIZE", given)
+    if problems:
+        hint = launchers.HINT if contradictions else None
+        if launched and not {"MASTER_ADDR", "MASTER_PORT"} <= given.keys():
+            hint = (
+                hint
+                or "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or export both: the host of rank 0, a free port"
+            )
+        raise BrokenInput(f"environment: {len(problems)} problem{'s' * (len(problems) > 1)}", problems, hint)
+    fields = {field_name(row.name): values[row.name] for row in TABLE if not row.like}
+    return Env(**{**fields, **({field_name(name): given[name] for name in given} if launched else SINGLE_PROCESS)})
+
+
+def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
+    """What another launcher says, under torchrun's names."""
+    rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
+    rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
+    return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))
+
+
+_EXPECTED: Mapping[Kind, str] = {
+    "text": "text",
+    "path": "a path",
+    "index": "an integer >= 0",
+    "count": "an integer >= 1",
+    "port": "a port, 0 to 65535",
+    "flag": "True or False",
+    "launcher": f"one of {', '.join(launchers.WORDS)}",
+}
+
+
+def _parse(text: str, kind: Kind) -> str | Path | int | bool | None:
+    """The value, or None when `text` is not of that kind."""
+    if kind == "text":
+        return text
+    if kind == "launcher":
+        return text if text in launchers.WORDS else None
+    if kind == "path":
+        return Path(text)
+    if kind == "flag":
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower())
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        return None
+    number = int(text)
+    if (kind == "count" and number < 1) or (kind == "port" and number > 65535):
+        return None
+    return number
+
+
+def _out_of_range(rank: str, size: str, given: Mapping[str, Any]) -> list[str]:
+    rank_value, size_value = given.get(rank), given.get(size)
+    if rank_value is None or size_value is None or rank_value < size_value:
+        return []
+    return [f"{rank}: {rank_value} is not below {size} {size_value}"]
+
+
+def _row(name: str) -> Variable:
+    return next(row for row in TABLE if row.name == name)

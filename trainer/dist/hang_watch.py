@@ -1,0 +1,223 @@
+"""Who holds up the others? A thread in each rank that sees how long its rank has been at one thing.
+
+Nothing is sent while training goes on. A rank whose step, validation, save or part of the build lasts longer than half
+of the timeout says so on the board (board.py). Shortly before the timeout, when the ranks that wait would end, the
+culprit is named, in a warning and again in their last words, and each writes the stacks of its threads to its log. A
+rank that hangs with Python's lock held has them written by faulthandler's own thread. Else nothing holds that lock
+while it writes: the log may lie on the disk that hangs.
+
+A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after ALONE
+times that timeout: it says what it has been at, with its stacks.
+
+A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and
+again each time that it has lasted twice as long.
+"""
+
+import faulthandler
+import math
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from torch.distributed import Store  # type: ignore[attr-defined]
+
+from .hang_store import ANSWER_TICKS, Board, Seen, of_step
+from ..lifecycle.errors import Hangs, PeerLost
+from ..lifecycle.exit_rank import known_cause, tell
+from .stall_clock import NoProgress
+from .phases import Phases
+
+# gloo's words; the second ones are of a message whose time is not over yet, when another one's to the same rank is
+TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
+STDERR = 2  # faulthandler wants a descriptor: it writes without Python's lock
+READING = ("data", "validation")  # where a rank may wait for its workers
+AT_DISK = {"write": "writing since the end", "read": "reading"}  # what a rank does in a phase without an end in time
+MOST_TICK_S = 1.0  # between two looks
+MOST_MARGIN_S = 8.0  # before the timeout: when the culprit is looked for
+LAST_S = 4.0  # to find the culprit after the timeout, where it was not looked for before
+ALONE = 6.0  # timeouts that a rank has for what no other waits for: nothing but time tells slow from never
+
+
+class Watch:
+    """Of one rank, while it builds and trains: a context, which may be entered once more within itself. The first exit
+    ends it.
+
+    names         what people call each rank, by rank: rank 3 on node7
+    timeout_s     of one message between ranks, as of now
+    store         for the board; None for a world of one
+    on_tick       called as often as it looks, in a thread of its own: it may write to the disk that hangs
+    at_end        called when this rank hangs, before it ends: writes what there is still to write; may be set later
+    """
+
+    def __init__(
+        self,
+        phases: Phases,
+        rank: int,
+        names: Sequence[str],
+        timeout_s: float,
+        store: Store | None,
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.phases = phases
+        self.names, self.on_tick = names, on_tick
+        self.name, self.words = names[rank], ""  # words: who holds up the others, when somebody does
+        self._board = store and Board(store, rank, names, self.where, MOST_TICK_S)
+        self._first_s = timeout_s
+        self.use_timeout(timeout_s)
+        self._is_first = True  # that timeout, still
+        self.at_end: Callable[[], None] = lambda: None
+        self._no_progress = NoProgress(phases)
+        self._alarmed, self._again_s = 0.0, 0.0  # since when the phase lasted of the last alarm, when to repeat it
+        self._armed: tuple[float, float] | None = None
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), name=name, daemon=True)
+            for name, each in (
+                ("watch", self._look),
+                ("watch, on_tick", self._do_on_tick),
+                ("watch, end", self._end_when_over),
+            )
+        ]
+
+    def use_timeout(self, timeout_s: float) -> None:
+        """From now on."""
+        self.timeout_s, self._is_first = timeout_s, False
+        self.tick_s = min(MOST_TICK_S, timeout_s / 30)
+        self.alarm_s = timeout_s - min(MOST_MARGIN_S, timeout_s / 3)
+        if self._board:
+            self._board.tick_s = self.tick_s
+
+    def where(self) -> Seen:
+        """This rank, now."""
+        return Seen(self.phases.place, self.phases.phase, time.perf_counter() - self.phases.since)
+
+    def __enter__(self) -> "Watch":
+        if not self._threads[0].is_alive():
+            for thread in self._threads:
+                thread.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Raises PeerLost that names the rank, for an exchange that timed out."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(LAST_S)  # a disk may hang
+        faulthandler.cancel_dump_traceback_later()
+        lost = known_cause(error) if isinstance(error, RuntimeError) else None
+        if error is not None and not isinstance(lost, PeerLost):
+            self.phases.enter("failed")
+            if self._board:
+                self._board.tell(True)  # until this process has gone, which may wait for a disk
+        if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
+            raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
+
+    def _culprit(self, board: Board) -> str:
+        """Who holds up the others, at last: what was asked in time may have been answered late, by a busy machine."""
+        was_asked = self._alarmed == self.phases.since
+        if not was_asked:
+            board.ask()
+        return board.answer(0 if was_asked else LAST_S) or self.words or board.nobody
+
+    def _run(self, look: Callable[[], None]) -> None:
+        while not self._ended.wait(self.tick_s):
+            look()
+
+    def _do_on_tick(self) -> None:
+        self.on_tick()
+
+    def _look(self) -> None:
+        since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
+        at = self.where()
+        if at.phase == "start":  # not begun yet
+            faulthandler.cancel_dump_traceback_later()
+            self._armed = None
+            return
+        self._arm(since)
+        if since != self._alarmed:
+            self.words = ""
+        if self._board:
+            self._board.tell(part_s > self.timeout_s / 2)
+        if at.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
+            self._alarmed, self._again_s = since, 2 * at.seconds if at.phase in AT_DISK else math.inf
+            self._alarm(at, since)
+
+    def _end_when_over(self) -> None:
+        """In a thread that writes nothing."""
+        self._no_progress.look(time.perf_counter(), self.tick_s)
+        # what is done for the first time compiles, as in the first step
+        is_first = self._is_first or self.phases.phase not in self.phases.known
+        timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
+        if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
+            return
+        last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
+        last_words.start()
+        last_words.join(self.timeout_s)  # the disk gets as long again
+        os._exit(Hangs.code)
+
+    def _say_last(self, timeout_s: float, is_first: bool) -> None:
+        print(_stacks(), file=sys.stderr, flush=True)
+        tell(self._hangs(timeout_s, is_first))
+        self.at_end()
+
+    def _hangs(self, timeout_s: float, is_first: bool) -> Hangs:
+        phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
+        key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
+        return Hangs(
+            f"{self.name} has been in {phase} {of_step(step)} for {spent_s:.0f} s, and got no further",
+            [self.words] if self._board and self.words else [],
+            hint=f"its stacks are above; process_group.{key} is {timeout_s:g}, and it had {ALONE:g} times that",
+        )
+
+    def _arm(self, since: float) -> None:
+        """The dump by a thread that needs no lock of Python; it is put off as long as the rank goes on."""
+        if (since, self.timeout_s) != self._armed:
+            faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
+        self._armed = since, self.timeout_s
+
+    def _alarm(self, at: Seen, since: float) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        doing = AT_DISK.get(at.phase, f"in {at.phase}")
+        words = f"{self.name} has been {doing} {of_step(at.place[0])} for {at.seconds:.0f} s"
+        if at.phase in AT_DISK:
+            words += ", and goes on; does its disk answer? The others wait for it"
+        print(f"warning: {words}; what it is doing:\n{_stacks()}", file=sys.stderr, flush=True)
+        if at.phase in AT_DISK:
+            return
+        if at.phase in READING:
+            _ask_workers()
+        if self._board:
+            self._board.ask()
+            words = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
+            if self.phases.since != since:
+                return  # it went on meanwhile
+            print(f"warning: {words}", file=sys.stderr, flush=True)
+        self.words = words
+
+
+def _stacks() -> str:
+    """Of all threads, by way of memory: faulthandler holds Python's lock until all is written."""
+    with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
+        faulthandler.dump_traceback(file=memory, all_threads=True)
+        memory.seek(0)
+        return memory.read().decode(errors="replace").rstrip("\n")
+
+
+def _ask_workers() -> None:
+    """Those that read data write their stacks to this log, one after the other. SIGQUIT would end any other child."""
+    for child in multiprocessing.active_children():
+        with suppress(OSError, ValueError):
+            caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)
+            if child.pid and caught and int(caught[1], 16) >> signal.SIGQUIT - 1 & 1:
+                print(f"its process {child.pid}, which reads for it:", file=sys.stderr, flush=True)
+                os.kill(child.pid, signal.SIGQUIT)
+                time.sleep(0.1)

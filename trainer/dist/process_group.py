@@ -1,0 +1,309 @@
+"""The process group: how ranks meet, and the few messages that the trainer sends besides gradients.
+
+`join` meets the other ranks; `Group` is what the rest of the trainer sees. With a world of one there is no
+process group at all and every operation is the identity.
+"""
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import _set_pg_timeout, _world
+
+from . import flight_recorder
+from .env import Env
+from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
+from .process_group_end import keep_groups
+from .phases import Phases
+from ..rt import gpus
+from .wait_for_master import wait_for_master
+
+BEAT_S = 1.0  # between two signs of life of a rank whose disk the others wait for
+BOARD_TIMEOUT_S = 1.5  # for an answer to the watch
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between two looks who has come
+STOP_S = 1.0  # in which a stop signal reaches all ranks of a node
+BROADCAST_BYTES = 64 * 1024 * 1024  # in one message, which has to arrive within the timeout of a step
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Group:
+    """All ranks of the job, seen from one of them.
+
+    device  where the model lives
+    board   another connection to the store where the ranks met; None for a world of one, or without a connection
+    phases  what this rank is doing at the moment
+    """
+
+    rank: int
+    world_size: int
+    device: torch.device
+    board: Store | None = None
+    phases: Phases = field(default_factory=Phases, compare=False)
+
+    @property
+    def is_first(self) -> bool:
+        """Rank 0 writes what exists once: checkpoints and the console."""
+        return self.rank == 0
+
+    def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
+        """Begin to add `values` over all ranks (float64, on the CPU); what it returns waits for the sums."""
+        sums = self.start_sum_of(torch.tensor(values, dtype=torch.float64))
+        return lambda: [float(value) for value in sums().tolist()]
+
+    def start_sum_of(self, values: Tensor) -> Callable[[], Tensor]:
+        """The same for float64 values on the rank's device, where the sums are: a GPU's stream waits, not its rank."""
+        total = values.clone()
+        work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
+
+        def finish() -> Tensor:
+            if work is not None:
+                work.wait()
+            return total
+
+        return finish
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """The CPU tensor `values` of every rank, by rank; all have one shape."""
+        if self.world_size == 1:
+            return [values]
+        gathered = [torch.empty_like(values) for _ in range(self.world_size)]
+        dist.all_gather(gathered, values)
+        return gathered
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The CPU tensor `values` with the largest value of any rank in each place; it is changed in place."""
+        if self.world_size > 1:
+            dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return values
+
+    def from_first(self, number: int) -> int:
+        """Rank 0's number, on every rank."""
+        return self.from_rank(0, number)
+
+    def from_rank(self, rank: int, number: int) -> int:
+        """The number that `rank` has, on every rank."""
+        holder = torch.tensor([number], dtype=torch.int64)
+        if self.world_size > 1:
+            dist.broadcast(holder, src=rank)
+        return int(holder)
+
+    def one_does(self, rank: int, work: Callable[[], T], heard: Callable[[], None]) -> T | None:
+        """`rank` does `work`, in a thread, and all wait, however long; its result there, None on the others.
+
+        It says every second that it is still there: so a lost peer is noticed as in a step, in both directions.
+        heard: called on the others when they hear it
+        """
+        if self.world_size == 1:
+            return work()
+        if self.rank != rank:
+            while not self.from_rank(rank, 0):
+                heard()
+            return None
+        thread = ThreadPoolExecutor(1)
+        result = thread.submit(work)
+        thread.shutdown(wait=False)  # it ends with its work, which a rank that has lost a peer does not wait for
+        while not self.from_rank(rank, int(bool(wait([result], BEAT_S).done))):
+            pass
+        return result.result()
+
+    def bytes_from(self, rank: int, content: bytes) -> bytes:
+        """The few bytes that `rank` has, on every rank; what the others pass does not count."""
+        return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
+
+    def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
+        """What `rank` has in memory, on every rank, and on each of them once; what the others pass does not count."""
+        if self.world_size == 1:
+            return content
+        size = self.from_rank(rank, content.getbuffer().nbytes)
+        if self.rank != rank:
+            content = file_of(size)
+        place = content.getbuffer()
+        for start in range(0, size, BROADCAST_BYTES):
+            piece = torch.frombuffer(place, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            dist.broadcast(piece, src=rank)
+            self.phases.moves()
+        return content
+
+    def give_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Give these tensors, of equal shapes on all ranks, the values that rank 0 has; by way of the rank's device."""
+        for tensor in tensors if self.world_size > 1 else ():
+            content = tensor.detach().contiguous().flatten().view(torch.uint8)  # for not every type can be sent
+            for piece in torch.split(content, BROADCAST_BYTES):
+                sent = piece.to(self.device)
+                dist.broadcast(sent, src=0)
+                piece.copy_(sent)
+                self.phases.moves()
+            if not tensor.is_contiguous():
+                tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
+
+    def use_timeout(self, seconds: int) -> None:
+        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
+        if self.world_size > 1:
+            for group in list(_world.pg_map):
+                _set_pg_timeout(timedelta(seconds=seconds), group)
+
+
+def file_of(size: int) -> io.BytesIO:
+    """A file in memory with room for `size` bytes, to be filled through its getbuffer().
+
+    While somebody holds that buffer, as a message under way does, getvalue() may give more than the file.
+    """
+    file = io.BytesIO()
+    if size:
+        file.seek(size - 1)
+        file.write(b"\0")
+        file.seek(0)
+    return file
+
+
+def choose_device(env: Env) -> torch.device:
+    """One GPU per rank when the job asks for GPUs, else the CPU; whoever does not say gets what is there.
+
+    Raises BrokenInput when this node has fewer than asked for: on the CPU it would train for weeks.
+    """
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if env.gpus is not None and num_gpus < env.gpus:
+        raise BrokenInput(gpus.text(num_gpus, env.gpus), hint=gpus.HINT)
+    if num_gpus == 0 or env.gpus == 0:
+        return torch.device("cpu")
+    return torch.device("cuda", env.local_rank % num_gpus)
+
+
+@contextmanager
+def join(
+    env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False, even_alone: bool = False
+) -> Iterator[Group]:
+    """Meet the other ranks; leave the group at the end.
+
+    even_alone: a world of one has a process group as well, which DeepSpeed and FSDP need
+    stopped: asked while waiting; true ends the wait with StoppedEarly
+    Raises RendezvousFailed when the ranks do not meet in time. After an exception inside, the group is not
+    torn down: that is a collective, and with a rank missing it hangs.
+    """
+    device = choose_device(env)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # before init: communicators are made on the current device
+    if env.world_size == 1:
+        if even_alone:
+            dist.init_process_group(_libraries(device), store=HashStore(), rank=0, world_size=1)
+        yield Group(0, 1, device)
+        return
+
+    timeout = timedelta(seconds=init_timeout_s)
+    if device.type == "cuda":
+        flight_recorder.switch_on(os.environ, env.run_dir)
+    if env.rank != 0:
+        wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
+    if stopped():
+        raise StoppedEarly("asked to stop before the ranks met")
+    store = _open_store(env, timeout)
+    try:
+        store.set(f"here/{env.rank}", "1")
+        _wait_for_all(store, env, init_timeout_s, stopped)
+        dist.init_process_group(
+            backend=_libraries(device),
+            store=store,
+            rank=env.rank,
+            world_size=env.world_size,
+            timeout=timeout,
+            device_id=device if device.type == "cuda" else None,
+        )
+    except RuntimeError as error:
+        if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
+            raise StoppedEarly("asked to stop before the ranks met") from error
+        raise RendezvousFailed(
+            f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
+            [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
+        ) from error
+    keep_groups()
+    yield Group(env.rank, env.world_size, device, _open_board(env, timeout))
+    keep_groups()  # those that were made since as well
+    dist.destroy_process_group()
+
+
+def _libraries(device: torch.device) -> str:
+    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+
+
+def _open_store(env: Env, timeout: timedelta) -> Store:
+    """The key-value store through which ranks exchange addresses, with keys of this attempt only.
+
+    torchrun keeps its store over its own restarts; without the prefix a new rank may read the address of a
+    dead one.
+    """
+    try:
+        store = TCPStore(
+            env.master_addr,
+            env.master_port,
+            env.world_size,
+            is_master=env.rank == 0 and not env.torchelastic_use_agent_store,
+            timeout=timeout,
+            wait_for_workers=False,
+        )
+    except RuntimeError as error:
+        place = f"{env.master_addr}:{env.master_port}"
+        raise RendezvousFailed(
+            f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
+        ) from error
+    return PrefixStore(_prefix(env), store)
+
+
+def _open_board(env: Env, timeout: timedelta) -> Store | None:
+    """A connection of its own to that store, whose operations do not wait for those of the training."""
+    try:
+        store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0]
+        print(f"warning: a rank that hangs will not be named: {why}", file=sys.stderr, flush=True)
+        return None
+    store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
+    return PrefixStore(f"{_prefix(env)}/board", store)
+
+
+def _prefix(env: Env) -> str:
+    return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
+
+
+def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
+    """Until every rank has come here: torch would wait as well, but deaf to signals.
+
+    Raises StoppedEarly, and RuntimeError after timeout_s.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
+    num_here = store.add("num_here", 1)
+    while num_here < env.world_size:
+        if stopped():
+            raise StoppedEarly("asked to stop before the ranks met")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{num_here} of {env.world_size} came")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        num_here = store.add("num_here", 0)
+
+
+def _comes_true(condition: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(FIRST_PAUSE_S)
+    return condition()
+
+
+def _who_is_missing(store: Store, world_size: int) -> str:
+    try:
+        missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
+    except RuntimeError:
+        return "the rendezvous itself no longer answers"
+    return f"never seen: rank {', '.join(missing[:20])}" if missing else "all were seen, but not all could connect"

@@ -1,0 +1,99 @@
+"""Who is here: where each rank runs and with what, told by all to all, once, when they have met.
+
+Names of hosts are what later messages call a rank by. Versions and hardware that differ are warned of: sums of other
+kernels have other last bits, and a slow node holds up all.
+"""
+
+import json
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from .process_group import Group
+
+BYTES = 768  # of one rank's answer; its values are cut to fit
+
+
+def answer(device: torch.device) -> dict[str, str]:
+    """This rank's own."""
+    is_gpu = device.type == "cuda"
+    facts = {
+        "host": os.uname().nodename,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "CPU capability": torch.backends.cpu.get_cpu_capability(),  # which of torch's kernels are used
+        "CPU": cpu_model(),  # which those of oneDNN and MKL choose by
+        "GPU": torch.cuda.get_device_name(device) if is_gpu else "",
+        "GPU driver": gpu_driver() if is_gpu else "",
+    }
+    return {name: value.encode("ascii", "replace").decode()[:60] for name, value in facts.items() if value}
+
+
+def call(group: Group) -> list[dict[str, str]]:
+    """The answers of all ranks, by rank."""
+    mine = json.dumps(answer(group.device)).encode()
+    assert len(mine) <= BYTES
+    answers = group.gather(torch.tensor(list(mine.ljust(BYTES)), dtype=torch.uint8))
+    return [json.loads(bytes(one.tolist())) for one in answers]
+
+
+def differences(answers: Sequence[dict[str, str]]) -> list[str]:
+    """A line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
+    lines = []
+    for name in dict.fromkeys(name for one in answers for name in one if name != "host"):
+        values = [one.get(name, "none") for one in answers]
+        if len(set(values)) > 1:
+            found = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
+            lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {ranks_text(ranks)}" for ranks in found))
+    return lines
+
+
+def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
+    """A copy of the model that is on more hosts than it needs, in words; "" when there is none.
+
+    shards: ranks that share a copy; they follow each other
+    """
+    hosts = [one["host"] for one in answers]
+    fewest = -(-shards // max(Counter(hosts).values()))
+    for first in range(0, len(hosts), shards):
+        found = list(dict.fromkeys(hosts[first : first + shards]))
+        if len(found) > fewest:
+            ranks = ranks_text(range(first, first + shards))
+            return f"{ranks} share a copy of the model, on {', '.join(found[:8])}{', …' if len(found) > 8 else ''}"
+    return ""
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """[0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3. Ascending."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][-1] + 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    words = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
+    shown = ", ".join(words[:20]) + (", …" if len(words) > 20 else "")
+    return f"rank{'s' * (len(ranks) > 1)} {shown}"
+
+
+def cpu_model() -> str:
+    """As the kernel names it; "" where it does not."""
+    return _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
+
+
+def gpu_driver() -> str:
+    """Version of NVIDIA's kernel module; "" where there is none."""
+    return _found("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
+
+
+def _found(path: str, pattern: str) -> str:
+    try:
+        match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
+    except OSError:
+        return ""
+    return match[1].strip() if match else ""

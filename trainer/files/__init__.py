@@ -1,0 +1,1 @@
+"""Durable writes, and reads that are retried on bad disks."""

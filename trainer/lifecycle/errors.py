@@ -1,0 +1,80 @@
+"""Causes of failure that are known in advance: a short message for the user, an exit code for the launcher.
+
+Everything else is a bug or a surprise and keeps its traceback (see leave.py). Standard library only.
+"""
+
+import os
+from collections.abc import Sequence
+
+from ..rt import exit_codes
+
+
+class TrainerError(Exception):
+    """One cause, told in words. `details` are further lines, `hint` is the next step."""
+
+    code = exit_codes.CRASHED
+
+    def __init__(self, title: str, details: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(title)
+        self.title = title
+        self.details = tuple(details)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.title, *(f"  {line}" for line in self.details)]
+        if self.hint:
+            lines.append(f"  = hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class BrokenInput(TrainerError):
+    """Configuration, environment or data that another attempt would find broken again."""
+
+    code = exit_codes.DATA_BROKEN
+
+
+class RendezvousFailed(TrainerError):
+    """The ranks did not find each other."""
+
+    code = exit_codes.RENDEZVOUS_FAILED
+
+
+class PeerLost(TrainerError):
+    """Another rank, or the link to it, went away after training began."""
+
+    code = exit_codes.PEER_LOST
+
+
+class StorageLost(TrainerError):
+    """A disk that does not give what is there, and may give it to another attempt."""
+
+    code = exit_codes.PEER_LOST
+
+
+class Hangs(TrainerError):
+    """This rank gets no further, and no other one waits for it in a message that would end."""
+
+    code = exit_codes.PEER_LOST
+
+
+class StoppedEarly(TrainerError):
+    """A stop signal came before there was anything to save."""
+
+    code = exit_codes.PREEMPTED
+
+
+class Diverged(TrainerError):
+    """The loss is no longer a number."""
+
+
+def lost_worker(pid: int | str, how: str) -> TrainerError:
+    """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
+    title = f"rank {os.environ.get('RANK', '0')}: process {pid}, which read its data, is gone: {how}"
+    return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
+
+
+def unreadable(why: str) -> StorageLost:
+    """why: the file, and what the disk said"""
+    hint = "it may be sound, so nothing is passed over or removed: see to that disk and the way to it, then --resume;"
+    hint += " to go on without that checkpoint for good, move its folder away"
+    return StorageLost(why, hint=hint)

@@ -1,0 +1,118 @@
+"""How a rank ends when something went wrong: what it says last, and its exit code. Standard library only.
+
+A known cause is one short message. A lost peer is one line too, since the cause is in the other rank's log.
+Anything else keeps its full traceback.
+"""
+
+import os
+import re
+import sys
+import traceback
+from typing import NoReturn
+
+from ..files.retried_reads import Unreadable
+from ..rt import exit_codes
+from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker, unreadable
+
+# What torch (2.13) says when the other end is gone. gloo's errors are plain RuntimeErrors that begin with their place
+# in gloo's source, and the same pair of ranks asked again has the second text; NCCL's are DistBackendErrors.
+GLOO = re.compile(
+    r"\[\S*/gloo/\S+:\d+\] .*(connection (reset|closed|refused)|timed out|timeout|broken pipe|socket|no route)"
+    r"|application timeout caused pair closure",
+    re.IGNORECASE | re.DOTALL,
+)
+NCCL = re.compile(
+    r"nccl.*(remote error|remote process|timeout|unhandled system error|aborted)", re.IGNORECASE | re.DOTALL
+)
+OF_TORCH = "torch.distributed"  # where DistBackendError, DistNetworkError and DistStoreError are from
+
+# What torch.utils.data (2.13) says of a worker process that is gone.
+LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
+
+# CUDA's words for cudaErrorAssert, in an AcceleratorError of torch 2.13. It comes out at a later call, so the place of
+# the traceback misleads; the assertion itself is on stderr, of nll_loss (aten/src/ATen/native/cuda/Loss.cu) or another
+GPU_ASSERTION = "device-side assert triggered"
+
+# DDP of torch 2.13, of a step in which a parameter got no gradient on this rank.
+UNUSED = "Expected to have finished reduction in the prior iteration"
+ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same text, where an output has no influence
+
+TOLD = "_jobc_told"  # of an error: the exit code, once it has been printed
+
+
+def leave(error: BaseException) -> NoReturn:
+    """Tell `error` and end this process without any teardown, which could wait for a rank that is gone."""
+    os._exit(tell(error))
+
+
+def end(code: int) -> NoReturn:
+    """End a process whose work is done, without any teardown, in which torch's threads can abort it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def tell(error: BaseException) -> int:
+    """Print `error`, unless that was done before; the exit code. Whoever still has to wait for a disk tells first."""
+    told = vars(error)  # kept in the error itself: one of the user's may have no hash
+    if TOLD not in told:
+        sys.stdout.flush()
+        told[TOLD] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
+        sys.stderr.flush()
+    return int(told[TOLD])
+
+
+def _print(error: BaseException) -> int:
+    known = known_cause(error)
+    if known is None:
+        traceback.print_exception(error)
+        return exit_codes.CRASHED
+    print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
+    return known.code
+
+
+def _print_exit(error: SystemExit) -> int:
+    """The user's code called sys.exit(). That nothing is left to do is for the trainer to say: 0 becomes 1."""
+    code = error.code & 0xFF if isinstance(error.code, int) else 0
+    if isinstance(error.code, str):
+        print(error.code, file=sys.stderr)
+    elif not code:
+        traceback.print_exception(error)
+        print("error: sys.exit() was called before the training was done", file=sys.stderr)
+    return code or exit_codes.CRASHED
+
+
+def known_cause(error: BaseException) -> TrainerError | None:
+    """`error` as a TrainerError, or None when it is a surprise."""
+    if isinstance(error, TrainerError):
+        return error
+    if isinstance(error, Unreadable):
+        return unreadable(str(error))
+    if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
+        return lost_worker(died[1], died[2] or "it exited")
+    if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
+        hint = "a target that is not below the model's number of classes, or a token not in its vocabulary, does this;"
+        hint += " CUDA_LAUNCH_BLOCKING=1 in env gives a traceback with the right place"
+        return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU, it is in the lines above", hint=hint)
+    if isinstance(error, RuntimeError) and UNUSED in str(error) and ALLOWED not in str(error):
+        hint = "parallel.find_unused_parameters=true; in a script of your own DistributedDataParallel has that option"
+        return BrokenInput(f"rank {_rank()}: a part of the model had no influence on the loss of a batch", hint=hint)
+    if is_lost_peer(error):
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        said = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
+        return PeerLost(f"rank {_rank()} lost a peer: {said}; the first rank that failed says why")
+    return None
+
+
+def _rank() -> str:
+    return os.environ.get("RANK", "0")
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether it is torch.distributed that says so, among several ranks: a data set may lose a connection as well."""
+    if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
+        return False
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}
+    if kinds & {"DistNetworkError", "DistStoreError"}:  # the store: it has gone, or another rank did not write to it
+        return True
+    return bool(NCCL.search(str(error)) if "DistBackendError" in kinds else GLOO.match(str(error)))

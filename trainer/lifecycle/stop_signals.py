@@ -1,0 +1,45 @@
+"""Stop requests: a signal sets a flag and does nothing else, for it may come in the middle of a collective.
+
+Only while a rank builds what it trains, which may mean minutes of compiling, does it end at once.
+
+Standard library only, so that the handlers are in place before torch is imported.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from ..rt import exit_codes
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+REPEAT_S = 5.0  # launchers send the same request more than once; within this time it counts as one
+
+
+class StopSignals:
+    """Was this process asked to stop? A second request, after REPEAT_S, ends it at once by that signal.
+
+    ends_with  there is nothing to save yet, and nobody looks at the flag: a request ends this process, after this call
+    """
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self.ends_with: Callable[[], None] | None = None
+        self._first_time = 0.0
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see rt/rank.py
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.received is None:
+            self.received = signal.Signals(number).name
+            self._first_time = now
+            if self.ends_with is not None:
+                self.ends_with()
+                os.write(2, f"stopped by {self.received} before the first step\n".encode())
+                os._exit(exit_codes.PREEMPTED)
+        elif now - self._first_time > REPEAT_S:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)

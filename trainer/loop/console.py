@@ -1,0 +1,89 @@
+"""The text that rank 0 shows: the banner, a line per so many steps, a duration. Functions of values."""
+
+import platform
+
+import torch
+
+from ..build.build import Training
+from ..config.schema import TrainConfig, kind_of
+
+
+def banner(training: Training) -> str:
+    """What is about to run, where, and from which state."""
+    config, env, source, group = training.config, training.env, training.source, training.group
+    nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
+    cpu_capability = torch.backends.cpu.get_cpu_capability()
+    rows = {
+        "job": config.job,
+        "run": env.run_id or str(training.run_dir),
+        "attempt": f"{env.attempt or 0}, {begin(training)}",
+        "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
+        "device": device_name(group.device),
+        "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
+        "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
+        "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
+        "batch": batch_line(config),
+        "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",
+        "seed": str(config.seed),
+        "versions": f"python {platform.python_version()}, torch {torch.__version__}",
+    }
+    return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
+
+
+def begin(training: Training) -> str:
+    """Where this attempt starts, in words."""
+    start = training.start
+    return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
+
+
+def batch_line(config: TrainConfig) -> str:
+    """Samples per step and how they come about."""
+    batch = config.batch
+    ways = f"{batch.micro} x {batch.accumulation} accumulated x {plural(config.world_size, 'rank')}"
+    return f"{batch.global_} samples = {ways}"
+
+
+def device_name(device: torch.device) -> str:
+    """cpu with its architecture, or the GPU's own name."""
+    if device.type == "cuda":
+        return f"{device} {torch.cuda.get_device_name(device)}"
+    return f"cpu {platform.machine()}"
+
+
+def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, rate: str, eta_s: float) -> str:
+    """step 120/400  loss 2.314  bits/byte 3.338  lr 1.0e-03  41,230 tok/s  eta 0:42"""
+    parts = [
+        f"step {step}/{total_steps}",
+        f"loss {loss:.3f}",
+        score,
+        f"lr {lr:.1e}",
+        rate,
+        f"eta {clock(eta_s)}",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def score_text(kind: str, score: float) -> str:
+    """bits/byte 3.338, accuracy 97.2 %, or a word of a recipe and its value."""
+    if kind == "accuracy":
+        return f"accuracy {100 * score:.1f} %"
+    return f"{kind.replace('_per_', '/')} {score:.3f}"
+
+
+def skipped_line(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
+    """step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
+    return (
+        f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """1 rank, 2 ranks."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def clock(seconds: float) -> str:
+    """42 -> 0:42, 3700 -> 1:01:40."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

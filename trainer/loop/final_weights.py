@@ -1,0 +1,28 @@
+"""final/: the weights alone, written at the end of a training, with the last lines on the console. Rank 0 only."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from .. import export
+from ..build.build import Training
+from ..lifecycle.errors import TrainerError
+from .progress import Progress
+
+
+def write_final(training: Training, progress: Progress, weights: Mapping[str, Tensor], is_saved: bool) -> None:
+    """Write the weights, and print their digest. weights: of the whole model; is_saved: the last checkpoint is as well
+
+    Raises TrainerError when the disk does not take them.
+    """
+    folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
+    try:
+        digest = export.write(folder, weights, training.config, training.source, step)
+    except OSError as error:
+        hint = "make room there; --resume goes on from the last checkpoint"
+        raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
+    if training.start.step < training.total_steps:
+        print(progress.step_times(), flush=True)
+    verb = "done" if is_saved else "trained"
+    parts = [f"{verb}  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
+    print("  ".join(part for part in parts if part), flush=True)

@@ -1,0 +1,202 @@
+"""Hooks of the training loop, in the order in which they run: metrics, checks, validation, checkpoint, stop.
+
+All ranks call each hook together. `done` is the number of finished steps.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
+
+from ..build.build import Training
+from ..checkpoint.background_save import Saver
+from ..checkpoint.contents import contents
+from ..dist.hang_watch import Watch
+from ..lifecycle.stop_signals import StopSignals
+from ..rt import exit_codes
+from .final_weights import write_final
+from .nonfinite import SkipCounter
+from .profiling import Profiling
+from .progress import Progress
+from .rank_requests import Requests, requests_of_rank, stop_exit_code
+from .step_result import StepResult
+from .validation import Failed, Validation, Validator
+
+VALIDATION = "validation"  # the part of a checkpoint that holds the step of the last validation
+
+
+@dataclass(frozen=True)
+class ValidationOutcome:
+    """What became of a validation; nothing is set when none was due.
+
+    is_interrupted  a request to stop ended it early
+    """
+
+    result: Validation | None = None
+    is_interrupted: bool = False
+    error: Failed | None = None
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether the run saves and ends, because the validation was interrupted or failed."""
+        return self.is_interrupted or self.error is not None
+
+
+class Hooks:
+    """Everything beside the steps of one attempt: metrics, validation, checkpoints, profiling, requests.
+
+    is_complete  the training is done, with its last validation, its last checkpoint and its weights
+    """
+
+    def __init__(self, training: Training, signals: StopSignals, watch: Watch) -> None:
+        config, group = training.config, training.group
+        self.training, self.signals = training, signals
+        self.progress = Progress(training, watch.names)
+        self.saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
+        self.validator = Validator(training)
+        self.profiling = Profiling(config.profile, group.rank, training.run_dir)
+        self.skips = SkipCounter(config.loop.max_skips)
+        self.is_saved, self.is_complete = True, False
+        watch.on_tick = self.progress.file.flush_if_due
+        watch.at_end = self.write_rest
+
+    def requests(self) -> Requests:
+        """Requests that this rank knows of at the moment."""
+        return requests_of_rank(self.training, self.signals, self.saver)
+
+    def before_step(self, step: int) -> Requests:
+        """Start the clock and the profiler of global step `step`, counted from 0; return the requests of this rank."""
+        requests = self.requests()
+        print_line(self.profiling.before_step(step + 1))
+        self.training.phases.begin_step(step + 1)
+        return requests
+
+    def metrics(self, done: int, result: StepResult) -> None:
+        """Write the metrics of a step, and print a line every so many steps."""
+        phases = self.training.phases
+        phases.enter("metrics")
+        self.progress.after_step(done, result, phases.since - phases.part_since)
+        print_line(self.profiling.after_step(done))
+
+    def checks(self, done: int, result: StepResult) -> None:
+        """Count skipped updates, see how the save in the background went, and check that each sample was used once."""
+        line = self.skips.after_step(done, result.skip_reason)
+        if self.training.group.is_first:
+            print_line(line)
+        self.saver.look()
+        print_sample_proof(self.training, done)
+
+    def validation(self, done: int) -> ValidationOutcome:
+        """Measure held-out data where it is time for that. An error is raised later, when these weights are saved."""
+        training = self.training
+        if not self.is_validation_due(done):
+            return ValidationOutcome()
+        training.phases.begin_part("validation")
+        try:
+            result = self.validator.validate(lambda: self.requests().stop)
+        except Failed as error:
+            return ValidationOutcome(error=error)
+        if result is not None:
+            training.parts[VALIDATION] = {"step": done}
+            self.progress.after_validation(done, result)
+        elif training.group.is_first:
+            print(f"the validation after step {done} is broken off: asked to stop; --resume begins with it", flush=True)
+        return ValidationOutcome(result, is_interrupted=result is None)
+
+    def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
+        """Save every so many steps, on request, and before the run ends. requests: of any rank, before the step"""
+        is_end = done == self.training.total_steps or requests.stop or validation.ends_run
+        if requests.give_up and not is_end:
+            self.fail_unsaved(done)
+        if is_end or requests.save or done % self.training.config.checkpoint.every_steps == 0:
+            # a request by a file is answered by removing the file, so that save has to be finished
+            self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
+
+    def stop(self, done: int, requests: Requests, validation: ValidationOutcome) -> int | None:
+        """Return the exit code when the run ends before its last step, else None. Raises the validation's error."""
+        if validation.error is not None:
+            self.raise_validation_error(validation.error)
+        is_last = done == self.training.total_steps
+        if not validation.is_interrupted and (is_last or not requests.stop):
+            return None
+        if not self.is_saved:
+            self.fail_unsaved(done)
+        return stop_exit_code(self.training, self.signals, done)
+
+    def finish(self) -> int:
+        """Write the weights of a training that is done; return the exit code."""
+        training = self.training
+        training.phases.begin_part("save")
+        training.loader.close()
+        weights = training.parallel.weights()
+        if training.group.is_first:
+            training.phases.enter("write")
+            write_final(training, self.progress, weights, self.is_saved)
+        if not self.is_saved:
+            self.fail_unsaved(training.total_steps)
+        self.is_complete = True
+        return exit_codes.DONE
+
+    def close(self) -> None:
+        """Write what is left, after the last step or an error. Sends nothing to other ranks."""
+        print_line(self.profiling.end())
+        self.progress.close(self.is_complete)
+        self.saver.close()
+
+    def write_rest(self) -> None:
+        """Write what is left of a rank that hangs. Called by another thread (dist/hang_watch.py)."""
+        self.progress.file.flush()
+        self.saver.finish()
+
+    def is_validation_due(self, done: int) -> bool:
+        """Whether held-out data are measured after `done` steps."""
+        is_last = done == self.training.total_steps
+        return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
+
+    def owes_validation(self) -> bool:
+        """Whether the validation of the checkpoint that this attempt resumes from was interrupted or failed."""
+        step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
+        return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
+
+    def save(self, done: int, val_loss: float | None, wait: bool) -> None:
+        """Save a checkpoint, in the background unless `wait`."""
+        training, phases = self.training, self.training.phases
+        phases.begin_part("metrics")
+        self.progress.file.flush()  # a run that resumes from here finds the lines of all steps before
+        phases.enter("save")  # for the watch, a rank whose disk hangs in that flush is behind
+        training.parts["data"] = training.proof.state(done)
+        files = partial(contents, done, training.parallel, training.config, training.group, training.parts)
+        self.is_saved = self.saver.save(done, files, val_loss, wait)
+        self.progress.after_save(time.perf_counter() - phases.part_since)
+
+    def fail_unsaved(self, done: int) -> NoReturn:
+        """Raise the error of the last save. Other ranks wait until rank 0 has gone, so that its cause comes first."""
+        if not self.training.group.is_first:
+            with suppress(Exception):  # a lost peer: rank 0 has gone
+                self.training.group.start_sum([0.0])()
+        raise self.saver.failure(done)
+
+    def raise_validation_error(self, failed: Failed) -> NoReturn:
+        """Raise the error of this rank, or wait until the rank that has one is gone, so that its cause comes first."""
+        if failed.error is None:
+            self.training.group.start_sum([0.0])()
+        raise failed.error or failed
+
+
+def print_line(line: str) -> None:
+    """Print a line unless it is empty."""
+    if line:
+        print(line, flush=True)
+
+
+def print_sample_proof(training: Training, done: int) -> None:
+    """Check, at the end of an epoch and of the training, that each sample was used once; print the result."""
+    is_last = done == training.total_steps
+    line = training.proof.after_step(done)
+    if line is None and is_last:
+        line = training.proof.verify(done)
+    doubt = training.proof.doubt() if is_last else ""
+    if training.group.is_first:
+        print_line(line or "")
+        print_line(doubt)

@@ -1,0 +1,132 @@
+"""The training loop, top to bottom: data, forward, backward, clip, step, schedule; hooks between two steps.
+
+In   a Training: model, optimizer and data, ready to run (build/build.py)
+Out  an exit code; metrics, checkpoints and final weights in the run folder (hooks.py)
+
+Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks take the same decisions, because they
+decide on numbers that were added over all ranks.
+
+The loss of a step is the SUM over all valid items of the global batch divided by their number, whichever rank
+computed them. A mean of means would weigh items by how many others their rank happened to hold.
+"""
+
+import math
+
+from ..build.build import Training
+from ..build.gc_schedule import collect_garbage, stop_automatic_collection
+from ..config.schema import schedule_of
+from ..dist.hang_watch import Watch
+from ..lifecycle.exit_rank import tell
+from ..lifecycle.stop_signals import StopSignals
+from ..recipe.optimizer import lr_at
+from ..recipe.saved_buffers import SavedBuffers, buffers_unchanged
+from .gpu_timer import GpuTimer
+from .hooks import Hooks, print_line
+from .nonfinite import check_items, skip_reason
+from .rank_requests import Requests
+from .startup import print_banner, watch_ranks
+from .step_result import StepResult
+from .step_sums import StepSums, divisor
+
+
+def run(training: Training, signals: StopSignals, watch: Watch | None = None) -> int:
+    """Train; return the exit code: done, or preempted with everything saved.
+
+    watch: the one of the build, which goes on; None = make one
+    """
+    watch = watch or watch_ranks(training.group, training.config)
+    training.phases.begin_part("metrics")
+    training.phases.take()  # the time of the build belongs to no step
+    print_banner(training)
+    hooks = Hooks(training, signals, watch)
+    print_line(hooks.profiling.never(training.start.step, training.total_steps))
+    stop_automatic_collection()
+    try:
+        with watch:
+            return train(training, hooks, watch)
+    except BaseException as error:
+        tell(error)  # before hooks.close(), which may take as long as a disk needs
+        raise
+    finally:
+        hooks.close()
+
+
+def train(training: Training, hooks: Hooks, watch: Watch) -> int:
+    """Run all steps that are left, with the hooks between them; return the exit code."""
+    start = training.start.step
+    if hooks.owes_validation() and (code := validate_save_stop(hooks, start, Requests())) is not None:
+        return code
+    for step in range(start, training.total_steps):
+        done = step + 1
+        requests = hooks.before_step(step)
+        result = train_step(training, step, requests)
+        hooks.metrics(done, result)
+        if step == start:  # which may take longer than the others, because it compiles
+            use_step_timeout(training, watch)
+        hooks.checks(done, result)
+        if (code := validate_save_stop(hooks, done, result.requests)) is not None:
+            return code
+        collect_garbage(done)
+    return hooks.finish()
+
+
+def train_step(training: Training, step: int, requests: Requests) -> StepResult:
+    """Run optimizer step `step`, counted from 0; requests: of this rank.
+
+    Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
+    buffers.
+    """
+    config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
+    phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of(config.optim)
+    may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
+
+    # data: the micro batches of this rank
+    micro_batches = loader.take()
+    sums = StepSums(training, step, micro_batches, requests)
+    buffers = SavedBuffers(parallel.module, is_active=may_skip)
+
+    for number, batch in enumerate(loader.on_device(micro_batches)):
+        is_last = number == len(micro_batches) - 1
+        phases.enter("forward")
+        with buffers_unchanged(parallel.module, sums.is_padding(number)), parallel.passes(is_last):
+            with timer:
+                loss, num_items = parallel.module(batch)
+            sums.add(number, loss, num_items)
+            phases.enter("backward")
+            parallel.backward(loss * sums.loss_factor(number), is_last)  # the last one reduces the gradients
+    phases.enter("data")
+    loader.ahead()  # the next step's, while a GPU computes
+    training.proof.note(micro_batches)
+
+    # reduce: loss, items and requests of all ranks
+    phases.enter("update")
+    sums.wait()
+    norm_on_device = parallel.norm()
+    norm = None if norm_on_device is None else float(norm_on_device)  # the only wait for the device in a step
+    totals = sums.totals()
+    check_items(training, step, totals)
+
+    # schedule, clip, step: optimizer.step() and zero_grad() are in update(), because ways to share a model differ in
+    # them (recipe/optimizer.py, parallel/zero.py); without effect when the loss or the norm is NaN or Inf
+    lr = lr_at(step, training.total_steps, optim)
+    correction = sums.expected_items / divisor(totals.items)
+    update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
+    if not math.isfinite(update.grad_norm):
+        buffers.restore()
+    reason = skip_reason(training, step, totals, update, sums)
+    seconds = timer.seconds()
+    return StepResult(totals.mean_loss, sums.num_samples, lr, update, seconds, reason, totals.requests)
+
+
+def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | None:
+    """Run the hooks that may end the run after `done` steps; return its exit code then, else None."""
+    validation = hooks.validation(done)
+    hooks.checkpoint(done, requests, validation)
+    return hooks.stop(done, requests, validation)
+
+
+def use_step_timeout(training: Training, watch: Watch) -> None:
+    """From now on a message between ranks, or a rank at one thing, may take process_group.step_timeout_s."""
+    timeout_s = training.config.process_group.step_timeout_s
+    training.group.use_timeout(timeout_s)
+    watch.use_timeout(timeout_s)

@@ -1,0 +1,188 @@
+"""metrics/rank_NN.jsonl: one JSON object per line, appended over all attempts. Standard library only.
+
+Lines are written together, every so many seconds, and before every checkpoint: a killed rank loses at most lines since
+its newest checkpoint, of steps that a resumed run does again. A power failure may take what the machine had not yet
+written to its disk, some 30 s. A step that was done again has a line per attempt; the last one counts. A killed process
+may leave a torn line; readers skip it. A file that has grown to its limit becomes rank_NN.jsonl.1, .2, …, oldest first,
+and a new one begins; read() gives them as one.
+"""
+
+import json
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..rt import run_folder
+from ..rt.untrusted_files import Unreadable, open_regular, parsed
+
+LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
+MOST_BYTES = 4 << 30  # of one file; the trainer begins another one at log.max_bytes
+WRITES_PER_S = 2  # of all ranks of a node together, at most
+
+
+class MetricsFile:
+    """Collects lines and appends them, whole ones in one write, so that they are never mixed with others.
+
+    flush_s    seconds between two writes; 0 = every line at once
+    max_bytes  size of one file
+    """
+
+    def __init__(self, run_dir: Path, rank: int, flush_s: float, max_bytes: int) -> None:
+        self.path = run_dir / "metrics" / f"rank_{rank:02d}.jsonl"
+        self._flush_s, self._max_bytes = flush_s, max_bytes
+        self._lines: list[str] = []
+        self._written_at = time.monotonic()
+        self._warned: set[str] = set()
+        self._lock = threading.Lock()  # the watch flushes as well: the main thread may wait for a lost rank
+        self._descriptor: int | None = None
+        self._size, self._is_torn = 0, False
+        self._put(b"")  # the file is there from the beginning, and ends with a whole line
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Add one line. NaN and infinity become null, because JSON cannot express them."""
+        line = _json(values) + "\n"
+        with self._lock:
+            self._lines.append(line)
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """Write what has been waiting for long enough."""
+        if self._lines and time.monotonic() - self._written_at >= self._flush_s:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write now."""
+        with self._lock:
+            text, self._lines = "".join(self._lines).encode(), []
+            self._written_at = time.monotonic()
+            self._put(text)
+
+    def _put(self, text: bytes) -> None:
+        """A full disk is reported once and costs lines, not the training."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = self._begin()
+            elif self._size and self._size + len(text) > self._max_bytes:
+                self._descriptor = self._put_aside(self._descriptor)
+            self._append(self._descriptor, text)
+        except OSError as error:
+            self._warn("metrics are not written", error)
+
+    def _append(self, descriptor: int, text: bytes) -> None:
+        if self._is_torn:
+            text = b"\n" + text
+        while text:
+            written = os.write(descriptor, text)  # a part of it when the disk is nearly full
+            self._size += written
+            self._is_torn = text[written - 1 : written] != b"\n"
+            text = text[written:]
+
+    def _begin(self) -> int:
+        """Open the file as the attempt before has left it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _open(self.path)
+        self._size = os.fstat(descriptor).st_size
+        self._is_torn = self._size > 0 and os.pread(descriptor, 1, self._size - 1) != b"\n"
+        return descriptor
+
+    def _put_aside(self, full: int) -> int:
+        """Begin a new file. Where that cannot be done all stays as it is, the full one grows, and the next write tries
+        again: a descriptor that is used is never closed, for its number would be that of the next file opened.
+        """
+        new = self.path.with_name(f".{self.path.name}.new")
+        try:
+            descriptor = _open(new)
+            try:
+                self._take_place(new)
+            except OSError:
+                os.close(descriptor)
+                new.unlink()
+                raise
+        except OSError as error:
+            self._warn("a full file of metrics is not put aside", error)
+            return full
+        os.close(full)
+        self._size, self._is_torn = 0, False
+        return descriptor
+
+    def _take_place(self, new: Path) -> None:
+        aside = f"{self.path}.{1 + max(map(_number, older(self.path)), default=0)}"
+        os.rename(self.path, aside)
+        try:
+            os.rename(new, self.path)
+        except OSError:
+            os.rename(aside, self.path)
+            raise
+
+    def _warn(self, what: str, error: OSError) -> None:
+        if what not in self._warned:
+            print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
+        self._warned.add(what)
+
+
+def _json(values: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(values, allow_nan=False)
+    except ValueError:
+        return json.dumps({name: _in_json(value) for name, value in values.items()})
+
+
+def _in_json(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _open(path: Path) -> int:
+    return run_folder.open_for_append(path, os.O_RDWR)
+
+
+def flush_interval(flush_s: float, ranks_of_node: int) -> float:
+    """Seconds between two writes of one rank, so that its node does not exceed WRITES_PER_S; 0 stays 0."""
+    return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
+
+
+def older(path: Path) -> list[Path]:
+    """What was put aside of the file at `path`, oldest first."""
+    found = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
+    return sorted(found, key=_number)
+
+
+def _number(part: Path) -> int:
+    return int(part.suffix[1:])
+
+
+def read(path: Path) -> Iterator[dict[str, object]]:
+    """Every whole line, in the order written, also of what was put aside. Raises Unreadable."""
+    for part in (*older(path), path):
+        with open_regular(part) as lines:
+            if os.fstat(lines.fileno()).st_size > MOST_BYTES:
+                raise Unreadable(part, "is larger than 4 GiB")
+            while line := lines.readline(LONGEST_LINE):
+                try:
+                    values = parsed(part, line)
+                except Unreadable:
+                    continue
+                if isinstance(values, dict):
+                    yield values
+
+
+def training_steps(path: Path) -> dict[int, dict[str, object]]:
+    """step -> its last training line."""
+    return {int(str(values["step"])): values for values in read(path) if "loss" in values}
+
+
+def last_step(path: Path) -> int:
+    """The last step that the file tells of, looked for at its end; 0 when there is none."""
+    for part in (path, *reversed(older(path))):
+        try:
+            with open_regular(part) as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
+                step = run_folder.last_step(file.read(65536))
+        except (OSError, Unreadable):
+            continue
+        if step is not None:
+            return step
+    return 0

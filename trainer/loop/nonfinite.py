@@ -1,0 +1,80 @@
+"""NaN or Inf in a loss or gradient: loop.on_nan=stop ends the run, loop.on_nan=skip skips the update.
+
+All ranks call these functions together and decide alike, because they decide on sums over all ranks.
+"""
+
+import math
+
+import torch
+
+from ..build.build import Training
+from ..lifecycle.errors import BrokenInput, Diverged
+from ..recipe.optimizer import Update
+from .step_sums import StepSums, Totals
+
+
+def check_items(training: Training, step: int, totals: Totals) -> None:
+    """Raise BrokenInput when no item of the step counts and on_nan=stop."""
+    if totals.items <= 0 and training.config.loop.on_nan == "stop":
+        hint = "loop.on_nan=skip leaves such steps out; or a larger batch"
+        raise BrokenInput(f"data: step {step + 1} has no item that counts, on any rank", hint=hint)
+
+
+def skip_reason(training: Training, step: int, totals: Totals, update: Update, sums: StepSums) -> str:
+    """Return why the update was skipped, or "". Raises Diverged when on_nan=stop.
+
+    An update that fp16 skipped because its loss scale was too large is no reason.
+    """
+    is_finite = math.isfinite(update.grad_norm)
+    if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
+        return ""
+    if training.config.loop.on_nan == "stop":
+        raise diverged(training, step, sums.local_loss)
+    if totals.items <= 0:
+        return "no item counts, on any rank"
+    return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
+
+
+def diverged(training: Training, step: int, local_loss: float) -> Diverged:
+    """Return the error that names the step and the ranks with a NaN or Inf loss."""
+    return Diverged(
+        f"the loss or its gradient is not a finite number at step {step + 1}",
+        nonfinite_ranks(training, local_loss),
+        hint="the newest checkpoint is from before; a lower optim.lr or a smaller optim.clip_norm may help, in a new"
+        " run from its weights (--fork, from step 0); --resume with loop.on_nan=skip leaves such steps out",
+    )
+
+
+def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
+    """Return a line for each rank whose loss is NaN or Inf, 20 at most; without any, the gradient is to blame."""
+    losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
+    lines = [
+        f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
+    ]
+    return lines[:20] or [f"the gradient is not finite; the loss of rank {training.group.rank} is {local_loss}"]
+
+
+class SkipCounter:
+    """Counts skipped updates in a row; equal on all ranks. limit: loop.max_skips"""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._in_a_row = 0
+
+    def after_step(self, done: int, reason: str) -> str:
+        """Return a warning about step `done`, or "". Raises Diverged when too many were skipped.
+
+        reason: StepResult.skip_reason
+        """
+        self._in_a_row = self._in_a_row + 1 if reason else 0
+        if self._in_a_row > self._limit:
+            hint = (
+                "the newest checkpoint may be from before; a lower optim.lr or a smaller optim.clip_norm may help, in a"
+            )
+            hint += " new run from its weights (--fork, from step 0)"
+            title = f"more than {self._limit} steps in a row, up to {done}, have no finite gradient"
+            raise Diverged(title, [reason], hint)
+        if not reason:
+            return ""
+        row = f"{self._in_a_row} in a row, {self._limit} at most"
+        return f"warning: step {done} is skipped, the weights stay: {reason}; {row}"

@@ -1,0 +1,80 @@
+"""torch.profiler for chosen steps of chosen ranks: profile/rank_NN_steps_10-15.json.gz, which Perfetto shows."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._C._autograd import _profiler_enabled
+
+from ..config.schema import ProfileConfig
+
+TROUBLE = (OSError, RuntimeError, AssertionError)  # of torch.profiler
+NO_PROFILE = "warning: no profile"
+
+
+class Profiling:
+    """Told before and after each step; does nothing on other ranks and in other steps. Never a reason to die.
+
+    A process has one profiler, and the recipe may have one of its own: torch 2.13 lets a second one begin, ends both
+    with either, and dies by a fault where the other one is written then.
+    """
+
+    def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
+        self.steps = config.steps if config.steps and rank in config.ranks else None
+        self._is_of_nobody = bool(config.steps) and not config.ranks and rank == 0
+        self._rank, self._folder = rank, run_dir / "profile"
+        self._profile: Any = None
+        self._step = 0  # the last one that was begun
+
+    def never(self, done: int, total_steps: int) -> str:
+        """The warning that none of these steps will be done, and none was by an earlier attempt, or "".
+
+        done: steps before this attempt
+        """
+        if self._is_of_nobody:
+            return f"{NO_PROFILE}: profile.ranks is empty"
+        if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
+            return ""
+        if self.steps[0] > total_steps:
+            return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+        if self.steps[1] <= done < total_steps:
+            return f"{NO_PROFILE}: profile.steps ends with {self.steps[1]}, and this attempt begins with {done + 1}"
+        return ""
+
+    def before_step(self, step: int) -> str:
+        """Global step `step`, from 1, begins. One that resumes in the midst of the range begins there. What to tell."""
+        self._step = step
+        if not self.steps or self._profile is not None or not self.steps[0] <= step <= self.steps[1]:
+            return ""
+        self._first = step
+        try:
+            if _profiler_enabled():
+                raise RuntimeError("another profiler is at work in this process")
+            profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
+            profile.start()
+        except TROUBLE as error:
+            self.steps = None
+            return f"{NO_PROFILE}: {error}"
+        self._profile = profile
+        return ""
+
+    def after_step(self, step: int) -> str:
+        """What there is to tell, or ""."""
+        return self.end() if self.steps and step >= self.steps[1] else ""
+
+    def end(self) -> str:
+        """Write what was recorded, up to the last step that was begun; the range may go on behind it."""
+        if self._profile is None:
+            return ""
+        step = self._step
+        profile, self._profile, self.steps = self._profile, None, None
+        path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
+        try:
+            if not _profiler_enabled():
+                raise RuntimeError("another profiler in this process has ended it")
+            self._folder.mkdir(exist_ok=True)
+            profile.stop()
+            profile.export_chrome_trace(str(path))
+        except TROUBLE as error:
+            return f"{NO_PROFILE}: {error}"
+        return f"profile of steps {self._first} to {step}: profile/{path.name}"

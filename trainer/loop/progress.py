@@ -1,0 +1,227 @@
+"""What is measured along the way: metrics/rank_NN.jsonl for every rank; rank 0's console and its trackers.
+
+Each rank writes every step. Every so many steps the ranks tell each other, in one small message, how long they took for
+what; from that are the line on the console, the numbers of trackers, and the name of a rank that is slow.
+"""
+
+import resource
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+import torch
+
+from ..build.build import Training
+from ..config.parse import plain
+from ..config.schema import MetricsConfig
+from ..recipe.mfu import peak_flops, percentile
+from ..trackers import TrackedRun, Trackers
+from .console import score_text, skipped_line, step_line
+from .metrics import MetricsFile, flush_interval
+from .step_result import StepResult
+from .stragglers import OwnWork, Stragglers
+from .validation import Validation, as_score
+
+STEPS_KEPT = 10_000  # newest, for percentiles
+PERCENTILES_EVERY_LINES = 10
+GIB, MIB = 2**30, 2**20
+SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # a save that takes so much more than the others did is worth a line
+
+
+class Progress:
+    """Takes the results of steps and validations as they come; remembers only what the next line needs.
+
+    names: what people call each rank, by rank
+    """
+
+    def __init__(self, training: Training, names: Sequence[str]) -> None:
+        config, group = training.config, training.group
+        self.last_score = ""
+        self._training, self._metrics = training, config.metrics
+        self.file = open_file(training, config.metrics)
+        self._stragglers, self._names = Stragglers(names), names
+        self._trackers = Trackers(config.metrics.trackers if group.is_first else (), tracked_run(training))
+        self._step_times: deque[float] = deque(maxlen=STEPS_KEPT)
+        self._save_times: deque[float] = deque(maxlen=20)
+        self._lines = self._done = 0
+        self._skipped = 0  # steps that fp16 left out in this attempt
+        self._seconds, self._samples, self._steps = 0.0, 0, 0  # since the last line on the console
+        self._data_s, self._forward_s = 0.0, 0.0
+        is_gpu = group.device.type == "cuda"
+        self._peak = peak_flops(torch.cuda.get_device_name(group.device)) if is_gpu else None
+
+    def after_step(self, done: int, result: StepResult, step_s: float) -> None:
+        """`done` steps are finished, the last one took step_s seconds."""
+        source = self._training.source
+        spent = self._training.phases.take()
+        rate = result.num_samples / step_s
+        values: dict[str, object] = {
+            "loss": result.loss,
+            "loss_hex": result.loss.hex(),
+            "lr": result.lr,
+            "grad_norm": result.update.grad_norm,
+            "step_s": round(step_s, 6),
+            **{f"{phase}_s": round(spent.get(phase, 0.0), 6) for phase in ("data", "forward", "backward")},
+            "samples_per_s": round(rate, 1),
+            "mfu": self._mfu(rate),
+        }
+        if self._training.config.loop.precision == "fp16":
+            values |= {"skipped": result.update.skipped, "loss_scale": result.update.loss_scale}
+        if result.skip_reason:
+            values["skipped"] = result.skip_reason
+        if source.score.startswith("bits_per_"):
+            values[source.score] = as_score(source.score, result.loss, 0.0)
+        if source.tokens_per_sample > 1:
+            values["tokens_per_s"] = round(rate * source.tokens_per_sample, 1)
+        self._done = done
+        self._step_times.append(step_s)
+        self._seconds += step_s
+        self._samples += result.num_samples
+        self._steps += 1
+        self._data_s += spent.get("data", 0.0)
+        self._forward_s += spent.get("forward", 0.0) if result.forward_s is None else result.forward_s
+        total = self._training.total_steps
+        if result.update.skipped:
+            self._skipped += 1
+            if self._training.group.is_first:
+                print(skipped_line(done, total, self._skipped, result.update.loss_scale), flush=True)
+        if done % self._metrics.every_steps == 0 or done == total:
+            mem_gib = round(memory_bytes(self._training.group.device) / GIB, 3)
+            self._write(done, {**values, "mem_gib": mem_gib})
+            self._after_interval(done, result, mem_gib)
+        else:
+            self._write(done, values)
+
+    def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
+        """All ranks tell each other what the last steps took; rank 0 tells people."""
+        training, group = self._training, self._training.group
+        mine = [self._data_s, self._forward_s, self._seconds, mem_gib]
+        ranks = [row.tolist() for row in group.gather(torch.tensor(mine, dtype=torch.float64))]
+        if group.is_first:
+            rate, step_s = self._samples / self._seconds, self._seconds / self._steps
+            data = [row[0] / row[2] for row in ranks]  # each of its own time: ranks do not begin a step together
+            memory_gib = max(row[3] for row in ranks)
+            kind = training.source.score
+            numbers = {
+                "train/loss": result.loss,
+                "train/grad_norm": result.update.grad_norm,
+                "train/lr": result.lr,
+                "speed/step_s": step_s,
+                "speed/samples_per_s": rate,
+                "speed/data_share_max": max(data),
+                "memory/peak_gib_max": memory_gib,
+            }
+            score, mfu = "", self._mfu(rate)
+            shown_rate = f"{rate:,.0f} samples/s"
+            if training.source.tokens_per_sample > 1:
+                tokens_per_s = rate * training.source.tokens_per_sample
+                shown_rate = f"{tokens_per_s:,.0f} tok/s"
+                numbers["speed/tokens_per_s"] = tokens_per_s
+            if kind.startswith("bits_per_"):
+                score = score_text(kind, as_score(kind, result.loss, 0.0))
+            if mfu is not None:
+                shown_rate += f"  mfu {100 * mfu:.1f} %"
+                numbers["speed/mfu"] = mfu
+            shown_data = f"data {100 * fmean(data):.1f} %"
+            if len(data) > 1:
+                shown_data += f", {100 * max(data):.1f} % at most"
+            details = f"{shown_rate}  {shown_data}  mem {memory_gib:.2f} GiB"
+            eta_s = (training.total_steps - done) * step_s
+            print(
+                step_line(done, training.total_steps, result.loss, score, result.lr, details, eta_s),
+                flush=True,
+            )
+            self._trackers.log(done, numbers)
+            self._lines += 1
+            if self._lines % PERCENTILES_EVERY_LINES == 0:
+                print(self.step_times(), flush=True)
+            if line := self._stragglers.after(self._steps, [OwnWork(*row[:3]) for row in ranks]):
+                print(line, flush=True)
+        self._seconds, self._samples, self._steps = 0.0, 0, 0
+        self._data_s, self._forward_s = 0.0, 0.0
+
+    def step_times(self) -> str:
+        """step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps."""
+        values = sorted(self._step_times)
+        parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]
+        return f"step times: {', '.join(parts)}, of {len(values):,} steps"
+
+    def after_validation(self, done: int, result: Validation) -> None:
+        """Held-out data were measured after `done` steps."""
+        kind = self._training.source.score
+        self._write(
+            done,
+            {
+                "val_loss": result.loss,
+                "val_loss_hex": result.loss.hex(),
+                **({} if kind == "loss" else {f"val_{kind}": result.score}),
+                "val_samples": result.num_samples,
+                "val_s": round(result.seconds, 6),
+            },
+        )
+        self.last_score = f"val {score_text(kind, result.score)}"
+        if self._training.group.is_first:
+            self._trackers.log(done, {"val/loss": result.loss, f"val/{kind}": result.score})
+            print(
+                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}"
+                + ("" if kind == "loss" else f"  {self.last_score}"),
+                flush=True,
+            )
+
+    def after_save(self, seconds: float) -> None:
+        """A checkpoint was written; all ranks waited so long for rank 0."""
+        usual_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
+        if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * usual_s and seconds > SLOW_SAVE_S:
+            print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, the median {usual_s:.1f} s", flush=True)
+        self._save_times.append(seconds)
+
+    def close(self, is_complete: bool) -> None:
+        """Write what is left. is_complete: the training, and not only this attempt"""
+        if self._step_times:
+            values = sorted(self._step_times)
+            times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}
+            self._write(self._done, {"steps": len(values), **times})
+        self.file.flush()
+        self._trackers.close(is_complete)
+
+    def _mfu(self, samples_per_s: float) -> float | None:
+        """Of all GPUs together; None on CPUs, and for a GPU or a model that is not known."""
+        flops = self._training.flops_per_sample
+        if self._peak is None or flops is None:
+            return None
+        return round(samples_per_s * flops / (self._peak * self._training.group.world_size), 4)
+
+    def _write(self, done: int, values: Mapping[str, object]) -> None:
+        training = self._training
+        self.file.write(
+            {
+                "step": done,
+                "epoch": training.order.epoch_of(done - 1),
+                **values,
+                "attempt": training.env.attempt or 0,
+                "world_size": training.group.world_size,
+                "time": round(time.time(), 3),
+            }
+        )
+
+
+def open_file(training: Training, config: MetricsConfig) -> MetricsFile:
+    """This rank's."""
+    flush_s = flush_interval(config.flush_s, training.env.local_world_size)
+    return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
+
+
+def tracked_run(training: Training) -> TrackedRun:
+    """What trackers are told."""
+    run_id = training.env.run_id or training.run_dir.name
+    config = plain(training.config)
+    assert isinstance(config, dict)
+    return TrackedRun(run_id, training.config.job, training.run_dir, training.start.step, config)
+
+
+def memory_bytes(device: torch.device) -> int:
+    """At most, so far: allocated by torch on a GPU, resident of the process on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,28 @@
+"""Before the first step: how the ranks differ, the watch for hung ranks, and the banner."""
+
+from ..build.build import Training
+from ..config.schema import TrainConfig
+from ..dist import roll_call
+from ..dist.hang_watch import Watch
+from ..dist.process_group import Group
+from .console import banner
+
+
+def watch_ranks(group: Group, config: TrainConfig) -> Watch:
+    """Warn about ranks that differ, and return the watch that reports hung ranks."""
+    answers, parallel = roll_call.call(group), config.parallel
+    if group.is_first and (lines := roll_call.differences(answers)):
+        print("\n  ".join(["warning: the ranks are not alike", *lines]), flush=True)
+    if group.is_first and parallel.kind == "hsdp" and (line := roll_call.scattered(answers, parallel.shards)):
+        hint = "start ranks that follow each other on one node: srun --distribution=block, mpirun --map-by slot"
+        print(f"warning: hsdp: {line}: weights travel between nodes in every layer\n  {hint}", flush=True)
+    names = [f"rank {rank} on {answer['host']}" for rank, answer in enumerate(answers)]
+    return Watch(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
+
+
+def print_banner(training: Training) -> None:
+    """Print what is about to run."""
+    if training.group.is_first:
+        print(banner(training), flush=True)
+        if training.start.step >= training.total_steps:
+            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)

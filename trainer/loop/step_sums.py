@@ -1,0 +1,108 @@
+"""Sums of one step over all ranks: loss, items and requests, in one message beside the last backward pass.
+
+In   the micro batches of a step; the loss and the number of items of each forward pass
+Out  the factor of each micro batch's loss before backward(), and the totals of all ranks
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..build.build import Training
+from ..data.loader import Fed
+from .rank_requests import Requests
+
+
+class Totals(NamedTuple):
+    """Sums over all ranks. stop, save, give_up: how many ranks request it"""
+
+    loss: float
+    items: float
+    stop: float
+    save: float
+    give_up: float
+
+    @property
+    def mean_loss(self) -> float:
+        """Loss per item; NaN without any item."""
+        return self.loss / self.items if self.items > 0 else math.nan
+
+    @property
+    def requests(self) -> Requests:
+        """Requests of any rank."""
+        return Requests(stop=self.stop > 0, save=self.save > 0, give_up=self.give_up > 0)
+
+
+class StepSums:
+    """Loss and items of this rank while its forward passes run, then those of all ranks.
+
+    num_samples     samples of the step that count, of all ranks
+    expected_items  items of all ranks that gradients are divided by. The exact number is known only after the last
+                    forward pass, so update() scales gradients by expected_items / items. Where they cannot be scaled
+                    (parallel.counts_ahead) a message of its own counts the items during the first forward pass
+    """
+
+    def __init__(self, training: Training, step: int, micro_batches: Sequence[Fed], requests: Requests) -> None:
+        self._training, self._micro_batches = training, micro_batches
+        self.num_samples = training.order.num_real(step, 1)
+        counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
+        self._counts = counts  # None: only the loss counts the items
+        self.expected_items = divisor(self.num_samples * training.items_per_sample)
+        self._exact_items = self._start_count() if training.parallel.counts_ahead else None
+        device = training.group.device
+        self._local = torch.zeros(len(Totals._fields), dtype=torch.float64, device=device)
+        self._local_loss, self._local_items, *local_requests = self._local.unbind()  # views
+        self._local_items += float(sum(count for count in counts if count is not None))
+        for view, request in zip(local_requests, (requests.stop, requests.save, requests.give_up), strict=True):
+            view.fill_(request)
+
+    @property
+    def local_loss(self) -> float:
+        """Loss of this rank; reading it waits for the device."""
+        return float(self._local_loss)
+
+    def is_padding(self, number: int) -> bool:
+        """Whether no sample of micro batch `number` counts."""
+        return len(self._micro_batches[number].indices_R) == 0
+
+    def add(self, number: int, loss: Tensor, num_items: Any) -> None:
+        """Add the forward pass of micro batch `number`; the last one starts the exchange with the other ranks."""
+        if number == 0 and self._exact_items is not None:
+            self._training.phases.enter("exchange")
+            self.expected_items = divisor(self._exact_items()[0])
+        if not self.is_padding(number):
+            self._local_loss += loss.detach()
+            if self._counts[number] is None:
+                self._local_items += num_items
+        if number == len(self._micro_batches) - 1:
+            self._exchange = self._training.group.start_sum_of(self._local)
+
+    def loss_factor(self, number: int) -> float:
+        """What to multiply the loss of micro batch `number` by before backward(); the exchange of gradients divides
+        by the world size. Padding takes part in the exchange with factor 0."""
+        return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
+
+    def wait(self) -> None:
+        """Wait for the exchange; on a GPU its stream waits, not this process."""
+        self._reduced = self._exchange()
+
+    def totals(self) -> Totals:
+        """Sums over all ranks, after wait()."""
+        return Totals(*self._reduced.tolist())
+
+    def _start_count(self) -> Callable[[], list[float]]:
+        """Start to add up the items of all ranks: exact where count() gives them, else as many as expected."""
+        counts = [count for count in self._counts if count is not None]
+        num_samples = sum(len(fed.indices_R) for fed in self._micro_batches)
+        is_exact = len(counts) == len(self._counts)
+        return self._training.group.start_sum(
+            [sum(counts) if is_exact else num_samples * self._training.items_per_sample]
+        )
+
+
+def divisor(num_items: float) -> float:
+    """Return what to divide by: the items, which weights may sum to less than one. A step without any is not used."""
+    return 1.0 if num_items <= 0 else num_items

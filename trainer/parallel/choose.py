@@ -1,0 +1,24 @@
+"""Choose how ranks share one model: DDP, FSDP or DeepSpeed."""
+
+from torch import nn
+
+from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
+from ..dist.env import Env
+from ..dist.process_group import Group
+from ..recipe.recipe import Recipe
+from .way import Parallel
+
+
+def share(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
+    """Wrap `model`, which is on the CPU, and its optimizer as config.parallel says. Imports only the chosen one."""
+    if isinstance(config.parallel, DdpConfig):
+        from .ddp import Ddp
+
+        return Ddp(model, recipe, config, config.parallel, group)
+    if isinstance(config.parallel, DeepspeedConfig):
+        from .zero import Zero
+
+        return Zero(model, recipe, config, config.parallel, env, group)
+    from .fsdp import Fsdp
+
+    return Fsdp(model, recipe, config, config.parallel, group)

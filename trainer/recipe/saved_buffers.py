@@ -1,0 +1,29 @@
+"""A model's buffers, such as running means of BatchNorm: a forward pass changes them, also in a skipped step."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+
+class SavedBuffers:
+    """Copies of the buffers of one module. is_active: False copies nothing, and restore() does nothing"""
+
+    def __init__(self, module: nn.Module, is_active: bool = True) -> None:
+        self._copies: list[tuple[Tensor, Tensor]] = []
+        if is_active:
+            self._copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+
+    def restore(self) -> None:
+        """Undo what forward passes changed since the copies were made."""
+        for buffer, copy in self._copies:
+            buffer.copy_(copy)
+        self._copies = []
+
+
+@contextmanager
+def buffers_unchanged(module: nn.Module, is_active: bool = True) -> Iterator[None]:
+    """Restore the buffers at the end of the block. is_active: False does nothing"""
+    buffers = SavedBuffers(module, is_active)
+    yield
+    buffers.restore()
