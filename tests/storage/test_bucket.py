@@ -141,6 +141,17 @@ def test_a_store_without_conditions_is_asked_what_it_has() -> None:
     assert asked == ["PUT /b/key", "GET /b/key", "PUT /b/key"]
 
 
+def test_an_object_of_any_size_is_not_read_into_memory(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LARGEST_ANSWER", 1 << 20)
+    bucket = server.bucket("sizes")
+    bucket.put("fits", b"x" * (1 << 20))
+    bucket.put("too large", b"x" * ((1 << 20) + 1))
+    assert len(bucket.get("fits") or b"") == 1 << 20
+    with pytest.raises(BucketError, match="is larger than 1 MiB") as refused:
+        bucket.get("too large")
+    assert refused.value.code == 65
+
+
 def test_a_store_that_stays_away_ends_with_69() -> None:
     wallet = Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)
     with pytest.raises(BucketError, match="does not answer: ConnectionRefusedError") as away:

@@ -28,6 +28,7 @@ from .signature import encoded_path, encoded_query, signed_headers
 PART_BYTES = 16 * 1024 * 1024  # of an object that goes in several; S3 takes 5 MiB to 5 GiB, and 10,000 of them
 MOST_PARTS = 9000
 AT_ONCE = 8  # parts on their way
+LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; what is larger is not read into memory
 PAGE = 1000  # objects in one answer to a list, the most that S3 gives
 ANSWER_S = 60.0
 TRIES, FIRST_PAUSE_S = 7, 0.4  # with a pause that doubles: about half a minute in all
@@ -130,7 +131,7 @@ class Bucket:
 
             def get_part(start: int) -> None:
                 end = min(start + PART_BYTES, size) - 1
-                answer = self._ask("GET", key, headers={"Range": f"bytes={start}-{end}"}, fine=(200, 206))
+                answer = self._ask("GET", key, headers={"Range": f"bytes={start}-{end}"}, fine=(200, 206), most=size)
                 content = answer.body if answer.status == 206 else answer.body[start : end + 1]
                 if len(content) != end + 1 - start:
                     raise BucketError(f"{self.url}/{key} has changed while it was read", "", exit_codes.PEER_LOST)
@@ -171,15 +172,19 @@ class Bucket:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
         fine: tuple[int, ...] = (200, 204),
+        most: int = 0,
     ) -> Answer:
-        """The answer, when its status is `fine`. Tries again while the store is away or busy. Raises BucketError."""
+        """Return the answer if its status is `fine`; retry while the store is away or busy. Raises BucketError.
+
+        most: bytes of a body that may be read where that is more than LARGEST_ANSWER
+        """
         path = self._base + "/" + (self._prefix + key if key is not None else "")
         said = ""
         for attempt in range(TRIES):
             if attempt:
                 self._pause(FIRST_PAUSE_S * 2 ** (attempt - 1) * (0.5 + random.random()))
             try:
-                answer = self._once(method, path, query or {}, body, headers or {})
+                answer = self._once(method, path, query or {}, body, headers or {}, max(most, LARGEST_ANSWER))
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise BucketError(
@@ -200,7 +205,7 @@ class Bucket:
         raise BucketError(title, "storage.endpoint; is the network of the node well?", exit_codes.PEER_LOST)
 
     def _once(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str]
+        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int
     ) -> Answer:
         digest = hashlib.sha256(body).hexdigest()
         fields = signed_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
@@ -211,7 +216,11 @@ class Bucket:
             connection.request(method, target, body, fields)
             answer = connection.getresponse()
             known = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, known, answer.read())
+            content = answer.read(most + 1)
+            if len(content) > most:
+                title = f"{self.url}: the answer to {method} {path} is larger than {most >> 20} MiB"
+                raise BucketError(title, "somebody else wrote this object: remove it", exit_codes.DATA_BROKEN)
+            return Answer(answer.status, known, content)
         finally:
             connection.close()
 

@@ -28,6 +28,7 @@ _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "st
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
+SEARCHED = 1000  # the program stands in the first words, or none is found: a search takes their number squared
 _SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # of env, the text in the word or behind it
 
 
@@ -105,6 +106,7 @@ def program(command: Sequence[str]) -> str:
 
 def started(words: Sequence[str]) -> Sequence[str]:
     """The words from the program on: without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and their like."""
+    words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
@@ -117,7 +119,7 @@ def started(words: Sequence[str]) -> Sequence[str]:
             words = rest[starter.others :]
         else:
             break
-    return words
+    return (*words, *tail)
 
 
 def assigned(words: Sequence[str]) -> Sequence[str]:
@@ -139,10 +141,12 @@ def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
 
 def spelled_out(words: Sequence[str]) -> Sequence[str]:
     """The same command without `env -S TEXT`, whose words stand in its place."""
-    for at, word in enumerate(words):
-        if (split := _SPLIT.fullmatch(word)) and any(program((each,)) == "env" for each in words[:at]):
+    behind_env = False
+    for index, word in enumerate(words[:SEARCHED]):
+        if behind_env and (split := _SPLIT.fullmatch(word)):
             flags = (split[1],) if (split[1] or "-") != "-" else ()
-            return (*words[:at], *flags, *_split(split, words[at + 1 :]))
+            return (*words[:index], *flags, *_split(split, words[index + 1 :]))
+        behind_env |= program((word,)) == "env"
     return words
 
 
@@ -162,19 +166,23 @@ def launcher(words: Sequence[str]) -> str:
     name, rest = _of_python(words) if _is_python(words) else (program(words), words[1:])
     name = program((name,))  # of `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
-    return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(rest))) else ""
+    return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(rest[:SEARCHED]))) else ""
 
 
 def trains(words: Sequence[str]) -> bool:
     """Whether these words start a training, as far as can be told: a file or module of Python, or a launcher's job."""
+    words = words[:SEARCHED]
+    starts_another = program(words) in (*_OF_ANYTHING, *_HOLDERS)
+    return any(_trains_itself(words[start:]) for start in range(len(words) if starts_another else 1))
+
+
+def _trains_itself(words: Sequence[str]) -> bool:
+    """The same of the program alone, not of a command that `ssh` or `docker run` has among its words."""
     name = program(words)
-    behind = any(trains(words[at:]) for at in range(1, len(words))) if name in (*_OF_ANYTHING, *_HOLDERS) else False
     if launcher(words):
-        return name not in _OF_ANYTHING or behind or not any(program((word,)) in TOOLS for word in words[1:])
+        return name not in _OF_ANYTHING or not any(program((word,)) in TOOLS for word in words[1:])
     if _is_python(words):
         return program((_of_python(words)[0],)) not in _NOT_THE_JOB
-    if name in _HOLDERS:
-        return behind
     by_variable = bool(words) and words[0].startswith("$")
     return name.endswith(".py") or (by_variable and any(word.endswith(".py") for word in words))
 

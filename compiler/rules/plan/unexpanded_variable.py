@@ -10,6 +10,7 @@ from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan import derive
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
+from ._programs import SEARCHED
 from ._shell import in_one_word, on_a_line, shell_text
 
 # $USER, ${SCRATCH} or $(hostname), or any name where a path begins; not $5, $$, \$USER, $Name, $N$ or ${oc.env:USER}.
@@ -32,7 +33,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
                 hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
             yield _warning(f"env.{name} holds {found}, which nothing expands", because, hint, f"env.{name}")
     command = spec.command or ()
-    if in_one_word(command) or any(shell_text(command[at:]) for at in range(len(command))):
+    if in_one_word(command) or any(shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))):
         return  # JC3010 hints at a shell then
     for word in command:
         if found := _found(word):
