@@ -23,6 +23,7 @@ from .plugins.backend import (
     Point,
     RecoveringBackend,
     SendingBackend,
+    SeparateNodesBackend,
     SweepingBackend,
 )
 from .rules import findings, run_all
@@ -53,6 +54,7 @@ __all__ = [
     "RuntimeVar",
     "Scope",
     "SendingBackend",
+    "SeparateNodesBackend",
     "Severity",
     "ShellCode",
     "Spelling",

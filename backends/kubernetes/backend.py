@@ -22,6 +22,7 @@ from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plan.shell_quoting import ShellCode
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.rules import findings, run_all
+from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
 from . import extra, finished, objects, pod
 from .devices import RDMA_PROFILES
@@ -53,8 +54,8 @@ class KubernetesBackend:
         "container.kind": ("pod",),
         "container.image": ANY,
         "container.workdir": ANY,
-        "run.storage": ("shared", "object"),
-        "code.kind": ("image", "git", "shared", "none"),
+        "run.storage": ("shared", "node", "object"),
+        "code.kind": ("snapshot", "image", "git", "shared", "none"),
         "secret_kinds": ("k8s", "file"),
         "mounts": ANY,
         "labels": ANY,
@@ -98,6 +99,9 @@ class KubernetesBackend:
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
+
+    def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
+        return spec.storage.root.startswith("/")
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         return at[:1] == ("extra",) and fields.is_list(at[1:])

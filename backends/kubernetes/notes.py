@@ -32,6 +32,10 @@ NOTES = {
     "env": "submit.sh writes the first three; the job's own variables are in node.sh",
 }
 
+WITHOUT_VOLUME = {
+    "backoffLimit": "no pod is started again: the run ends with its pods (storage.run=node)",
+    "podFailurePolicy": "any failure ends the job, because a new pod would have no run folder to continue in",
+}
 DEADLINE = "of each attempt, for a JobSet has none of its own; one that reaches it is the last (failurePolicy)"
 
 ON_NODES = "the runs: this folder has to be one file system on all nodes, or they do not find each other"
@@ -41,6 +45,8 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
+    if plan.run.storage == "node":
+        texts |= WITHOUT_VOLUME
     if options.flavor == "trainjob":
         texts["numNodes"] = NODES
     if options.flavor == "jobset":

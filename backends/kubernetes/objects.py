@@ -78,16 +78,28 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completionMode": "Indexed",
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
-        "backoffLimit": (lambda v: v.plan.lifecycle.max_requeues * v.plan.topology.nodes) if alone else 0,
+        "backoffLimit": (lambda v: requeues(v) * v.plan.topology.nodes) if alone else 0,
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": failure_rules(plan, options)},
         "template": pod_template(plan, options),
     }
 
 
+def requeues(v: Any) -> int:
+    """Times that all pods start again: none where their runs, and what they would resume from, end with them."""
+    most: int = v.plan.lifecycle.max_requeues
+    return 0 if v.plan.run.storage == "node" else most
+
+
 def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
-    """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job."""
+    """First rule that fits: an eviction does not count (task.sh does); a code that cannot be mended ends the job.
+
+    With storage.run=node any failure, also an eviction, ends it: a new pod would have no run folder to continue in.
+    """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
+    if plan.run.storage == "node":
+        evicted = {"action": "FailJob", "onPodConditions": [disrupted]}
+        return [evicted, {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}]
     rules: list[Any] = [{"action": "Ignore", "onPodConditions": [disrupted]}, _final(CONTAINER)]
     if has_preflight(plan, options):
         rules.append(lambda v: _final(PREFLIGHT) if has_preflight(v.plan, v.options) else Omit)
@@ -135,7 +147,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "successPolicy": {"operator": "All"},
         "failurePolicy": {
-            "maxRestarts": of.plan.lifecycle.max_requeues,
+            "maxRestarts": requeues,
             "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
         "replicatedJobs": [replicated],

@@ -20,6 +20,8 @@ from .places import OWN
 CONTAINER = "node"
 PREFLIGHT = "preflight"  # the init container that looks whether the ranks can start
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
+CODE = f"{OWN}/code"  # the ConfigMap with the packed code, with code=snapshot
+RUNS = f"{OWN}/runs"  # the runs where no volume keeps them, with storage.run=node
 JOB_LABEL = "jobc/job"
 
 # Where a pod learns its index, and the id that stays when the engine starts its pods again.
@@ -99,6 +101,8 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "files", "mountPath": FILES, "readOnly": True},
             {"name": "artifact", "mountPath": ARTIFACT},
+            *([{"name": "code", "mountPath": CODE, "readOnly": True}] if plan.code.kind == "snapshot" else ()),
+            *([{"name": "runs", "mountPath": RUNS}] if keeps_own_runs(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
@@ -170,8 +174,15 @@ def head_address(v: Any) -> str:
 
 def run_root(plan: Any) -> str:
     """The folder of all runs, as a pod sees it."""
+    if keeps_own_runs(plan):
+        return RUNS
     found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
     return found
+
+
+def keeps_own_runs(plan: Any) -> bool:
+    """Each pod has a volume of its own for the runs, which is deleted with it."""
+    return bool(plan.run.storage == "node")
 
 
 def grace_period(v: Any) -> int:
@@ -282,10 +293,17 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": own_name}},
         {"name": "artifact", "emptyDir": {}},
+        *([_code_volume()] if plan.code.kind == "snapshot" else ()),
+        *([{"name": "runs", "emptyDir": {}}] if keeps_own_runs(plan) else ()),
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
+
+
+def _code_volume() -> dict[str, Any]:
+    """What submit.sh sends beside the job. Optional, so that a job of `kubectl create -k .` ends with what it lacks."""
+    return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 
 def shm_limit(v: Any) -> str:

@@ -17,6 +17,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, VERBS
 from ...compiler.rules import findings, run_all
+from ...compiler.spec.job_spec import JobSpec
 from . import pod_config, protected, task
 from .config import cloud
 from .finished import Finished
@@ -92,6 +93,9 @@ class SkypilotBackend:
 
     def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
         return options.managed
+
+    def shares_runs(self, spec: JobSpec, options: SkypilotOptions) -> bool:
+        return spec.nodes == 1 or options.managed or options.cloud == "slurm" or spec.storage.root.startswith("/")
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
         return Finished.of(plan, options).local_files()

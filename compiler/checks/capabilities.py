@@ -16,7 +16,7 @@ from ..emit.source_map import SpecValue
 from ..plan.launch_plan import Demand, LaunchPlan, demands
 from ..plan.lower import KeyTable
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
-from ..plugins.backend import ANY, Backend
+from ..plugins.backend import ANY, Backend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import choices, type_at
 
@@ -36,6 +36,14 @@ def container_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, list[
     )
     note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
     return dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod")), [note]
+
+
+def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> JobSpec:
+    """The spec with `shared` or `node` in place of storage.run=auto."""
+    if spec.storage.run != "auto":
+        return spec
+    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(spec, options)
+    return dataclasses.replace(spec, storage=dataclasses.replace(spec.storage, run="shared" if shares else "node"))
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:

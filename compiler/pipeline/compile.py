@@ -96,6 +96,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
+    spec = capabilities.run_storage_of_engine(spec, read.backend, read.options)
     checked, failure = rules.gathered(
         lambda: own_container,
         lambda: rules.check_spec(spec),

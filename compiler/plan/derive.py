@@ -136,9 +136,12 @@ def sourced_file(line: ShellCode) -> ShellCode:
 def image(spec: JobSpec) -> str | None:
     """`image` as its runtime spells it: docker's NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 
-    Paths (from / or ., or *.sif) and what has `://` or `#` stay. Source: enroot 4.1, doc/cmd/import.md.
+    None with container=none, which runs no image (JC2008). Paths (from / or ., or *.sif) and what has `://` or `#`
+    stay. Source: enroot 4.1, doc/cmd/import.md.
     """
     name, kind = spec.image, spec.container.kind
+    if kind == "none":
+        return None
     if name is None or kind not in ("apptainer", "pyxis") or name.startswith(("/", ".")) or re.search("://|#", name):
         return name
     if kind == "apptainer":

@@ -17,6 +17,7 @@ from ..emit.render import Render
 from ..emit.source_map import SourceMap
 from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
+from ..spec.job_spec import JobSpec
 
 ANY: Final = ("*",)  # in `honours`: every value of that key
 NODE_LAUNCHERS: Final = (
@@ -118,6 +119,14 @@ class RecoveringBackend(Backend, Protocol):
 
     def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
         """Whether the engine starts this job again after its time limit."""
+
+
+@runtime_checkable
+class SeparateNodesBackend(Backend, Protocol):
+    """A backend whose nodes have no file system in common but what the job mounts: machines of a cloud, pods."""
+
+    def shares_runs(self, spec: JobSpec, options: Any) -> bool:
+        """Whether all nodes of this job see storage.root. storage.run=auto is `shared` then, else `node`."""
 
 
 @runtime_checkable

@@ -254,12 +254,13 @@ class StorageSpec:
     """Where runs and data lie.
 
     run:  shared (all nodes see the run folder) | node (each node its own) | object (a bucket)
+          | auto (shared where the backend's nodes share storage.root, else node; resolved before the spec is checked)
     root: folder of all runs; relative = beside the folder `artifacts/`; s3://BUCKET/PREFIX when it is a bucket
     data: folder of data sets on the nodes, given to the ranks as JOBC_DATA_DIR
     endpoint, region: of the object store; scratch: folder of each node for the runs it takes part in. With run=object
     """
 
-    run: Literal["shared", "node", "object"]
+    run: Literal["auto", "shared", "node", "object"]
     root: Path
     data: Path | None
     endpoint: str | None

@@ -187,7 +187,7 @@ def test_beside_what_the_image_and_jobc_need_there_is_room() -> None:
     [
         ("JC2009", ("image=null",)),
         ("JC4501", ("name=" + "n" * 50,)),
-        ("JC4502", ("storage.root=runs",)),
+        ("JC4502", ("storage.root=runs", "storage.run=shared")),
         ("JC4502", ("mounts=[{kind: claim, source: s, target: /shared, read_only: true}]",)),
         ("JC4502", ("mounts=[{kind: empty, source: '', target: /shared, read_only: false}]",)),
         ("JC4503", ("mounts=[{kind: bucket, source: s, target: /shared, read_only: false}]",)),

@@ -31,7 +31,7 @@ def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
         ("JC4704", (*PLAIN, "gpus=8", "gpu_type=h100")),
         ("JC4704", (*SHARED, "gpus=1", "gpu_type=H100:0.5")),
         ("JC4705", (*PLAIN, "gpus=16", "gpu_type=H100")),
-        ("JC4706", ("backend=skypilot", "nodes=2")),
+        ("JC4706", ("backend=skypilot", "nodes=2", "storage.run=shared")),
         ("JC4706", ("backend=skypilot", "nodes=2", "backend.infra=slurm/bed")),
         ("JC4706", ("backend=skypilot", "nodes=2", "storage.root=/shared/runs")),
         ("JC4707", (*PLAIN, "backend.managed=true")),

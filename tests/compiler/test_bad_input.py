@@ -122,7 +122,6 @@ LINES = [  # words, code, what the message says besides
     (["--", "--lr", "0.1"], "JC2012", "-- train.py --lr 0.1"),
     (["model.heads=3"], "JC2020", "command line: model.heads=3   (model.heads)"),
     (["data=digits"], "JC2020", "(data.kind)"),
-    (["image=foo"], "JC2008", "hint: image=null"),
     (["run", "name=x", "train.py", "--lr", "0.1"], "JC1110", "hint: jobc run name=x -- train.py --lr 0.1"),
     (["procs=2", "python", "train.py", "--lr=1"], "JC1110", "hint: jobc procs=2 -- python train.py --lr=1"),
     (["--procs", "2"], "JC1110", "hint: procs=2"),

@@ -27,7 +27,7 @@ IMAGE = {  # what python=image needs: an image, and something that runs it
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend takes them
     ("shared", "snapshot"): "`submit.sh` copies it to `code/` of the run folder, which all nodes see",
-    ("node", "snapshot"): "the same, and the copy goes to each host with the run, by tar over ssh",
+    ("node", "snapshot"): "the same, and the copy goes to each host by tar over ssh, to each pod in a ConfigMap",
     ("node", "rsync"): "the same, by rsync: what the last run on that host has too is linked, not sent",
     ("shared", "shared"): "`node.sh` goes to `code.root`, which every node must see",
     ("node", "shared"): "`node.sh` goes to `code.root`, which every host must have at that path",
@@ -36,8 +36,8 @@ LOWERED = {  # storage.run, code.kind: what becomes of them, where a backend tak
     ("shared", "image"): "it is in the image",
     ("shared", "git"): "the first node checks the commit out to `code/` of the run; SkyPilot brings it to each",
     ("node", "image"): "it is in the image",
-    ("node", "git"): "each node gets the commit from SkyPilot",
-    ("object", "snapshot"): "SkyPilot sends the copy to each node",
+    ("node", "git"): "each pod checks the commit out; SkyPilot brings it to each node",
+    ("object", "snapshot"): "SkyPilot sends the copy to each node; a ConfigMap takes it to each pod",
     ("object", "shared"): "`node.sh` goes to `code.root`, which every node must have at that path",
     ("object", "none"): "nothing is brought, the command is found on the node",
     ("object", "image"): "it is in the image",
@@ -49,7 +49,7 @@ BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what 
 def page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
     codes = choices(type_at(JobSpec, "code.kind"))
-    storages = choices(hints(StorageSpec)["run"])
+    storages = [name for name in choices(hints(StorageSpec)["run"]) if name != "auto"]  # which becomes one of these
     places = []
     for storage, code in itertools.product(storages, codes):
         taken = [
@@ -60,13 +60,13 @@ def page() -> str:
     pythons = []
     for kind in choices(hints(PythonSpec)["kind"]):
         taken = [
-            fate(name, f"env={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
+            fate(name, f"python={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
             for name in names
         ]
         pythons.append((f"`{kind}`", *taken, first_comment(CONF / "python" / f"{kind}.yaml")))
-    out = ["# Code, environment and run folder on each backend\n", GENERATED, PLACEMENT]
+    out = ["# Code, Python and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
-    out += ["## env\n", table(("`env=`", *names, "how"), *pythons)]
+    out += ["## python\n", table(("`python=`", *names, "how"), *pythons)]
     return "\n".join(out)
 
 
@@ -88,4 +88,5 @@ PLACEMENT = """\
 Three questions about a job on other machines: how your code gets there, which Python runs it, and whether the run
 folder is one or many. *yes*: the backend does it; else the diagnostic that compiling gives. With `storage.run=node`
 each host keeps its own part of a run, rank 0's host the checkpoints: [runs.md](runs.md#run-folders-on-each-host).
+`storage.run=auto`, the default, is `node` where pods or machines of a cloud share no storage, else `shared`.
 """

@@ -1,11 +1,11 @@
-"""JC4502: runs on no volume that all pods see."""
+"""JC4502: runs on no volume that all pods see: an error where they should be shared, else a warning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..options import KubernetesOptions
 
@@ -15,15 +15,25 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         return
     root = plan.run.root
     lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
-    if not any(_below(root, mount.target) for mount in lasting):
+    is_kept = any(_below(root, mount.target) for mount in lasting)
+    if lasting:
+        hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
+    else:
+        mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
+        hint = f"{mount} storage.root=/shared/runs"
+    if plan.run.storage == "node":
+        because = (
+            "each pod has a run folder of its own: checkpoints cannot be resumed from, a failed job is not started"
+            " again, and only kubectl logs shows what it printed"
+        )
+        if is_kept:
+            hint = "storage.run=shared"
+        title = "the runs are deleted with their pods"
+        yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
+    elif not is_kept:
         because = (
             f"storage.root={root} is in the pod's own file system, and ends with it: it is below no mount that lasts"
         )
-        if lasting:
-            hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
-        else:
-            mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
-            hint = f"{mount} storage.root=/shared/runs"
         yield Diagnostic("JC4502", "the runs are on no volume", because, hint, key="storage.root")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...diagnostics.diagnostic import Diagnostic
+from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.image is not None and spec.container.kind == "none":
-        because = "container=none starts processes on the node itself"
+        because = "container=none starts processes on the node itself, without the image"
         hint = "image=null; or a backend that has one of container=docker, apptainer, pyxis and pod"
-        yield Diagnostic("JC2008", "image is set, but no container runs it", because, hint, key="image")
+        title = "image is set, but no container runs it"
+        yield Diagnostic("JC2008", title, because, hint, key="image", severity=Severity.WARNING)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# task.sh: one pod of job git: finds its attempt of the run on the shared storage, then becomes node.sh.
+# task.sh: one pod of job git: finds its attempt of the run in the run folder, then becomes node.sh.
 # usage: task.sh [train|smoke|preflight|shell|init] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
 #   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
 

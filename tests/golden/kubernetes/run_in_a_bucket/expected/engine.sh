@@ -351,7 +351,7 @@ lone_pod() {
 
 # ---- stopping
 
-# mark_stopped RUN: on the storage, where the pods look; any of them can write there, for they tell one another.
+# mark_stopped RUN: where the pods look; any of them can write there, for they tell one another.
 mark_stopped() {
   local index pod phase _ said=''
   try "write the stop mark in $1/control" mkdir -p -- "$1/control"

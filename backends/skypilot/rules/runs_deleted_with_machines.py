@@ -1,0 +1,23 @@
+"""JC4724: runs on the disks of machines that are deleted when the cluster is idle. A note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from ....compiler.plan.launch_plan import LaunchPlan
+from ..options import SkypilotOptions
+from ._runs import lasting_mounts
+
+
+def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    deletes = options.autostop is not None and options.down and options.cloud not in ("slurm", "ssh", "kubernetes")
+    if plan.run.storage == "object" or options.managed or not deletes or lasting_mounts(plan):
+        return
+    because = (
+        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends the machines and"
+        " their disks are deleted (backend.autostop, backend.down)"
+    )
+    hint = "backend.down=false; or storage.run=object storage.root=s3://my-bucket/runs"
+    title = "the checkpoints are deleted with the machines"
+    yield Diagnostic("JC4724", title, because, hint, key="backend.autostop", severity=Severity.NOTE)

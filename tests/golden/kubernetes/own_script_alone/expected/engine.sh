@@ -1,0 +1,430 @@
+# shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
+# engine.sh: what is Kubernetes' own in job own: takes the place of functions of run.sh of the same name.
+# Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
+# the pods. state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may be
+# of another compile of this job, so whoever asks about a run asks for what is written there.
+
+source "$artifact/lib/records.sh"
+
+own_object=own-b60a43ee # what this artifact makes: of the job.batch, its ConfigMap and its Service
+run_root=/jobc/runs
+start_timeout_s=1800
+
+# ---- the cluster
+
+# choose_cluster: sets object, kind, companions and nodes to those of this artifact; context and namespace as the spec says, else
+# as kubectl has them now.
+choose_cluster() {
+  object=$own_object
+  kind=job.batch
+  companions=configmap,service # what is made beside it
+  nodes=2
+  type -P kubectl >/dev/null || die 1 'kubectl is not found' 'put it on PATH; https://kubernetes.io/docs/tasks/tools'
+  context=''
+  namespace=''
+  if [[ -z $context ]]; then context=$(kubectl config current-context 2>/dev/null) || context=''; fi
+  if [[ -z $namespace ]]; then
+    namespace=$(kubectl config view --minify ${context:+--context="$context"} --output=jsonpath='{..namespace}' 2>/dev/null) || true
+    namespace=${namespace:-default}
+  fi
+}
+
+# use_object RUN: sets them to those of the run's newest attempt, whatever this artifact makes and kubectl's current context is.
+use_object() {
+  local file
+  file=$(job_file "$1")
+  object=$(key_word "$file" object)
+  kind=$(key_word "$file" kind)
+  companions=$(key_word "$file" companions)
+  nodes=$(key_number "$file" nodes 1)
+  [[ -n $object && $kind == @(job.batch|jobset.jobset.x-k8s.io|trainjob.trainer.kubeflow.org) && $companions == @(configmap,service|configmap|configmap,trainingruntime.trainer.kubeflow.org) ]] ||
+    die 1 "$file does not name an object, its kind and its companions" 'submit.sh writes them'
+  context=$(key "$file" context)
+  namespace=$(key "$file" namespace)
+}
+
+# record_object: of `run`, what choose_cluster and create_objects have set.
+record_object() {
+  record_job "$attempt" "uid=$uid" "object=$object" "kind=$kind" "companions=$companions" "nodes=$nodes" "context=$context" "namespace=$namespace"
+}
+
+# k WORD…: kubectl, there.
+k() {
+  kubectl ${context:+--context="$context"} --namespace="$namespace" "$@"
+}
+
+# where_it_is: in words.
+where_it_is() {
+  echo "namespace $namespace${context:+ of context $context}"
+}
+
+# objects SUFFIX PAYLOAD RUN_ID FORK_OF: the manifests of this artifact; SUFFIX is appended to every name.
+objects() {
+  local owner
+  owner=$(printf '%s@%s' "${USER:-$UID}" "$(uname -n)" | tr -cd '[:alnum:]@._-')
+  if [[ -n $code_archive ]]; then
+    printf '%s\n' 'apiVersion: v1' 'kind: ConfigMap' 'immutable: true' 'metadata:' "  name: $own_object$1-code" '  labels:' "    jobc/job: $own_object$1"
+    printf 'binaryData:\n  code.tar.gz: %s\n---\n' "$(base64 -w 0 -- "$code_archive")"
+  fi
+  kubectl kustomize "$artifact" | sed -E \
+    -e "s/\b$own_object\b/$own_object$1/g" \
+    -e "/name: JOBC_PAYLOAD$/ { n; s/value: .*/value: $2/ }" \
+    -e "/name: JOBC_RUN_ID$/ { n; s/value: .*/value: \"$3\"/ }" \
+    -e "/name: JOBC_FORK_OF$/ { n; s/value: .*/value: \"$4\"/ }" \
+    -e "s/jobc\/owner: .*/jobc\/owner: $owner/"
+}
+
+code_archive='' # the packed code that objects() sends along
+
+# pack_code: the code as it is now, in RUN/code and RUN/code.tar.gz: the same bytes for the same files.
+pack_code() {
+  local bytes
+  snapshot_code "$(under_project .)" 209715200 >&2
+  try "pack the code into $run/code.tar.gz" pack_folder "$run/code" "$run/code.tar.gz"
+  bytes=$(stat -c %s -- "$run/code.tar.gz")
+  ((bytes <= 614400)) || die 65 "the code is $((bytes / 1024)) KiB packed, more than the 600 KiB that a ConfigMap can carry" \
+    'list what the job does not read in .jobcignore; or code=git, code=image, or code=volume'
+}
+
+# pack_folder FROM TO
+pack_folder() (
+  set -o pipefail
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$1" -cf - . | gzip -9 -n >"$2"
+)
+
+# documents is|isnt KIND: of the manifests on stdin. A line of the ConfigMap's text may end in ---, but never is that.
+documents() {
+  awk -v wanted="$1" -v kind="$2" '
+    function flush(  i) { if ((own == kind) == (wanted == "is")) for (i = 1; i <= n; i++) print line[i]; n = 0; own = "" }
+    $0 == "---" { flush() }
+    /^kind: / { own = $2 }
+    { line[++n] = $0 }
+    END { flush() }'
+}
+
+# try_create [WORD]: the objects of the manifests on stdin; prints only what kubectl says against them.
+try_create() {
+  { k create "$@" --filename=- >/dev/null; } 2>&1
+}
+
+# ask_server PAYLOAD RUN_ID FORK_OF: would it take the objects? Prints why not. They have names of their own in this question, for
+# what is there under the others would be in the way.
+ask_server() {
+  local manifests
+  manifests=$(objects -dry "$@") || { echo "kubectl cannot read $artifact/kustomization.yaml" && return 1; }
+  try_create --dry-run=server <<<"$manifests"
+}
+
+# refuse_unwelcome PAYLOAD RUN_ID FORK_OF: before anything is deleted for them or made.
+refuse_unwelcome() {
+  local said
+  said=$(ask_server "$@") ||
+    die 1 "the cluster refuses the job in $(where_it_is): $(tail -c 600 <<<"$said")" 'preflight.sh --queue-only asks again'
+}
+
+# create_objects SUFFIX PAYLOAD RUN_ID FORK_OF: sets `uid`.
+# The ConfigMap and the Service belong to the job.batch, and go when it is deleted.
+create_objects() {
+  local manifests said version own_kind owner target
+  manifests=$(objects "$@") || die 1 "kubectl cannot read $artifact/kustomization.yaml"
+  if ! said=$(try_create <<<"$manifests"); then
+    delete_objects "$1"
+    die 1 "the cluster refused the job in $(where_it_is): $(tail -c 600 <<<"$said")"
+  fi
+  IFS=$'\t' read -r version own_kind uid < <(k get "$kind" "$object$1" --output=jsonpath='{.apiVersion}{"\t"}{.kind}{"\t"}{.metadata.uid}{"\n"}')
+  owner=$(printf '{"apiVersion":"%s","kind":"%s","uid":"%s","name":"%s"}' "$version" "$own_kind" "$uid" "$object$1")
+  while read -r target; do
+    k patch "$target" --type=merge --patch='{"metadata":{"ownerReferences":['"$owner"']}}' >/dev/null
+  done < <(k get "$companions" --selector="jobc/job=$object$1" --output=name)
+}
+
+# delete_objects SUFFIX: and waits until the pods are gone, for a name of theirs must not lead to an old one.
+delete_objects() {
+  k delete "$kind" "$object$1" --ignore-not-found --cascade=foreground >/dev/null
+  delete_companions "$1"
+}
+
+delete_companions() {
+  k delete "$companions" --selector="jobc/job=$object$1" --ignore-not-found >/dev/null
+}
+
+# look SUFFIX: sets uid, owner, run_there and conditions (TYPE REASON MESSAGE, tabs between, one a line) of the object.
+look() {
+  local said
+  uid='' owner='' run_there='' conditions=''
+  said=$(k get "$kind" "$object$1" --ignore-not-found \
+    --output=jsonpath='{.metadata.uid}{"\t"}{.metadata.annotations.jobc/owner}{"\n"}{range .status.conditions[?(@.status=="True")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}' 2>&1) ||
+    die 1 "cannot ask the cluster in $(where_it_is): ${said##*: }" 'kubectl cluster-info shows whether it answers'
+  if [[ -n $said ]]; then
+    IFS=$'\t' read -r uid owner <<<"$said"
+    conditions=$(tail -n +2 <<<"$said")
+  fi
+  if [[ $kind == jobset.* ]] && has_ended; then conditions=$(job_deadline "$1")$'\n'$conditions; fi
+}
+
+# job_deadline SUFFIX: the conditions of the Job of the JobSet, which does not say itself that it was the deadline.
+job_deadline() {
+  k get jobs --selector="jobset.sigs.k8s.io/jobset-name=$object$1" \
+    --output=jsonpath='{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}{.type}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}'
+}
+
+# has_ended: the object that look() saw.
+has_ended() {
+  grep -qE $'^(Complete|Completed|Failed)\t' <<<"$conditions"
+}
+
+# pods SUFFIX: INDEX NAME PHASE NODE EXIT WAITS_FOR INIT GONE_AT of each, bars between, newest last. EXIT, WAITS_FOR: of the
+# container of the ranks; INIT: the init containers that failed; GONE_AT: when one that was deleted has to be gone.
+pods() {
+  local own='.status.containerStatuses[?(@.name=="node")].state' init='.status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]'
+  k get pods --selector="jobc/job=$object$1" --sort-by=.metadata.creationTimestamp \
+    --output=jsonpath='{range .items[*]}{.metadata.labels.batch\.kubernetes\.io/job-completion-index}|{.metadata.name}|{.status.phase}|{.spec.nodeName}|{'"$own"'.terminated.exitCode}|{'"$own"'.waiting.reason}{.status.conditions[?(@.reason=="Unschedulable")].message}|{range '"$init"'}init container {.name} ended with {.state.terminated.exitCode} {end}|{.metadata.deletionTimestamp}{"\n"}{end}'
+}
+
+# running_pods SUFFIX [INDEX]: their names.
+running_pods() {
+  pods "$1" | awk -F '|' -v index_="${2:-}" '$3 == "Running" && (index_ == "" || $1 == index_) { print $2 }'
+}
+
+# ---- the runs
+
+# ask_engine RUN: also sets conditions, of the object of that very attempt.
+ask_engine() {
+  local wanted
+  use_object "$1"
+  wanted=$(key_word "$file" uid)
+  look ''
+  if [[ $uid != "$wanted" ]]; then
+    uid=$wanted conditions='' state=gone
+  elif has_ended; then
+    state=ended
+  else
+    state=live
+  fi
+}
+
+# job_code RUN: of the job that look() saw, from its conditions, else from its pods; which were deleted while they ran.
+job_code() {
+  local found
+  if grep -qE $'^Complete(d)?\t' <<<"$conditions"; then
+    echo 0
+  elif [[ $conditions == *DeadlineExceeded* ]]; then
+    echo 75
+  else
+    found=$(grep -oE 'exit code [0-9]+ matching' <<<"$conditions" | head -n 1 | tr -cd 0-9) || true
+    found=$({ if [[ -n $found ]]; then echo "$found"; else pods '' | cut -d '|' -f 5; fi; } | worst_code)
+    if [[ ${found:-0} == 0 ]]; then echo 1; else echo "$found"; fi
+  fi
+}
+
+job_reason() {
+  local init named said=$1/logs/first_failure.txt
+  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" && !n++ { print "node " $1 ": " $7 }')
+  if [[ -f $said && -s $said ]] && grep -q '^jobc: ' "$said"; then
+    grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
+  elif [[ -n $init ]]; then
+    # not what kubectl says of a container that has not begun, which comes first or last
+    named=$(sed -nE 's/^\[pod[^]]*\] (FAIL +.*|error: .*)/\1/p' "$said" 2>/dev/null | sed -n 1p) || named=''
+    echo "$init${named:+: $named}"
+  else
+    grep -m 1 -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | tr '\t' ' '
+  fi
+}
+
+# keep_evidence RUN: the end of the log of the first pod that failed, or of its init containers when no rank has begun; of one
+# that ended for another's sake (69, 75) only when there is no other. Kubernetes deletes those that still ran.
+keep_evidence() {
+  local index name said=$1/logs/first_failure.txt
+  if [[ -s $said ]]; then return; fi
+  IFS='|' read -r _ index name _ < <(pods '' | awk -F '|' '$3 == "Failed" { print ($5 ~ /^(69|75)$/) "|" $0 }' | sort -s -n) || return 0
+  {
+    echo "node $index, pod $name:"
+    k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
+  } >"$said" 2>/dev/null || true
+}
+
+describe_live() {
+  local found pending
+  if [[ -e $1/control/STOP ]]; then
+    echo "stopping, $kind $object in $(where_it_is)"
+  elif grep -q $'^Suspended\t' <<<"$conditions"; then
+    echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
+  else
+    read -r found pending < <(pods '' | awk -F '|' '$3 != "Failed" { found++; if ($3 != "Running" && $3 != "Succeeded") pending++ } END { print found + 0, pending + 0 }')
+    if ((found < nodes)); then
+      echo "live, $found of $nodes pods are there, in $(where_it_is)"
+    elif ((pending)); then
+      echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"
+    else
+      echo "live, in $(where_it_is)"
+    fi
+  fi
+}
+
+# describe_warning: the newest one of the object, or of the Job that was made for it: why there are no pods. Kubernetes keeps it for an
+# hour, and not everybody may read it.
+describe_warning() {
+  k get events --field-selector=type=Warning --sort-by=.metadata.creationTimestamp \
+    --output=jsonpath='{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\n"}{end}' 2>/dev/null |
+    awk -F '|' -v name="$object" '$1 != "Pod" && ($2 == name || $2 == name "-node-0") { said = substr($0, length($1 $2) + 3) } END { if (said) print "  " said }' || true
+}
+
+describe_gone() {
+  if [[ -e $1/control/STOP ]]; then
+    echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
+  else
+    echo "$(why_gone); how it ended is not known from here: logs.sh reads its storage"
+  fi
+}
+
+why_gone() {
+  echo "$kind $object is gone, deleted by hand or after lifecycle.keep"
+}
+
+# describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
+describe_nodes() {
+  local file state code line pod
+  observe "$1" || [[ -n $file ]] || return 0
+  use_object "$1"
+  while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
+  if [[ $state == live && $(describe_live "$1") == *' pods are there, in '* ]]; then describe_warning; fi
+  pod=$(running_pods '' 0 | tail -n 1)
+  if [[ -n $pod ]]; then
+    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
+  fi
+}
+
+# describe_pod LINE: one of pods().
+describe_pod() {
+  local index name phase host code waits init gone_at
+  IFS='|' read -r index name phase host code waits init gone_at <<<"$1"
+  if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
+  printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
+  # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+  if [[ -n $gone_at && $phase == @(Running|Pending) && $gone_at < $(date -u -d '60 seconds ago' +%FT%TZ) ]]; then
+    printf '    had to be gone at %s, and node %s does not say that it is; no other takes its place before. When that node has no power:\n' "$gone_at" "$host"
+    printf '    kubectl delete node %s, or kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n' "$host" "$host"
+  fi
+}
+
+# may_still_run RUN: why clean.sh may not remove it yet, in words.
+may_still_run() {
+  if is_live "$1"; then echo "$kind $object is live in $(where_it_is)"; fi
+}
+
+# erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
+erase() {
+  local id
+  id=$(basename -- "$1")
+  if [[ -n $(job_file "$1") ]]; then
+    use_object "$1"
+  fi
+  chmod -R u+w -- "$1" && rm -rf --one-file-system -- "$1"
+}
+
+# storage_of RUN [NODE]: its folder, in each pod the same.
+storage_of() {
+  printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
+}
+
+# describe_next RUN: nothing continues a run that ended with its pods.
+describe_next() {
+  :
+}
+
+# read_storage HOW RUN FILE NODE: prints a file of a run: from the pod of that node while it runs, else what that pod printed.
+# HOW=follow: goes on until the run ends, and waits for a file that is not there yet.
+read_storage() {
+  local pod command=(cat)
+  pod=$(running_pods '' "$4" | tail -n 1)
+  if [[ -n $pod ]]; then
+    if [[ $1 == follow ]]; then command=(tail -n +1 -F --pid=1); fi
+    k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
+    return
+  fi
+  pod=$(pods '' | awk -F '|' -v index_="$4" '$1 == index_ { name = $2 } END { print name }')
+  [[ -n $pod && $3 == logs/node_* ]] && k logs "$pod" --container=node 2>/dev/null
+}
+
+# keep_lone_pod: a lone_pod in each of the clusters that the runs were sent to, made once.
+declare -gA has_pod=() # -g: a function sources this file
+keep_lone_pod() {
+  if [[ -z ${has_pod[$context/$namespace]:-} ]]; then lone_pod && has_pod[$context/$namespace]=yes; fi
+}
+
+# lone_pod [SECONDS]: a pod beside the job, with its image and its mounts, until this script ends; it starts within SECONDS,
+# else within those of backend.start_timeout. It wants the job's ConfigMap, which may have gone with it.
+at_exit='' # what removes those of all clusters
+lone_pod() {
+  local phase own='' tries=${1:-$start_timeout_s}
+  k delete pod "$own_object-shell" --ignore-not-found >/dev/null
+  if objects '' shell '' '' | documents is ConfigMap | k create --filename=- >/dev/null 2>&1; then own=yes; fi
+  at_exit+=$(printf 'context=%q namespace=%q; k delete pod "$own_object-shell" --ignore-not-found --wait=false >/dev/null || true; ' "$context" "$namespace")
+  if [[ -n $own ]]; then at_exit+='k delete configmap "$own_object" >/dev/null || true; '; fi
+  # shellcheck disable=SC2064 # as it is now
+  trap "$at_exit" EXIT
+  k create --filename="$artifact/pod.yaml" >/dev/null || die 1 "cannot make a pod in $(where_it_is)"
+  until phase=$(k get pod "$own_object-shell" --output=jsonpath='{.status.phase}') && [[ $phase != Pending ]]; do
+    ((tries--)) || die 1 "pod $own_object-shell has not started" "kubectl --namespace=$namespace describe pod $own_object-shell"
+    sleep 1
+  done
+}
+
+# ---- stopping
+
+# mark_stopped RUN: where the pods look; each has a folder of its own.
+mark_stopped() {
+  local index pod phase _ said=''
+  try "write the stop mark in $1/control" mkdir -p -- "$1/control"
+  use_object "$1"
+  while IFS='|' read -r index pod phase _; do
+    if [[ $phase != Running ]]; then continue; fi
+    said=$(k exec "$pod" -- bash -c 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"' - "$(storage_of "$1" "$index")" 2>&1) &&
+      said=''
+  done < <(pods '')
+  if [[ -n $said && -n $(running_pods '') ]]; then die 1 "cannot write the stop mark on the storage of the pods: $said"; fi
+  touch -- "$1/control/STOP"
+}
+
+# signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
+signal_nodes() {
+  local pod found state file
+  file=$(job_file "$2")
+  use_object "$2"
+  found=$(running_pods '')
+  while read -r pod; do
+    if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
+  done <<<"$found"
+  if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
+    keep_evidence "$2"
+    ask_engine "$2"
+    if [[ $state == gone ]]; then return; fi # another object may have its name by now
+    k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
+  fi
+}
+
+# ---- the same pods for another purpose
+
+# trial PAYLOAD: the pods of this job, under another name, doing something else; prints what each says, and removes them.
+# The pods end well whatever they find, so that none of them is deleted with its output; they say their code.
+trial() {
+  local said until=$((SECONDS + start_timeout_s + 300)) id
+  id=$(trial_id "$1")
+  create_temporary_run
+  pack_code
+  code_archive=$run/code.tar.gz
+  refuse_unwelcome "$1" "$id" ''
+  delete_objects "-$1"
+  trap 'delete_objects "-'"$1"'"; discard_unfinished' EXIT
+  create_objects "-$1" "$1" "$id" ''
+  while look "-$1" && ! has_ended; do
+    if ((SECONDS >= until)); then
+      pods "-$1" | while IFS= read -r line; do describe_pod "$line"; done
+      die 1 "the pods have not ended after $((start_timeout_s + 300)) s"
+    fi
+    sleep 1
+  done
+  said=$(k logs --selector="jobc/job=$object-$1" --tail=-1 --prefix | sed -E 's/^\[pod\/.*-([0-9]+)-[^-]*\/node\] /\1: /' | sort -s -t : -k 1,1n)
+  printf '%s\n' "$said" | grep -v '^[0-9]*: jobc: exit of the payload' || true
+  (($(grep -c '^[0-9]*: jobc: exit of the payload: 0$' <<<"$said") == nodes))
+}
