@@ -99,6 +99,15 @@ class KubernetesBackend:
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
+    def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
+        return {
+            "runs": str(options.records),
+            "storage": plan.run.storage,
+            "storage_root": pod.run_root(plan),
+            "kinds": list(objects.KIND.values()),
+            "companions": list(objects.COMPANIONS.values()),
+        }
+
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         return at[:1] == ("extra",) and fields.is_list(at[1:])
 

@@ -3,11 +3,13 @@
 `-I -S`: so that neither site-packages nor PYTHONPATH nor the current folder can change what it does.
 """
 
+from __future__ import annotations
+
 import sys
 from importlib import import_module
 
 PROGRAMS = ("depot", "gpus", "head_port", "mpi", "network", "preflight", "rank", "reach", "spawn", "supervise")
-VERBS = ("table",)  # modules of verbs/
+VERBS = ("status", "table")  # modules of verbs/
 
 
 def main(words: list[str]) -> int:
