@@ -103,6 +103,15 @@ class KubernetesBackend:
     def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
         return spec.storage.root.startswith("/")
 
+    def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
+        return {
+            "runs": str(options.records),
+            "storage": plan.run.storage,
+            "storage_root": pod.run_root(plan),
+            "kinds": list(objects.KIND.values()),
+            "companions": list(objects.COMPANIONS.values()),
+        }
+
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         return at[:1] == ("extra",) and fields.is_list(at[1:])
 

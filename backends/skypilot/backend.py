@@ -7,8 +7,9 @@ Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
 from ...compiler.emit.artifact import Artifact
@@ -84,12 +85,30 @@ class SkypilotBackend:
             "secret_variables": task.secret_variables,
             "run_root": task.run_root,
             "cloud": cloud,
+            "end_is": task.end_is,
             "local_files": lambda *_said_in: files,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
         if plan.run.storage == "object":
             yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
+
+    def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
+        idle = None if options.autostop is None else math.ceil(options.autostop / 60)
+        at_idle = f"after {idle} min without a job SkyPilot {'deletes' if options.down else 'stops'} it"
+        store = ("JOBC_STORE", "JOBC_STORE_ENDPOINT", "JOBC_STORE_REGION")
+        places = (plan.run.root, plan.run.endpoint or "", plan.run.region or "")
+        return {
+            "runs": str(options.records),
+            "storage": plan.run.storage,
+            "storage_root": task.run_root(plan),
+            "cluster": options.cluster or task.cluster_name(plan.run.folder),
+            "managed": options.managed,
+            "idle": "" if idle is None else at_idle,
+            "end_is": task.end_is(plan),
+            "usage_collection": options.usage_collection,
+            "store": dict(zip(store, places, strict=True)) if plan.run.storage == "object" else None,
+        }
 
     def starts_again(self, plan: LaunchPlan, options: SkypilotOptions) -> bool:
         return options.managed

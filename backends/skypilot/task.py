@@ -178,6 +178,16 @@ def run_root(plan: Any) -> str:
     return found
 
 
+def end_is(plan: Any) -> str:
+    """Where to look for the end of a run that SkyPilot has forgotten."""
+    if plan.run.storage == "object":
+        return "exit/ and logs/ of the run in the bucket tell; logs.sh --rank 0 asks it, and says why it cannot"
+    if plan.run.storage == "node":
+        up = "look while the cluster is up, or leave it up with backend.autostop=null"
+        return f"the disks of its nodes went with them: {up}"
+    return "exit/ and logs/ of the run tell, where its storage is seen"
+
+
 def setup(v: Any) -> str | None:
     """SkyPilot runs it with every launch; the mark makes it once for each node, each text and each code that was sent.
 

@@ -7,6 +7,7 @@ byte-identical over backends.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,10 +23,11 @@ from ..plan.derive import sourced_file
 from ..plan.launch_plan import LaunchPlan, thaw
 from ..plan.plan_text import plan_text
 from ..plan.read_tracking import WatchedFields
-from ..plugins.backend import VERBS, Backend, DescribedBackend
+from ..plugins.backend import VERBS, Backend, DescribedBackend, EngineBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import type_at, value_type
 
+JOB = ".jobc/job.json"
 PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether they were moved
 
 
@@ -152,6 +154,23 @@ def _readable(value: Any) -> Any:
 
 
 # ---- .jobc/ -----------------------------------------------------------------------------------------------------
+
+
+def job_file(plan: LaunchPlan, backend: Backend, options: Any, sweep: bool = False) -> Artifact:
+    """What jobctl reads of the job: its name, where its runs are, and what its engine wants to know.
+
+    sweep: of the folder that starts several points at once
+    """
+    settings = backend.engine_settings(plan, options) if isinstance(backend, EngineBackend) else {}
+    job = {
+        "schema": 1,
+        "job": f"{plan.name}+sweep" if sweep else plan.run.folder,
+        "backend": backend.name,
+        "runs": plan.run.root,
+        "nodes": plan.topology.nodes,
+        "sweep": sweep,
+    }
+    return Artifact(JOB, json.dumps({**job, **settings}, indent=2, ensure_ascii=False) + "\n")
 
 
 def identity_files(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> Iterator[Artifact]:

@@ -158,7 +158,11 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     files += common_files.neutral_files(plan, backend, missing, tuple(files), render)
     source_map = build_source_map(files, table, values, planned.made_by, composed.options())
     place = f"{plan.run.folder}/{backend.name}"
-    whole = [*files, *library(), *common_files.identity_files(spec, plan, backend.name, options)]
+    read_by_programs = [
+        common_files.job_file(plan, backend, options),
+        *common_files.identity_files(spec, plan, backend.name, options),
+    ]
+    whole = [*files, *library(chosen), *read_by_programs]
     asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}

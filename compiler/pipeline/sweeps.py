@@ -17,6 +17,7 @@ from ..frontend.sweep import SweepPoint, at_point, at_points, sweep_points
 from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
+from .common_files import job_file
 from .compile import compile_point, plan_point, search_path, with_unused_suppressions
 from .library import library
 from .origins import with_origins
@@ -103,5 +104,6 @@ def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> Swe
     of_first = first.source_map
     source_map = build_source_map(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
     asked = {"sweep": True, **recorded_request(first.sweep, list(first.sweep.words))} if first.sweep else {}
-    sealed = seal([*files, *library()], place, {}, asked)
+    whole = [*files, *library(chosen), job_file(first.plan, first.backend, first.options, sweep=True)]
+    sealed = seal(whole, place, {}, asked)
     return SweepFolder(sealed, (), place, source_map)

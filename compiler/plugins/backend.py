@@ -104,6 +104,14 @@ class SweepingBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class EngineBackend(Backend, Protocol):
+    """A backend whose engine.py, which is packed into jobctl, wants to know more than the name of the job."""
+
+    def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
+        """JSON values for .jobc/job.json; they override the common ones, such as `runs`, the run root."""
+
+
+@runtime_checkable
 class NotifyingBackend(Backend, Protocol):
     """A backend whose engine counts the time to save within the limit: it asks the ranks to save before the limit is
     reached. With all others the supervisor asks at the limit, and the time to save comes on top.

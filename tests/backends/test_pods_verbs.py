@@ -39,7 +39,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
     assert job("submit.sh", "--run-id", "a")[0] == 0
     job.wait_until_up(4, attempt=0)
     assert job("status.sh", "--all") == (0, f"{'a':<22} live, in namespace testbed of context testbed\n")
-    assert re.search(r"^  node 1  pod job-\S*-1-\S* running on node\d$", job("status.sh")[1], re.MULTILINE)
+    assert re.search(r"^  node 01  pod job-\S*-1-\S* running on node\d$", job("status.sh")[1], re.MULTILINE)
     for words, file in (
         ((), "node_00"),
         (("--node", "01"), "node_01"),

@@ -150,7 +150,8 @@ def test_of_a_run_that_ended_unseen_nothing_is_said_that_nobody_knows(folder: Pa
 
 def test_without_sky_nothing_is_begun(talks: Callable[..., Job]) -> None:
     job = talks()
-    for verb in ("submit.sh", "status.sh", "stop.sh", "preflight.sh", "smoke.sh"):
+    assert "has no run" in job("status.sh")[1], "which needs no sky"
+    for verb in ("submit.sh", "stop.sh", "preflight.sh", "smoke.sh"):
         environment = {**job.environment, "PATH": "/usr/bin:/bin"}
         done = subprocess.run([job.artifact / verb], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 1 and done.stderr.startswith("error: sky is not found\n"), f"{verb}: {done.stderr}"

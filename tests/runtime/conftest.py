@@ -7,6 +7,7 @@ Everything it starts is ended with the test.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -117,6 +118,8 @@ class Job:
         (self.artifact / ".jobc" / "identity.txt").write_text(identity)
         (self.artifact / ".jobc" / "spec.txt").write_text(free)
         (self.artifact / ".jobc" / "place").write_text(f"{self.plan.run.folder}/local\n")
+        settings = {"job": self.plan.run.folder, "runs": str(self.plan.run.root), "backend": "local", "nodes": 1}
+        (self.artifact / ".jobc" / "job.json").write_text(json.dumps(settings))
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The caller's, without what another run may have left in it, plus the folder for marks."""

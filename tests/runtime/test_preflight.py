@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,18 +15,20 @@ from jobc.trainer.rt.code_digest import code_digest
 from jobc.trainer.rt.gpu_names import is_of_type
 from jobc.trainer.rt.gpus import Gpu
 from jobc.trainer.rt.preflight import Check, Same, check_clock, check_gpus, check_head, check_memlock, record
+from jobc.trainer.rt.verbs.table import Table, folded
+from tests.packed import write_program
 
-RT = Path(meeting.__file__).parent
 MIB = 2**20
 
 
 def table(nodes: list[str], said: dict[str, list[str]]) -> tuple[int, list[str]]:
-    """The status and the lines of table.sh for what nodes say."""
-    lines = "".join(f"{node}: {line}\n" for node, of_node in said.items() for line in of_node)
-    command = ["bash", "-euc", f'source "{RT}/table.sh"; table "$@"', "-", *nodes]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
-    assert not done.stderr
-    return done.returncode, done.stdout.splitlines()
+    """The exit code and the lines of the table for what nodes say."""
+    made = Table(nodes)
+    for node, of_node in said.items():
+        for line in of_node:
+            made.add(f"{node}: {line}")
+    good, lines = made.lines()
+    return (0 if good else 1), lines
 
 
 def says(*found: Check | Same) -> list[str]:
@@ -101,6 +104,33 @@ def test_an_end_by_node_sh_is_told_with_its_hint() -> None:
 def test_names_given_as_user_at_host_and_strange_lines_are_understood() -> None:
     said = {"n1": ["", "a: b: c", *says(Check(True, "x", "fine"))], "clush": ["n1: exited with exit code 1"]}
     assert table(["me@n1"], said) == (0, ["ok    fine", "ready: 1 node"])
+
+
+@pytest.mark.parametrize(
+    ("names", "list_of_nodes"),
+    [
+        ("n9 n10 n11", "n[9-11]"),
+        ("n09 n10 n11", "n[09-11]"),
+        ("n9 n010", "n[9,010]"),
+        ("gpu1.site gpu2.site login", "gpu[1-2].site,login"),
+        ("10.0.0.7 10.0.0.8 10.0.1.9", "10.0.0.[7-8],10.0.1.9"),
+        ("0 1 2", "[0-2]"),
+        ("a99999999999999999999 a100000000000000000000", "a[99999999999999999999,100000000000000000000]"),
+        (
+            " ".join(f"host-{n}-x" for n in "abcdefghij"),
+            "host-a-x,host-b-x,host-c-x,host-d-x,host-e-x,host-f-x and 4 more",
+        ),
+    ],
+)
+def test_a_list_of_nodes_is_folded(names: str, list_of_nodes: str) -> None:
+    assert folded(names.split()) == list_of_nodes
+
+
+def test_a_node_cannot_write_to_the_terminal_through_the_table(tmp_path: Path) -> None:
+    lines = b"n1: ok\tx\t\x1b]0;title\x07fine\xff\t\t\n\nn1: end\n"
+    command = [sys.executable, "-I", "-S", write_program(tmp_path), "table", "n1"]
+    done = subprocess.run(command, input=lines, capture_output=True, check=True)
+    assert done.stdout.decode() == "ok    ]0;titlefine\ufffd\nready: 1 node\n"
 
 
 def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None:

@@ -17,12 +17,19 @@ from pathlib import Path
 import pytest
 
 from jobc.tests.packed import write_program
+from jobc.trainer.rt.engines.engine import Engine, Job, State
+from jobc.trainer.rt.engines.run import Run
 from jobc.trainer.rt.node_log import LossyLog
 from jobc.trainer.rt.verdict import RankLook, was_stopped
 
 REPO = Path(__file__).parents[2]
 RT = REPO / "trainer" / "rt"
 ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
+
+
+def status_of(run: Path) -> State:
+    """What status.sh would say."""
+    return Engine(Job("job", run, run.parent, {})).state(Run(run))
 
 
 class Node:
@@ -114,7 +121,7 @@ def test_a_kill_before_a_restart_in_place_leaves_the_exit_code(make_node: Callab
     process.kill()
     process.wait()
     assert waiting.shell('node_status "$run/state/node_00"') == "ended"
-    assert waiting.shell('run_code "$run"; echo; run_reason "$run"') == "1\nrank 0: exit status 1"
+    assert status_of(waiting.run)[2:] == (1, "rank 0: exit status 1")
 
 
 def test_a_console_that_nobody_reads_does_not_delay_the_record(make_node: Callable[..., Node]) -> None:
@@ -263,7 +270,7 @@ def test_the_exit_code_wins_when_the_disk_fills_while_a_program_prints(small_dis
     assert printed.count(b"x") > 2_900_000 and b"last" in printed
     assert printed.count(b"logs/node_00.log cannot be written: No space left on device") == 1
     assert node.state["exit"] == str(code) and "ended" in node.state
-    assert node.shell('run_status "$run"').startswith("done (exit 0)" if code == 0 else "failed (exit 65")
+    assert status_of(node.run).text.startswith("done (exit 0)" if code == 0 else "failed (exit 65")
     hidden = {file.name for file in node.run.rglob(".*") if file.is_file()}
     assert not {name for name in hidden if name.endswith(".reserved")}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -197,6 +198,19 @@ def test_only_its_owner_can_open_a_build_lock(tmp_path: Path) -> None:
 SQUASHED = 65534  # nobody, to whom NFS with root_squash gives what root makes
 
 
+SQUASHING = f"""
+import os, runpy, sys
+fstat = os.fstat
+def squashed(descriptor):
+    found = fstat(descriptor)
+    is_probe = b".jobc-owner." in os.fsencode(os.readlink(f"/proc/self/fd/{{descriptor}}"))
+    return os.stat_result((*found[:4], {SQUASHED}, {SQUASHED}, *found[6:10])) if is_probe else found
+os.fstat = squashed
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 @pytest.fixture
 def squashed(both_users: SharedJob) -> SharedJob:
     """Root's run on storage that gives root's files to nobody: `stat` answers so of what root makes anew."""
@@ -207,6 +221,9 @@ def squashed(both_users: SharedJob) -> SharedJob:
         f'#!/bin/bash\nif [[ ${{!#}} == /dev/fd/3 ]]; then echo {SQUASHED}; else exec /usr/bin/stat "$@"; fi\n'
     )
     stat.chmod(0o755)
+    python = stat.with_name("python3")  # the same of what jobctl asks the operating system
+    python.write_text(f"#!/bin/bash\nexec {sys.executable} -I -S -c '{SQUASHING}' \"${{@:3}}\"\n")
+    python.chmod(0o755)
     return both_users
 
 

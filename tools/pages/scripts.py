@@ -20,10 +20,8 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
     "Its next attempt": ("choose_continued_run", "continue_run"),
     "How it is": (
         "run_status",
+        "run_code",
         "node_files",
-        "describe_reason",
-        "describe_nodes",
-        "describe_next",
         "follow_logs",
         "print_failure",
     ),

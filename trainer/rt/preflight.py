@@ -1,4 +1,4 @@
-"""Checks of one node before a run: all of them, whatever the first ones say. table.sh makes one table of all nodes.
+"""Checks of one node before a run: all of them, whatever the first ones say. verbs/table.py joins those of all nodes.
 
 Usage  jobctl preflight --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and in the folder of its code; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR

@@ -49,6 +49,12 @@ meaning() {
   esac
 }
 
+# jobctl PROGRAM WORD…: a program of this artifact, run by the python3 on PATH.
+jobctl() {
+  type -P python3 >/dev/null || die 1 "python3 is not found on $(uname -n)" 'install Python 3.8 or newer, or put it on PATH'
+  python3 -I -S "$artifact/jobctl" "$@"
+}
+
 # ---- where things are
 
 # this_job NAME RUN_ROOT: called first by every script. RUN_ROOT is relative to the folder that holds artifacts/.

@@ -19,8 +19,7 @@ try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the hosts must see it
 send_run
 code=0
-source "$artifact/lib/table.sh"
 mapfile -t names <"$hosts"
-all_nodes preflight | table "${names[@]}" || code=1
+all_nodes preflight | jobctl table "${names[@]}" || code=1
 forget_secrets "$run"
 exit "$code"

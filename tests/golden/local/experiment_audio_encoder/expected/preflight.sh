@@ -17,5 +17,4 @@ esac
 
 JOBC_RUN_ROOT=$(dirname -- "$runs")
 export JOBC_RUN_ROOT JOBC_RUN_DIR=$own_run
-source "$artifact/lib/table.sh"
-bash "$artifact/node.sh" 0 preflight 2>&1 | sed "s/^/$(uname -n): /" | table "$(uname -n)"
+bash "$artifact/node.sh" 0 preflight 2>&1 | sed "s/^/$(uname -n): /" | jobctl table "$(uname -n)"

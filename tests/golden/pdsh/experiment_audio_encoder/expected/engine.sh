@@ -99,38 +99,6 @@ follow() {
   exit "$code"
 }
 
-# run_status RUN: in words.
-run_status() {
-  if is_live "$1"; then
-    if [[ -e $1/control/STOP ]]; then echo 'stopping'; else echo 'live'; fi
-  elif [[ -z $(node_files "$1") ]]; then
-    echo 'not started'
-  else
-    ended "$1" "$(run_code "$1")"
-  fi
-}
-
-# run_code RUN, run_reason RUN: of all nodes.
-run_code() {
-  local code attempt
-  attempt=$(last_attempt "$1")
-  code=$(worst_exit "$1" "$attempt")
-  if ((code == 0 && $(num_ended "$1" "$attempt") < nodes)); then code=1; fi
-  echo "$code"
-}
-run_reason() {
-  local first attempt
-  attempt=$(last_attempt "$1")
-  first=$1/exit/$attempt/first
-  if [[ -f $first ]]; then
-    echo "node $(key_number "$first" node): $(key "$first" reason)"
-  elif (($(num_ended "$1" "$attempt") < nodes)); then
-    echo 'not all nodes have left word how they ended'
-  else
-    key "$1/state/node_00" reason
-  fi
-}
-
 # signal_nodes NAME RUN: TERM is the stop mark, which every supervisor sees within a second or two.
 signal_nodes() {
   local run=$2 task

@@ -30,6 +30,5 @@ else
   exit 1
 fi
 if [[ -n $only ]]; then exit; fi
-source "$artifact/lib/table.sh"
 mapfile -t ranks < <(seq 0 1)
-trial preflight | table "${ranks[@]}"
+trial preflight | jobctl table "${ranks[@]}"

@@ -60,17 +60,6 @@ record_name() {
   printf '%s-%s-%s' "$cluster" "$1" "$2" | tr -c 'A-Za-z0-9\n-' '-'
 }
 
-# ask KIND CLUSTER ID: STATUS of that job, as SkyPilot calls it; nothing when it does not know it any more.
-ask() {
-  if [[ $1 == managed ]]; then
-    sky jobs queue --output json --limit 1000 2>/dev/null
-  else
-    sky queue --output json "$2" 2>/dev/null
-  fi | awk -v wanted="$3" -F '[:,]' '
-    /"job_id":/ { here = ($2 + 0 == wanted) }
-    /"status":/ && here && !n++ { gsub(/[ "]/, "", $2); print $2 }'
-}
-
 # cluster_status [CLUSTER]: UP, STOPPED, INIT; nothing when there is none. It asks the infrastructure, for a cluster may have
 # ended by itself.
 cluster_status() {
@@ -95,29 +84,6 @@ record_launch() {
   record_job "$1" "kind=${managed:+managed}" "cluster=$cluster" "id=$2"
 }
 
-# ask_engine RUN: also sets sky_says, the STATUS as SkyPilot calls it.
-ask_engine() {
-  [[ -n $(key_word "$file" cluster) && -n $(key_number "$file" id) ]] || die 1 "$file does not name a cluster and a job" 'submit.sh writes them'
-  sky_says=$(ask "$(key "$file" kind)" "$(key_word "$file" cluster)" "$(key_number "$file" id)")
-  case $sky_says in
-    SUCCEEDED | FAILED* | CANCELLED) state=ended ;;
-    '') state=gone ;;
-    *) state=live ;;
-  esac
-}
-
-# job_code RUN: of what each of its nodes said last, the code that most deserves attention.
-job_code() {
-  local found
-  if [[ $sky_says == SUCCEEDED ]]; then
-    echo 0
-    return
-  fi
-  found=$(awk '/^[0-9]+: jobc: node [0-9]+ ends with [0-9]+:/ { last[$1] = $7 + 0 } END { for (node in last) print last[node] }' "$(job_log "$1")" |
-    { grep -xE '1|65|69|71|75' || true; } | worst_code) # not 143, of a node that SkyPilot ended because of another
-  if [[ -n $found ]]; then echo "$found"; elif [[ $sky_says == CANCELLED ]]; then echo 75; else echo 1; fi
-}
-
 # job_log RUN [FILE]: where the output of its newest attempt is kept.
 job_log() {
   local at
@@ -136,69 +102,9 @@ sky_logs() {
   fi | sed -u -E -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e 's/^\((head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(, ip=[^)]*)?\) /\2: /' -e 's/^\([^()]*, pid=[0-9]+\) /0: /'
 }
 
-# keep_evidence RUN: all that it printed.
-keep_evidence() {
-  local log
-  log=$(job_log "$1")
-  mkdir -p -- "${log%/*}"
-  sky_logs "$1" --no-follow >"$log.$$" || true
-  mv -- "$log.$$" "$log"
-}
-
-# job_reason RUN: of the newest attempt, what the first that failed with the code of the job said.
-job_reason() {
-  local said
-  said=$(awk -v right="[(]exit $(job_code "$1")[):]" '
-    /jobc: run .*, attempt [0-9]+, job / { first = exact = "" }
-    match($0, /jobc: .*failed first.*/) {
-      text = substr($0, RSTART + 6)
-      if (first == "") first = text
-      if (exact == "" && text ~ right) exact = text
-    }
-    END { print exact == "" ? first : exact }' "$(job_log "$1")")
-  echo "${said:-SkyPilot says $sky_says}"
-}
-
-describe_live() {
-  if [[ $sky_says != RUNNING ]]; then
-    echo "${sky_says,,}, $(where_it_is "$file")"
-  elif [[ -e $1/control/STOP ]]; then
-    echo "stopping, $(where_it_is "$file")"
-  else
-    echo "live, $(where_it_is "$file")"
-  fi
-}
-
-describe_gone() {
-  if [[ -e $1/control/STOP ]]; then
-    echo 'stopped, and its cluster is gone'
-  else
-    echo "ended, or its cluster was brought down: SkyPilot does not know $(where_it_is "$file") any more, and its result is not known from here; $(where_its_end_is)"
-  fi
-}
-
 # where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
 where_its_end_is() {
   echo 'the disks of its nodes went with them: look while the cluster is up, or leave it up with backend.autostop=null'
-}
-
-# end_on_storage RUN: `CODE REASON` of one that SkyPilot has forgotten, as its nodes left them. False when they did not, or
-# this machine does not see their storage; and for a managed job that may be recovered yet.
-end_on_storage() {
-  local at attempt code first reason
-  at=$(storage_of "$1")
-  [[ $at == /* && -d $at/artifact ]] || return 1
-  attempt=$(last_attempt "$at")
-  if [[ -z $attempt ]] || ((attempt < ${file##*_})); then return 1; fi
-  code=$(worst_exit "$at" "$attempt")
-  case $code in
-    0) if (($(find "$at/exit/$attempt" -name 'node_*' 2>/dev/null | wc -l) < nodes)); then return 1; fi ;;
-    69 | 75) if [[ $(key "$file" kind) == managed ]]; then return 1; fi ;;
-  esac
-  first=$at/exit/$attempt/first
-  reason="$(where_it_is "$file") ended so, and none of its nodes says why"
-  if [[ -f $first ]]; then reason="node $(key_number "$first" node): $(key "$first" reason)"; fi
-  echo "$code $reason"
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.
@@ -206,28 +112,9 @@ where_it_is() {
   if [[ $(key "$1" kind) == managed ]]; then echo "managed job $(key_number "$1" id)"; else echo "job $(key_number "$1" id) of cluster $(key_word "$1" cluster)"; fi
 }
 
-# describe_nodes RUN: what costs money; and the last metrics of rank 0 while it runs.
-describe_nodes() {
-  local file state code sky_says=''
-  if observe "$1" && [[ $sky_says == RUNNING && -z $managed ]]; then
-    on_node "$(key_word "$file" cluster)" 0 tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null </dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
-  fi
-  say_cost
-}
-
 # say_cost: which machines are there still, and what ends them.
 say_cost() {
-  local now
-  now=$(cluster_status)
-  if [[ -n $managed && -z $now ]]; then return; fi # its machines end with it; these are of smoke.sh or preflight.sh
-  case $now in
-    '') echo "  cluster $cluster is down: nothing costs money" ;;
-    STOPPED) printf '  cluster %s is stopped: its disks cost money; %q --down deletes them\n' "$cluster" "$artifact/stop.sh" ;;
-    *)
-      printf '  cluster %s is up (%s nodes), and costs money or holds nodes; %q --down ends it\n' "$cluster" "$nodes" "$artifact/stop.sh"
-      echo '  after 10 min without a job SkyPilot deletes it'
-      ;;
-  esac
+  jobctl status --field cost
 }
 
 # may_still_run RUN: why clean.sh may not remove it yet, in words.
@@ -274,11 +161,11 @@ mark_stopped() {
 
 # signal_nodes NAME RUN: the nodes see the mark themselves. A job that cannot see it, does not run yet, or has not ended: cancelled.
 signal_nodes() {
-  local file state code sky_says=''
+  local file state engine_says
   if ! observe "$2"; then return; fi
   if [[ $(key "$file" kind) == managed ]]; then
     if [[ $1 != TERM || ! -d $(storage_of "$2") ]]; then sky jobs cancel --yes "$(key_number "$file" id)"; fi
-  elif [[ $1 != TERM || $sky_says != RUNNING ]]; then
+  elif [[ $1 != TERM || $engine_says != RUNNING ]]; then
     sky cancel --yes "$(key_word "$file" cluster)" "$(key_number "$file" id)"
   fi
 }

@@ -1,25 +1,14 @@
 #!/usr/bin/env bash
 # status.sh: how the points of a sweep of sweep are doing, one line each.
-# usage: status.sh [--run ID]
-#   --run ID  that sweep; else the newest
+# usage: status.sh [--run ID] [--format text|json]
+#   --run ID       that sweep; else the newest
+#   --format json  for programs
 #   exit 0 = all have ended well, or none has ended otherwise yet
 
-# shellcheck disable=SC1091,SC2154 # run.sh sets what is not set here
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job sweep+sweep runs
-
-run_id=''
-while (($#)); do
-  case $1 in
-    --run) need_value "$@" && run_id=$2 && shift ;;
-    -h | --help) show_help && exit ;;
-    *) bad_option "$1" ;;
-  esac
-  shift
-done
-
-choose_run "$run_id"
-echo "sweep $(basename -- "$run"), job array $(job_id "$(job_file "$run")")"
-describe_points "$run"
+if [[ ${1:-} == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$0" && exit; fi
+type -P python3 >/dev/null || { echo "error: python3 is not found on $(uname -n)" >&2 && exit 1; }
+here=${BASH_SOURCE[0]}
+if [[ $here != */* ]]; then here=./$here; fi
+exec python3 -I -S "${here%/*}/jobctl" status "$@"

@@ -40,5 +40,5 @@ for step in "${steps[@]}"; do
   until_s=$((SECONDS + $([[ $step == TERM ]] && echo "$((grace_s + 10))" || echo 15)))
   until all_ended "$sweep" || ((SECONDS >= until_s)); do sleep 1; done
 done
-describe_points "$sweep" || true
+jobctl status --run "$sweep" || true
 all_ended "$sweep" || die 1 'some points do not end' 'status.sh in their folders tells where their nodes are'

@@ -55,4 +55,4 @@ printf 'sweep %s in %q, job array %s_[%s]\n' "$(basename -- "$sweep")" "$sweep" 
 printf '  status: %q\n  stop:   %q\n' "$sweep/artifact/0/status.sh" "$sweep/artifact/0/stop.sh"
 if [[ -z $wait ]]; then exit; fi
 until all_ended "$sweep"; do sleep 2; done
-describe_points "$sweep"
+jobctl status --run "$sweep"

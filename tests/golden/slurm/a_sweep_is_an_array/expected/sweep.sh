@@ -38,19 +38,6 @@ all_ended() {
   done < <(elements "$1")
 }
 
-# describe_points SWEEP: a line for each, with its number first; false when one has ended otherwise than well.
-describe_points() {
-  local element point code bad=0
-  look_at_array "$1" || true # then each is not known
-  while IFS= read -r element; do
-    point=$(point_run "$1" "$element")
-    printf '%3s  %s  %s\n' "$element" "$point" "$(run_status "$point")"
-    code=$(key_number "$(job_file "$point")" exit)
-    if [[ ${code:-0} != 0 ]]; then bad=1; fi
-  done < <(elements "$1")
-  return "$bad"
-}
-
 # discard_points: the run folders of a sweep that was not queued.
 discard_points() {
   local element point

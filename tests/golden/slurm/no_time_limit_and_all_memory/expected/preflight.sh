@@ -28,10 +28,9 @@ fi
 if [[ -n $only ]]; then exit; fi
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the nodes must see it
-source "$artifact/lib/table.sh"
 mapfile -t ranks < <(seq 0 0)
 echo "waiting for 1 node of Slurm; Ctrl-C ends it" >&2
 code=0
-on_nodes --label -- preflight 2>&1 | table "${ranks[@]}" || code=1
+on_nodes --label -- preflight 2>&1 | jobctl table "${ranks[@]}" || code=1
 forget_secrets "$run"
 exit "$code"

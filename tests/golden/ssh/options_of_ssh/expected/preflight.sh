@@ -20,8 +20,7 @@ create_temporary_run "$runs" # where the hosts must see it
 save_secret T
 send_run
 code=0
-source "$artifact/lib/table.sh"
 mapfile -t names <"$hosts"
-all_nodes preflight | table "${names[@]}" || code=1
+all_nodes preflight | jobctl table "${names[@]}" || code=1
 forget_secrets "$run"
 exit "$code"

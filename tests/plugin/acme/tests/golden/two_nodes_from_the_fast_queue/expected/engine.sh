@@ -13,22 +13,3 @@ acme_state() {
 is_live() {
   [[ $(acme_state "$1") != gone ]]
 }
-
-# run_status RUN: in words.
-run_status() {
-  local state
-  state=$(acme_state "$1")
-  if [[ $state != gone && -e $1/control/STOP ]]; then
-    echo 'stopping'
-  elif [[ $state == waiting ]]; then
-    echo "queued as job $(<"$1/state/acme_job")"
-  elif [[ $state == running ]]; then
-    echo "running as job $(<"$1/state/acme_job")"
-  elif [[ -f $1/state/node_00 ]]; then
-    ended "$1" "$(run_code "$1")"
-  elif [[ -e $1/control/STOP ]]; then
-    echo 'stopped by stop.sh before it started'
-  else
-    echo 'failed: acme does not have its job any more, and no node has started'
-  fi
-}

@@ -17,7 +17,6 @@ esac
 
 try "create the folder $runs" mkdir -p -- "$runs"
 create_temporary_run "$runs" # where the nodes must see it
-source "$artifact/lib/table.sh"
 mapfile -t ranks < <(seq 0 1)
 export JOBC_RUN_DIR=$run JOBC_RUN_ID=preflight JOBC_ATTEMPT=$attempt JOBC_PAYLOAD=preflight JOBC_TIME_LIMIT_S=60
-acme submit --wait "$run/artifact/$attempt/job.acme.sh" 2>&1 | table "${ranks[@]}"
+acme submit --wait "$run/artifact/$attempt/job.acme.sh" 2>&1 | jobctl table "${ranks[@]}"

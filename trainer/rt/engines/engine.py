@@ -1,0 +1,258 @@
+"""Base class of engines: a job whose supervisors write to a run folder that this machine sees (local, ssh, pdsh).
+
+A backend with an engine of its own brings backends/NAME/engine.py with a class ENGINE that overrides what differs.
+In   Job: the settings of the artifact (.jobc/job.json); Run: a run folder
+Out  State of a run and lines about its nodes, for the verbs; nothing is started or stopped here
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ..verbs.text import one_line
+from .run import QUIET_S, Node, Progress, Run, machine, shell_word, worst_code
+
+ASK_S = 60  # for a client of an engine to answer
+
+
+class Failure(Exception):
+    """A verb cannot do what it is asked: an exit code, what is wrong, and what to type next."""
+
+    def __init__(self, title: str, hint: str = "", code: int = 1) -> None:
+        super().__init__(title)
+        self.title, self.hint, self.code = title, hint, code
+
+
+class State(NamedTuple):
+    """How a run is doing.
+
+    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
+    text: the same for people, with details
+    exit_code: of the job, once it has ended; reason: why it ended so
+    """
+
+    name: str
+    text: str
+    exit_code: int | None = None
+    reason: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        return self.name in ("queued", "starting", "live", "stopping", "unknown")
+
+
+class NodeLine(NamedTuple):
+    """One node, for people and programs."""
+
+    node: int
+    text: str
+    status: str
+    host: str = ""
+    progress: Progress | None = None
+
+
+class Answer(NamedTuple):
+    """What a client of an engine printed."""
+
+    code: int
+    text: str
+    errors: str
+
+
+class Job:
+    """One artifact, as its verbs see it."""
+
+    def __init__(
+        self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
+    ) -> None:
+        """is_elsewhere: the runs are not where the artifact would look for them without being told"""
+        self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
+        self.is_elsewhere = is_elsewhere
+        nodes = settings.get("nodes")
+        self.nodes = nodes if isinstance(nodes, int) else 1
+
+    @property
+    def backend(self) -> str:
+        return str(self.settings.get("backend", ""))
+
+
+class Engine:
+    """A job on hosts, or on this machine."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.is_here = not (job.artifact / "hosts.txt").is_file()  # one node, which is this machine
+
+    # ---- what a backend overrides
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        """Ask about many runs at once, before state() is called for each."""
+
+    def state(self, run: Run) -> State:
+        """How the run is doing. Raises Failure when the engine's client is missing."""
+        statuses = run.statuses()
+        if any(status in ("up", "elsewhere") for status in statuses.values()):
+            return State("stopping", "stopping") if run.is_stopped else State("live", "live")
+        if not statuses or (self.is_here and 0 not in statuses):
+            return State("not started", "not started")
+        code = self.exit_code(run)
+        if self.is_here and statuses[0] in ("dead", "silent"):
+            return State("failed", "failed: its supervisor was killed, or the machine was restarted", code)
+        return ended(run, code, self.reason(run))
+
+    def exit_code(self, run: Run) -> int | None:
+        """Exit code of a run that has ended; None when it is not known."""
+        if self.is_here:
+            return next((node.exit for node in run.nodes() if node.number == 0), None)
+        code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
+        return CRASHED if code == DONE and run.ended_nodes() < self.job.nodes else code
+
+    def reason(self, run: Run) -> str:
+        """Why a run has ended so."""
+        own = next((node.reason for node in run.nodes() if node.number == 0), "")
+        if self.is_here:
+            return own
+        first = run.first_failure()
+        if first:
+            return f"node {first['node']}: {first['reason']}"
+        return own if run.ended_nodes() >= self.job.nodes else "not all nodes have left word how they ended"
+
+    def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
+        """A line for each node."""
+        yield from node_lines(run, self.job.nodes)
+
+    def points(self, run: Run) -> list[tuple[int, Run]] | None:
+        """(number, run) of the points of a sweep; None for a run that is none."""
+        return None
+
+    def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
+        """What the engine itself calls the state of the job; "" where there is no engine.
+
+        keep_evidence: keep what the job printed as well, because it is about to be deleted
+        """
+        return ""
+
+    def record_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Keep the end of a job that is gone, from the exit codes of all its nodes."""
+
+    def cost(self) -> Iterator[str]:
+        """Lines about machines that cost money, and what ends them."""
+        return iter(())
+
+    def where(self, run: Run) -> str:
+        """The engine's own name of the run."""
+        return ""
+
+    def notes(self, run: Run, state: State) -> Iterator[str]:
+        """Lines after those of the nodes."""
+        return iter(())
+
+    def reason_line(self, run: Run, state: State) -> str:
+        """Why the run fails, or has; "" for one that has ended well, or runs."""
+        first = run.first_failure()
+        if first:
+            return f"node {first['node']}: {first['reason']}"
+        if state.is_live or not run.nodes() or state.exit_code is None:
+            return ""
+        # of a stop only that something was killed: what came after its last checkpoint is lost
+        if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:
+            return state.reason
+        return ""
+
+    def resume_command(self, run: Run, state: State) -> str:
+        """The command that continues a run that has ended early. A command in a file of the run is not repeated."""
+        if state.is_live or not run.nodes() or not (run.path / "state/resume").is_file():
+            return ""
+        code = state.exit_code
+        if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and (run.path / "checkpoints").is_dir()):
+            return self.resume(run)
+        return ""
+
+    def logs(self, run: Run) -> tuple[str, str]:
+        """(words, path) of where its logs are."""
+        return "logs in", str(run.path / "logs")
+
+    # ---- helpers
+
+    def resume(self, run: Run) -> str:
+        """The command that continues the run."""
+        named = str(run.path) if self.job.is_elsewhere else run.id
+        return f"{shell_word(str(self.job.artifact / 'submit.sh'))} --resume {shell_word(named)}"
+
+    def ask(
+        self, words: Sequence[str], timeout_s: float = ASK_S, environment: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Run a client of the engine; a missing or hanging one is an Answer with code 127 or 124."""
+        try:
+            environ = {**os.environ, **(environment or {})}
+            done = subprocess.run(
+                list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False, env=environ
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(124, "", f"{words[0]} has not answered within {timeout_s:g} s")
+        except OSError as error:
+            return Answer(127, "", f"{words[0]}: {error.strerror}")
+        return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def ended(run: Run, code: int | None, reason: str = "") -> State:
+    """How a run ended, in words."""
+    if run.is_stopped and code in (DONE, INTERRUPTED):
+        return State("stopped", f"stopped by stop.sh or Ctrl-C (exit {code})", code, reason)
+    if code == DONE:
+        return State("done", "done (exit 0)", code, reason)
+    if code == PREEMPTED:
+        return State("preempted", "stopped early (exit 75)", code, reason)
+    shown = "unknown" if code is None else str(code)
+    meaning = "unknown" if code is None else MEANING.get(code, "unknown")
+    return State("failed", f"failed (exit {shown}: {meaning})", code, reason)
+
+
+def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
+    """A line for each node: up, ended or down, where, and how far its first rank is."""
+    found = run.nodes()
+    if not found:
+        return
+    here, attempt = machine(), run.attempt
+    for node in found:
+        silent_s = run.silent_s(node)
+        text = _describe(node, here, silent_s)
+        if node.attempt is not None and node.attempt != attempt:
+            text += f", attempt {node.attempt}"
+        progress = run.progress(node.first_rank)
+        status = node.status(here, silent_s)
+        yield NodeLine(node.number, text, status, one_line(node.host), progress)
+    present = {node.number for node in found}
+    for number in range(nodes):
+        if number not in present:
+            yield NodeLine(number, "has not started", "not started")
+
+
+def _describe(node: Node, here: dict[str, str], silent_s: float | None) -> str:
+    host, since = one_line(node.host), "an unknown time"
+    if node.started is not None:
+        since = _utc(node.started)
+    if node.ended is not None:
+        code = "unknown" if node.exit is None else node.exit
+        return f"ended on {host} at {_utc(node.ended)}, exit {code}"
+    if node.place(here) in ("here", "unknown"):
+        if node.is_running():
+            return f"up on {host} since {since}, pid {node.pid}"
+        return f"down on {host}, started {since}"
+    seconds = max(0, int(silent_s or 0))
+    if seconds > QUIET_S:
+        return f"silent for {seconds} s on {host}, up since {since}"
+    return f"up on {host} since {since}, last seen {seconds} s ago"
+
+
+def _utc(seconds: int) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "an unknown time"

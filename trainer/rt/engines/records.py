@@ -1,0 +1,175 @@
+"""Base class of engines whose runs lie on storage that this machine does not see (Kubernetes, SkyPilot).
+
+Here a run is a record: what the engine made of it in RUN/state/job_ATTEMPT (its ids; exit and reason at the end), the
+artifact that was sent, and what was seen of it. When a job has ended, the record keeps how, because engines forget.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, PEER_LOST, PREEMPTED
+from ..run_folder import write_small
+from ..verbs.text import one_line
+from .engine import Engine, Failure, Job, State, ended
+from .run import Run, worst_code
+from .values import number, numbered, read_keys
+
+LIVE, ENDED, GONE = "live", "ended", "gone"  # what an engine knows of a job; GONE: nothing any more
+
+
+class Record(NamedTuple):
+    """The file state/job_ATTEMPT of the newest attempt that the engine has taken."""
+
+    run: Run
+    path: Path
+    attempt: int
+    keys: dict[str, str]
+
+
+class Seen(NamedTuple):
+    """What is known of a run. code, reason: once it has ended."""
+
+    record: Record | None
+    state: str  # LIVE, ENDED, GONE, or "" without a record
+    code: int | None = None
+    reason: str = ""
+
+
+class RecordEngine(Engine):
+    """What a subclass knows about jobs is asked once a run."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._seen: dict[Path, Seen] = {}
+
+    # ---- what a backend brings
+
+    def ask_engine(self, record: Record) -> str:
+        """LIVE, ENDED or GONE. Raises Failure when the engine does not answer."""
+        raise NotImplementedError
+
+    def keep_evidence(self, record: Record) -> None:
+        """Keep what the job printed, before the engine forgets it."""
+
+    def job_end(self, record: Record) -> tuple[int, str]:
+        """(exit code, reason) of a job that has ended."""
+        raise NotImplementedError
+
+    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+        """(exit code, reason) of a job that is gone, from what its nodes left; None where they did not."""
+        return None
+
+    def live_state(self, record: Record) -> State:
+        """The state of a live job in words."""
+        raise NotImplementedError
+
+    def gone_state(self, record: Record) -> State:
+        """The state of a job that the engine does not know any more."""
+        raise NotImplementedError
+
+    def gone_reason(self, record: Record) -> str:
+        """Why it is gone."""
+        return ""
+
+    # ---- for all of them
+
+    def seen(self, run: Run) -> Seen:
+        if run.path not in self._seen:
+            self._seen[run.path] = self._look(run)
+        return self._seen[run.path]
+
+    def _look(self, run: Run) -> Seen:
+        record = newest_record(run)
+        if record is None:
+            return Seen(None, "")
+        code = number(record.keys.get("exit", ""))
+        if code is not None:
+            return Seen(record, ENDED, code, record.keys.get("reason", ""))
+        if not run.is_mine:
+            return Seen(record, LIVE)  # the record of another user is only read: what is written there may be a link
+        state = self.ask_engine(record)
+        if state == ENDED:
+            self.keep_evidence(record)
+            return self.record_end(record, *self.job_end(record))
+        if state == GONE:
+            end = self.end_on_storage(record)
+            if end is not None:
+                return self.record_end(record, *end)
+        return Seen(record, state)
+
+    def record_end(self, record: Record, code: int, reason: str) -> Seen:
+        """Keep how the job ended."""
+        keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
+        seen = Seen(record, ENDED, code, one_line(reason))
+        try:
+            write_small(record.path, keys={**keys, "exit": code, "reason": seen.reason})
+        except OSError as error:
+            raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
+        self._seen[record.run.path] = seen
+        return seen
+
+    def record_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Keep the end of a job that is gone, from the exit codes of all its nodes."""
+        seen, code = self.seen(run), worst_code(list(codes))
+        if seen.state == GONE and seen.record is not None and code is not None:
+            self.record_end(seen.record, code, self.gone_reason(seen.record))
+
+    def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
+        """live, ended or gone, and what the engine itself calls it."""
+        seen = self.seen(run)
+        if keep_evidence and seen.record is not None:
+            self.keep_evidence(seen.record)
+        return f"{seen.state} {self.word_of(run)}".strip()
+
+    def word_of(self, run: Run) -> str:
+        """What the engine itself calls the state of the job."""
+        return ""
+
+    def state(self, run: Run) -> State:
+        seen = self.seen(run)
+        if seen.record is None:
+            return State("not started", "not submitted")
+        if seen.code is not None:
+            return ended(run, seen.code, seen.reason)
+        return self.live_state(seen.record) if seen.state == LIVE else self.gone_state(seen.record)
+
+    def exit_code(self, run: Run) -> int | None:
+        return self.seen(run).code
+
+    def reason(self, run: Run) -> str:
+        return self.seen(run).reason
+
+    def reason_line(self, run: Run, state: State) -> str:
+        return "" if state.is_live or state.exit_code in (DONE, INTERRUPTED, None) else state.reason
+
+    def resume_command(self, run: Run, state: State) -> str:
+        return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
+
+    def storage_of(self, run: Run, node: int = 0) -> str:
+        """The run's folder on the storage of that node."""
+        root = str(self.job.settings.get("storage_root", ""))
+        own = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
+        return f"{root}/{own}{self.job.name}/{run.id}"
+
+
+def newest_record(run: Run) -> Record | None:
+    """The record of the newest attempt that has one."""
+    attempts = numbered(run.path / "state", "job_")
+    if not attempts:
+        return None
+    path = run.path / "state" / f"job_{attempts[-1]}"
+    return Record(run, path, attempts[-1], read_keys(path))
+
+
+def write_evidence(path: Path, content: bytes) -> None:
+    """Write what an engine printed into a run folder of this user; a symbolic link is not followed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(unfinished, path)

@@ -1,0 +1,290 @@
+"""A run folder as a reader sees it: attempts, nodes, exit codes, last steps. It writes only state/.now.
+
+The files are untrusted: another user may have written them. A field that cannot be used is empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import re
+import shlex
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import PRIORITY
+from ..machine import identity
+from ..processes import is_running
+from ..untrusted_files import Unreadable, open_regular
+from .values import number, numbered, read_keys, read_text
+
+SILENT_S = 90  # a supervisor that has not touched its file for so long is dead, or has lost its storage
+QUIET_S = 30  # reported by status
+METRICS_BYTES = 16384  # of the end of a metrics file
+_STEP = re.compile(r'"step": *([0-9]{1,18})\b')
+_LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
+
+
+class Progress(NamedTuple):
+    """The last step in the metrics of a rank."""
+
+    step: int
+    loss: float
+
+    def __str__(self) -> str:
+        return f"step {self.step}, loss {self.loss:.4g}"
+
+
+class Node:
+    """The state file of one node, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
+
+    def __init__(self, path: Path) -> None:
+        keys = read_keys(path)
+        self.path, self.number = path, int(path.name[5:])
+        self.host = keys.get("host", "")
+        self.boot, self.pid_namespace = keys.get("boot", ""), keys.get("pid_namespace", "")
+        self.reason = keys.get("reason", "")
+        numbers = {key: number(value) for key, value in keys.items()}
+        self.pid, self.start_ticks = numbers.get("pid"), numbers.get("start_ticks")
+        self.started, self.ended = numbers.get("started"), numbers.get("ended")
+        self.exit, self.attempt = numbers.get("exit"), numbers.get("attempt")
+        self.first_rank = numbers.get("first_rank") or 0
+
+    def place(self, here: dict[str, str]) -> str:
+        """Where its process is: here; beside, in another PID namespace of this kernel; away; unknown, in an old file.
+
+        here: machine.identity()
+        """
+        if self.host != here["host"]:
+            return "away"
+        if not self.pid_namespace:
+            return "unknown"
+        if self.boot != here.get("boot"):
+            return "away"
+        return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
+
+    def is_running(self) -> bool:
+        return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
+
+    def status(self, here: dict[str, str], silent_s: float | None) -> str:
+        """up: runs here. elsewhere: runs, as far as is known. ended. dead: certain. silent: dead, or without storage.
+
+        silent_s: since its supervisor touched the file; None = not known
+        """
+        if self.ended is not None:
+            return "ended"
+        over = "dead" if self.exit is None else "ended"
+        place = self.place(here)
+        if place in ("here", "unknown") and self.is_running():
+            return "up"
+        if place == "here":
+            return over
+        lock = _lock_state(Path(f"{self.path}.lock"))
+        if lock == "held":
+            return "elsewhere"
+        if place == "unknown" or (place, lock) == ("beside", "free"):
+            return over
+        return "silent" if silent_s is not None and silent_s > SILENT_S else "elsewhere"
+
+
+class Run:
+    """One run: RUN_ROOT/JOB/ID."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.id = path, path.name
+        self._now: float | None = None
+        self._nodes: list[Node] | None = None
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of the newest attempt."""
+        return max(numbered(self.path / "artifact", folders=True), default=None)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a person has stopped it."""
+        return os.path.lexists(self.path / "control/STOP")
+
+    @property
+    def is_mine(self) -> bool:
+        return is_mine(self.path)
+
+    def nodes(self) -> list[Node]:
+        """The state files, ordered by name; read once."""
+        if self._nodes is None:
+            self._nodes = self._read_nodes()
+        return self._nodes
+
+    def _read_nodes(self) -> list[Node]:
+        try:
+            names = sorted(os.listdir(self.path / "state"))
+        except OSError:
+            return []
+        paths = [self.path / "state" / name for name in names if re.fullmatch("node_[0-9]{1,9}", name)]
+        return [Node(path) for path in paths if path.is_file()]
+
+    def silent_s(self, node: Node) -> float | None:
+        """Seconds since the node's supervisor touched its file, by the clock of the storage."""
+        try:
+            return self.storage_time() - node.path.stat().st_mtime
+        except OSError:
+            return None
+
+    def storage_time(self) -> float:
+        """Seconds since 1970. This machine's clock where nothing is written: in the folder of another user.
+
+        Raises OSError when the storage takes no file.
+        """
+        if self._now is None:
+            self._now = self._touch() if self.is_mine else time.time()
+        return self._now
+
+    def _touch(self) -> float:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.path / "state/.now", flags, 0o666)
+        try:
+            os.utime(descriptor)
+            return os.fstat(descriptor).st_mtime
+        finally:
+            os.close(descriptor)
+
+    def statuses(self) -> dict[int, str]:
+        """Node number -> its status."""
+        here = machine()
+        return {node.number: node.status(here, self.silent_s(node)) for node in self.nodes()}
+
+    def is_live(self) -> bool:
+        """Whether some node is up, or is elsewhere and has not ended."""
+        return any(status in ("up", "elsewhere") for status in self.statuses().values())
+
+    def exit_codes(self) -> dict[str, int]:
+        """`first` or `node_NN` -> exit code, of the nodes that have recorded one in the newest attempt."""
+        folder = self.path / "exit" / str(self.attempt)
+        found = {}
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):
+                if name == "first" or name.startswith("node_"):
+                    code = number(read_text(folder / name).split("\n")[0])
+                    if code is not None:
+                        found[name] = code
+        return found
+
+    def ended_nodes(self) -> int:
+        """How many nodes have recorded an exit code in the newest attempt."""
+        try:
+            return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
+        except OSError:
+            return 0
+
+    def first_failure(self) -> dict[str, str]:
+        """node and reason of the node that failed first in the newest attempt; {} when none has."""
+        path = self.path / "exit" / str(self.attempt) / "first"
+        if not path.is_file():
+            return {}
+        keys = read_keys(path)
+        node = number(keys.get("node", ""))
+        return {"node": "?" if node is None else str(node), "reason": keys.get("reason", "")}
+
+    def progress(self, rank: int) -> Progress | None:
+        """The last complete line of the rank's metrics that has a step and a loss."""
+        try:
+            with open_regular(self.path / "metrics" / f"rank_{rank:02}.jsonl", follow=False) as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - METRICS_BYTES))
+                lines = file.read(METRICS_BYTES).decode(errors="replace").split("\n")
+        except (Unreadable, OSError):
+            return None
+        return last_progress(lines)
+
+    def created(self) -> float:
+        """When its newest attempt was made, seconds since 1970."""
+        try:
+            return (self.path / "artifact").stat().st_mtime
+        except OSError:
+            return 0.0
+
+
+@lru_cache
+def machine() -> dict[str, str]:
+    """This machine, as state files name theirs."""
+    return identity()
+
+
+def last_progress(lines: list[str]) -> Progress | None:
+    """The last line of metrics with a step and a loss. The last line is ignored when it is torn."""
+    for line in reversed(lines):
+        step, loss = _STEP.search(line), _LOSS.search(line)
+        if line.endswith("}") and step and loss:
+            with contextlib.suppress(ValueError):
+                return Progress(int(step.group(1)), float(loss.group(1)))
+    return None
+
+
+def worst_code(codes: list[int]) -> int | None:
+    """The exit code that most deserves attention; any unknown one counts as a crash. None without codes."""
+    return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
+
+
+def is_mine(path: Path) -> bool:
+    """Whether the file belongs to this user, or to the owner that the storage gives new files of this user.
+
+    NFS with root_squash or all_squash, and CIFS, change the owner of each new file.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return owner == os.geteuid() or owner == _owner_of_new_files(path.parent)
+
+
+def _owner_of_new_files(folder: Path) -> int:
+    probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return os.geteuid()
+    try:
+        return os.fstat(descriptor).st_uid
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            probe.unlink()
+
+
+def owner_of(path: Path) -> str:
+    """Name of the user who owns the file, or `uid N`."""
+    try:
+        uid = path.stat().st_uid
+    except OSError:
+        return "an unknown user"
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a shell."""
+    return shlex.quote(text)
+
+
+def _lock_state(path: Path) -> str:
+    """held, free, or unknown where the file or the file system does not say. Under one kernel it is certain."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return "unknown"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "held"
+    except OSError:
+        return "unknown"
+    else:
+        return "free"
+    finally:
+        os.close(descriptor)

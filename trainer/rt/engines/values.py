@@ -1,0 +1,67 @@
+"""Values of small files that somebody else may have written: `key=value` lines, numbers, JSON. Nothing raises."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ..untrusted_files import Unreadable, open_regular, read_json
+from ..verbs.text import printable
+
+MOST_BYTES = 65536  # of a state file
+
+
+def read_text(path: Path) -> str:
+    """Text of a regular file up to a NUL, at most 64 KiB, without control characters; "" for a symbolic link."""
+    try:
+        with open_regular(path, follow=False) as file:
+            content = file.read(MOST_BYTES)
+    except (Unreadable, OSError):
+        return ""
+    return printable(content.split(b"\0")[0].decode(errors="replace"))
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """The `key=value` lines of a file; the first line of each key counts."""
+    keys: dict[str, str] = {}
+    for line in read_text(path).split("\n"):
+        name, equals, value = line.partition("=")
+        if equals:
+            keys.setdefault(name, value)
+    return keys
+
+
+def number(text: str) -> int | None:
+    """Integer of 1 to 18 ASCII digits; None for any other text."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
+def word(text: str) -> str:
+    """The text if no program takes it for an option, a path or a pattern; else ""."""
+    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
+
+
+def settings(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file of an artifact; {} when there is none."""
+    try:
+        tree = read_json(path, follow=False)
+    except Unreadable:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def numbered(folder: Path, prefix: str = "", folders: bool = False) -> list[int]:
+    """Ascending numbers N of the files, or the folders, called PREFIX + N without leading zeros."""
+    pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                match = pattern.fullmatch(entry.name)
+                if match and (entry.is_dir if folders else entry.is_file)(follow_symlinks=False):
+                    found.append(int(match.group(1)))
+    except OSError:
+        return []
+    return sorted(found)

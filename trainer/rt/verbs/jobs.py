@@ -1,0 +1,120 @@
+"""Finds the job of an artifact, its run root, and its runs.
+
+In   the folder of jobctl with .jobc/job.json; JOBC_RUN_ROOT; the current folder for an artifact that was moved
+Out  Job, Run; or Failure
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from ..engines.engine import Engine, Failure, Job
+from ..engines.run import Run, is_mine, owner_of
+from ..engines.values import read_keys, read_text, settings
+
+_RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+class Place:
+    """Where an artifact and its runs are."""
+
+    def __init__(self, artifact: Path) -> None:
+        self.artifact = Path(os.path.realpath(artifact))
+        self.settings = settings(self.artifact / ".jobc/job.json")
+        name, root = self.settings.get("job"), self.settings.get("runs")
+        if not isinstance(name, str) or not isinstance(root, str):
+            raise Failure(f"{self.artifact}/.jobc/job.json does not describe a job", "compile the job again")
+        own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
+        self.own_run = Run(own_run) if (own_run / "state/run").is_file() else None
+        self.is_moved = False
+        project = self._project()
+        if self.own_run is not None:
+            runs = own_run.parent
+        else:
+            given = os.environ.get("JOBC_RUN_ROOT")
+            runs = Path(given or project / root) / name
+            runs = runs if runs.is_absolute() else Path.cwd() / runs
+            if self.is_moved:
+                print(f"this artifact was moved: its runs are in {runs}", file=sys.stderr)
+        for folder in (project, runs):
+            if _CONTROL.search(str(folder)):
+                raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
+        runs = Path(os.path.realpath(runs)) if runs.is_dir() else runs
+        is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
+        self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
+
+    def _project(self) -> Path:
+        """The folder that holds artifacts/. An artifact that does not lie where it was compiled belongs to the cwd."""
+        if self.own_run is not None:
+            return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
+        place = read_text(self.artifact / ".jobc/place").strip()
+        parts = self.artifact.parts
+        if len(parts) > 4 and place and str(self.artifact).endswith(f"/{place}"):
+            return self.artifact.parents[2]
+        self.is_moved = True
+        if Path.cwd() == Path("/"):
+            raise Failure("this artifact was moved, and / is no project", "cd to the folder of your project")
+        return Path.cwd()
+
+    def engine(self) -> Engine:
+        """The engine of the backend, which is packed with the artifact; the base class where it brings none."""
+        try:
+            module = import_module("jobc_engine")
+        except ModuleNotFoundError:
+            return Engine(self.job)
+        engine: Engine = module.ENGINE(self.job)
+        return engine
+
+    def list_runs(self) -> list[Run]:
+        """All runs of the job, the one started last first."""
+        return list_runs(self.job.runs)
+
+    def choose_run(self, named: str) -> Run:
+        """The run of that ID or folder; else the one this artifact lies in; else the newest of this user."""
+        runs = self.job.runs
+        if named:
+            for candidate in (runs / named, Path(named)):
+                if is_run(candidate):
+                    return Run(Path(os.path.realpath(candidate)))
+            if (runs / named / ".making").is_file() and is_mine(runs / named):
+                why = f"run {named} was never completed: submit.sh was killed while it made the run, or is at work"
+                raise Failure(why, f"submit.sh --run-id {named} makes it anew")
+            raise Failure(f"job {self.job.name} has no run {named} in {runs}", "status.sh --all lists them")
+        if self.own_run is not None:
+            return self.own_run
+        found = self.list_runs()
+        for run in found:
+            if run.is_mine:
+                return run
+        if found:
+            other = found[0]
+            why = f"no run of this user in {runs}: the newest belongs to {owner_of(other.path)}"
+            hint = f"--run {other.id} names it; status.sh --all lists all of them"
+            raise Failure(f"job {self.job.name} has {why}", hint)
+        hint = "submit.sh makes one; JOBC_RUN_ROOT says where they are"
+        raise Failure(f"job {self.job.name} has no run in {runs}", hint)
+
+
+def list_runs(folder: Path) -> list[Run]:
+    """The runs in RUN_ROOT/JOB, the one started last first."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    runs = [Run(folder / name) for name in names if is_run(folder / name)]
+    return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether jobc made it, and completely; clean.sh hides what it is about to remove."""
+    return (
+        _RUN_ID.fullmatch(folder.name) is not None
+        and not folder.is_symlink()
+        and os.path.isfile(folder / "state/run")
+        and os.path.isdir(folder / "artifact")
+    )

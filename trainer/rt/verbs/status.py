@@ -1,0 +1,192 @@
+"""How a run is doing: state, exit code, reason, nodes, last step and loss, logs.
+
+Usage  jobctl status [--run ID] [--all] [--format text|json]
+         --run ID  that run (a path works as well); else the newest
+         --all     one line for each run of the job
+         --format json  for programs; schema: docs/reference/status.md
+Exit   0; 1 when there is no such run, or when a point of a sweep failed; 2 for a wrong option
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..engines.engine import Engine, Failure
+from ..engines.run import Run, owner_of, shell_word
+from .jobs import Place
+from .text import one_line, printable
+
+SCHEMA = 1
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    try:
+        return status(argv)
+    except Failure as failure:
+        print(f"error: {printable(failure.title)}", file=sys.stderr)
+        if failure.hint:
+            print(f"  hint: {printable(failure.hint)}", file=sys.stderr)
+        return failure.code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def status(argv: list[str]) -> int:
+    asked = _parse(argv)
+    place = Place(Path(sys.argv[0]).parent)
+    engine = place.engine()
+    if asked.field:
+        _field(engine, place, asked.run, asked.field)
+        return 0
+    if asked.codes is not None:
+        engine.record_codes(place.choose_run(asked.run), asked.codes)
+        return 0
+    if asked.all:
+        runs = place.list_runs()
+        engine.prepare(runs)
+        summaries = [summary(engine, run) for run in runs]
+        if asked.format == "json":
+            _print_json({"runs": summaries})
+        else:
+            for line in summaries:
+                print(f"{line['run']:<22} {line['text']}")
+        return 0
+    run = place.choose_run(asked.run)
+    points = engine.points(run)
+    if points is not None:
+        return _print_points(engine, run, points, asked.format)
+    report = describe(engine, run)
+    if asked.format == "json":
+        _print_json(report)
+    else:
+        print("\n".join(_lines(report, engine.logs(run)[0])))
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        unknown, without = "unrecognized arguments: ", re.match("argument (--[a-z]+): expected one argument", message)
+        if message.startswith(unknown):
+            message = f"unknown option: {message[len(unknown) :]}"
+        raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = _Parser(prog="status.sh", allow_abbrev=False, add_help=False)
+    parser.add_argument("--run", default="")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--field",
+        choices=("text", "code", "reason", "live", "path", "engine", "evidence", "cost"),
+        help=argparse.SUPPRESS,
+    )  # for scripts
+    parser.add_argument(
+        "--codes", nargs="*", type=int, help=argparse.SUPPRESS
+    )  # of all nodes, as their storage has them
+    return parser.parse_args(argv)
+
+
+def summary(engine: Engine, run: Run) -> dict[str, Any]:
+    """One run of a list. The files of another user are read only when the run is named."""
+    if not run.is_mine:
+        text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
+        return {"run": run.id, "state": "of another user", "text": text, "exit_code": None}
+    state = engine.state(run)
+    return {"run": run.id, "state": state.name, "text": one_line(state.text), "exit_code": state.exit_code}
+
+
+def describe(engine: Engine, run: Run) -> dict[str, Any]:
+    """All that is known about a run."""
+    engine.prepare([run])
+    state = engine.state(run)
+    nodes = [
+        {
+            "node": node.node,
+            "status": node.status,
+            "host": node.host,
+            "text": one_line(node.text),
+            "step": node.progress and node.progress.step,
+            "loss": node.progress and node.progress.loss,
+        }
+        for node in engine.nodes(run, state)
+    ]
+    return {
+        "run": run.id,
+        "job": engine.job.name,
+        "backend": engine.job.backend,
+        "attempt": run.attempt,
+        "state": state.name,
+        "text": one_line(state.text),
+        "exit_code": state.exit_code,
+        "reason": one_line(engine.reason_line(run, state)),
+        "nodes": nodes,
+        "notes": [one_line(note) for note in engine.notes(run, state)],
+        "resume": engine.resume_command(run, state),
+        "logs": engine.logs(run)[1],
+    }
+
+
+def _lines(report: dict[str, Any], where: str) -> list[str]:
+    attempt = "" if report["attempt"] is None else report["attempt"]
+    lines = [f"run {report['run']} of job {report['job']}, attempt {attempt}: {report['text']}"]
+    if report["reason"]:
+        lines.append(f"  reason: {report['reason']}")
+    for node in report["nodes"]:
+        progress = "" if node["step"] is None else f", step {node['step']}, loss {node['loss']:.4g}"
+        lines.append(f"  node {node['node']:02}  {node['text']}{progress}")
+    lines += [f"  {note}" for note in report["notes"]]
+    if report["resume"]:
+        lines.append(f"  go on with: {report['resume']}")
+    return [*lines, f"  {where} {shell_word(report['logs'])}"]
+
+
+def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
+    """The points of a sweep; 1 when one has ended with a code other than 0."""
+    engine.prepare([run, *(point for _, point in points)])
+    states = [(number, point, engine.state(point)) for number, point in points]
+    if shown_as == "json":
+        found = [{"point": number, "path": str(point.path), **summary(engine, point)} for number, point, _ in states]
+        _print_json({"run": run.id, "job": engine.job.name, "points": found})
+    else:
+        print(f"sweep {run.id}, {engine.where(run)}")
+        for number, point, state in states:
+            print(f"{number:>3}  {point.path}  {one_line(state.text)}")
+    return int(any(state.exit_code not in (None, 0) for _, _, state in states))
+
+
+def _field(engine: Engine, place: Place, named: str, field: str) -> None:
+    """Print one value, for the scripts of an artifact; they name a run by its path, also one that is being made."""
+    if field == "cost":
+        for line in engine.cost():
+            print(f"  {one_line(line)}")
+        return
+    is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
+    run = Run(Path(named)) if is_path else place.choose_run(named)
+    if field == "path":
+        print(run.path)
+        return
+    engine.prepare([run])
+    if field in ("engine", "evidence"):
+        print(engine.engine_word(run, keep_evidence=field == "evidence"))
+        return
+    state = engine.state(run)
+    values = {
+        "text": state.text,
+        "code": "" if state.exit_code is None else str(state.exit_code),
+        "reason": state.reason,
+        "live": "live" if state.is_live else "over",
+    }
+    print(one_line(values[field]))
+
+
+def _print_json(tree: dict[str, Any]) -> None:
+    print(json.dumps({"schema": SCHEMA, **tree}, indent=2))
