@@ -134,7 +134,10 @@ def test_fork_is_a_new_run_that_begins_from_the_old_one(job):
     assert f"JOBC_INIT_FROM={demo.runs / 'old'}" in demo.mark("record.0").split("\0")
 
 
-def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job, tmp_path):
+LINKED = {"ignored.bin", "marks"}
+
+
+def test_the_code_of_a_git_checkout_is_snapshotted_and_what_git_ignores_is_linked(job, tmp_path):
     demo = job(code_kind="snapshot")
     demo.plan.command += ("record",)
     demo.write_artifact()
@@ -147,8 +150,8 @@ def test_the_code_of_a_git_checkout_is_snapshotted_without_what_git_ignores(job,
     (tmp_path / "gone.py").unlink()
     assert demo.run("submit.sh")[0] == 0
     code = demo.only_run / "code"
-    assert {p.name for p in code.iterdir()} == {"train.py", "-dash name.py", "new\nline.py", ".gitignore"}
-    assert not (code / "train.py").stat().st_mode & 0o222
+    assert {p.name for p in code.iterdir()} == {"train.py", "-dash name.py", "new\nline.py", ".gitignore", *LINKED}
+    assert {p.name for p in code.iterdir() if p.is_symlink()} == LINKED
     assert demo.mark("record.0").split("--\0")[1].split("\0")[0] == str(code)
     _, output = demo.run("submit.sh", "--resume", demo.only_run.name)
     assert f"the code is that of the first submit, in {code}; --fork {demo.only_run.name} takes it" in output
@@ -259,6 +262,7 @@ def test_what_jobcignore_names_is_not_copied_committed_or_not(job, tmp_path, is_
     code = demo.only_run / "code"
     found = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file()} - {".gitignore", ".jobcignore"}
     wanted = {"a.py", "keep.bin", "sub/data/y", "sub/it's a \n file", "sub/.jobcignore"}
+    assert [path.name for path in code.iterdir() if path.is_symlink()] == (["own"] if is_repository else [])
     assert found == (wanted if is_repository else wanted | {"own/z"})
     assert not list(demo.only_run.glob(".*"))
 

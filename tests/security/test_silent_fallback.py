@@ -38,8 +38,10 @@ def git(*words: str | Path) -> None:
 
 
 def copied(project: Job) -> set[str]:
+    """Files in the copy of the code, and links there, but for those to the folders that this test needs."""
     code = project.only_run / "code"
-    return {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file() or path.is_symlink()}
+    paths = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file() or path.is_symlink()}
+    return paths - set(LEAVES_OUT.split())
 
 
 def refused(project: Job, **environment: str) -> str:

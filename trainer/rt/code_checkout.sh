@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2030,SC2031,SC2154 # variables go from one part to another, and of a subshell to functions called in it
 # code_checkout.sh: part of run.sh. The user's code from a git repository, at one commit.
 
-# checkout_code REPOSITORY COMMIT: makes RUN/code of it, read-only, with its submodules; nothing when that is there.
+# checkout_code REPOSITORY COMMIT: makes RUN/code of it, with its submodules; the ranks may write there. Does nothing when that is there.
 # GIT_TOKEN, if set (a secret of the job), is the password for https, of the repository's host and port and of no other.
 # Asks no questions, and runs no hook.
 # Ends the script with 65 when the commit is not there, 1 when the repository does not answer, three times.
@@ -26,7 +26,6 @@ checkout_code() {
       die 1 "cannot fetch the submodules of $2: $(grep -m 1 -E '^fatal: ' <<<"$words" || tail -n 1 <<<"$words")" \
         'they come over https, http, ssh or git; a private one must be on the host of code.repository, which alone gets GIT_TOKEN'
   fi
-  chmod -R a-w -- "$copy"
   try "move it to $run/code" mv -T -- "$copy" "$run/code"
 }
 

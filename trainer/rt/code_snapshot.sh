@@ -1,10 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # code_snapshot.sh: part of run.sh. The copy of the user's code in a run.
 
-# snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, read-only. What git would not commit stays out, and what
-# a .jobcignore (written as a .gitignore) names, committed or not. When git cannot answer, nothing is copied.
+# snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
+# would not commit, and what a .jobcignore (written as a .gitignore) names, committed or not. Top-level entries that git
+# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied.
 snapshot_code() {
-  local root bytes most=$2 list=$run/.files
+  local ignored=() root bytes most=$2 list=$run/.files
   root=$(cd -- "$1" 2>/dev/null && pwd -P) || die 65 "the code folder $1 does not exist" 'check code.root in the spec'
   list_code "$root" "$list"
   bytes=$(cd -- "$root" && du -cb --files0-from="$list" 2>/dev/null | tail -n 1 | cut -f 1)
@@ -15,8 +16,88 @@ snapshot_code() {
   if [[ -e $list.plain ]]; then describe_plain_copy "$root" "$list" "${bytes:-0}"; fi
   try "create the folder $run/code" mkdir -- "$run/code"
   try "copy the code to $run/code" copy_files "$root" "$run/code" "$list"
+  chmod -R u+w -- "$run/code"
+  if [[ ! -e $list.plain ]]; then
+    list_ignored "$root" "$list"
+    link_ignored "$root" "$list"
+  fi
   rm -f -- "$list" "$list".*
-  chmod -R a-w -- "$run/code"
+}
+
+# list_ignored ROOT LIST: sets `ignored`: the top-level entries there that git ignores and no .jobcignore names.
+list_ignored() {
+  ask_git "$1" ls-files -z --others --ignored --exclude-standard --directory >"$2.links"
+  sed -z 's:/$::' -- "$2.links" | { LC_ALL=C grep -zv / || true; } | LC_ALL=C sort -zu >"$2.top"
+  cut -z -d / -f 1 -- "$2.ignored" | LC_ALL=C sort -zu >"$2.named"
+  mapfile -t -d '' ignored < <(LC_ALL=C comm -z -23 -- "$2.top" "$2.named")
+}
+
+# link_ignored ROOT LIST: makes a link in RUN/code to each entry of `ignored` that a script may need. Prints one line with
+# what was copied, linked and left out, unless there was nothing to link or leave out.
+link_ignored() {
+  local name linked=() left=() copied line most
+  for name in "${ignored[@]}"; do
+    if is_by_product "$1" "$name" || [[ -e $run/code/$name || -L $run/code/$name ]]; then continue; fi
+    if is_secret_name "$name" || is_environment "$1/$name" || holds_runs "$1/$name" || ! nodes_see "$1"; then
+      left+=("$name")
+    else
+      try "link $1/$name to $run/code" ln -s -- "$1/$name" "$run/code/$name"
+      linked+=("$name")
+    fi
+  done
+  if ((${#linked[@]} + ${#left[@]} == 0)); then return; fi
+  copied=$(tr -cd '\0' <"$2" | wc -c)
+  for most in 3 2 1; do
+    line="code: $copied files copied"
+    if ((${#linked[@]})); then line+="; linked: $(short_list "$most" "${linked[@]}")"; fi
+    if ((${#left[@]})); then line+="; left out: $(short_list "$most" "${left[@]}")"; fi
+    if ((${#line} <= 80)); then break; fi
+  done
+  printf '%s\n' "$line" >&2 # with --only-prepare, stdout is the path of the run
+}
+
+# nodes_see FOLDER: the ranks can open it, because it is on the file system of the run. Engines that know better redefine it.
+nodes_see() {
+  [[ $(stat -c %m -- "$1") == "$(stat -c %m -- "$run")" ]]
+}
+
+# is_by_product ROOT NAME: a cache, a hidden file, artifacts or runs: neither linked nor reported.
+is_by_product() {
+  case $2 in
+    .* | __pycache__ | node_modules | *.egg-info | *.pyc | build | dist) return 0 ;;
+  esac
+  [[ $1/$2 == "$project/artifacts" || $1/$2 == "$(dirname -- "$runs")" ]]
+}
+
+# is_secret_name NAME: of a file that a run must not get by itself. Hidden ones such as .env are by-products.
+is_secret_name() {
+  case ${1,,} in
+    *.pem | *.key | *.p12 | *.pfx | *.env | id_rsa* | id_dsa* | id_ecdsa* | id_ed25519* | *secret* | *credential* | *password*) return 0 ;;
+  esac
+  return 1
+}
+
+# is_environment FOLDER: of Python or conda.
+is_environment() {
+  [[ -e $1/pyvenv.cfg || -d $1/conda-meta ]]
+}
+
+# holds_runs FOLDER: the runs or artifacts are in it: a link would make the folder contain itself.
+holds_runs() {
+  [[ $runs/ == "$1"/* || $project/artifacts/ == "$1"/* ]]
+}
+
+# short_list MOST NAME…: so many of the names, escaped and cut to 16 characters, and the number of the others.
+short_list() {
+  local name text='' most=$1
+  shift
+  for name in "${@:1:most}"; do
+    printf -v name '%q' "$name"
+    if ((${#name} > 16)); then name=${name:0:15}…; fi
+    text+="${text:+, }$name"
+  done
+  if (($# > most)); then text+=" and $(($# - most)) more"; fi
+  printf '%s' "$text"
 }
 
 # copy_files FROM TO LIST

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import exit_codes, processes
+from .exception_line import exception_line
 from .run_folder import RunFolder, count_of, read_small
 from .untrusted_files import Unreadable, open_regular
 
@@ -84,7 +85,16 @@ def judge(
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
         first = next((end for end in known if end.reason == LATE), first)
     blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
-    return Verdict(code, blame, f"rank {first.rank}: {first.reason}" if first.rank >= 0 else first.reason)
+    reason = (blame and _exception(run, blame)) or first.reason
+    return Verdict(code, blame, f"rank {first.rank}: {reason}" if first.rank >= 0 else reason)
+
+
+def _exception(run: RunFolder, end: RankEnd) -> str:
+    """Return the exception that ended a rank; "" when the reason is known better, or none is in its log."""
+    if end.reason != "exit status 1":  # what Python returns for an exception
+        return ""
+    log = said_in(run, run.rank_log(end.rank)).decode(errors="replace")
+    return exception_line(log, os.getcwd())
 
 
 def _left_before(first: RankEnd, known: Sequence[RankEnd]) -> str:

@@ -17,6 +17,7 @@ code_root=.
 code_max_bytes=209715200
 time_limit_s=0
 head_port=0
+nodes_see() { :; } # the ranks run on this machine
 
 detach='' resume='' fork='' run_id=''
 while (($#)); do

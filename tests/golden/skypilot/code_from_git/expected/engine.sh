@@ -32,6 +32,11 @@ need_sent() {
   done
 }
 
+# nodes_see FOLDER: the nodes have nothing of this machine but what is sent.
+nodes_see() {
+  return 1
+}
+
 # stage ID ATTEMPT: what is sent of `run`, below a name of its own: SkyPilot removes nothing of what it sent before.
 stage() {
   local to=$run/sent/$1

@@ -51,7 +51,7 @@ for piece in state/* artifact/* code; do
   case $piece in
     *"*") ;;
     state/*) mv -f -- "$piece" "$run/$piece" ;;
-    *) if [ -e "$piece" ] && [ ! -e "$run/$piece" ]; then mv -T -- "$piece" "$run/$piece" && chmod -R a-w -- "$run/$piece"; fi ;;
+    *) if [ -e "$piece" ] && [ ! -e "$run/$piece" ]; then mv -T -- "$piece" "$run/$piece" && { [ "$piece" = code ] || chmod -R a-w -- "$run/$piece"; }; fi ;;
   esac
 done
 cd -- "$run"
@@ -64,6 +64,11 @@ if [ -e "$0/state/mirror" ] || [ "$(cksum <"$0/state/run" 2>/dev/null)" != "$1" 
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi
 chmod -R u+w -- "$gone" && rm -rf -- "$gone"
 '
+
+# nodes_see FOLDER: hosts have nothing of this machine but what is sent.
+nodes_see() {
+  return 1
+}
 
 # sum_of RUN: what tells it from another one of the same name.
 sum_of() {
@@ -107,14 +112,15 @@ done
 echo "code ${last:+${last%/state/run}/code}"
 '
 
-# send_code HOST: by rsync, into a folder of this run alone; files that the host's last run has too are linked, not sent.
+# send_code HOST: by rsync, into a folder of this run alone; files that the host's last run has too are copied there, not sent.
+# Not linked: a script may write to its copy.
 send_code() {
   local last
   type -P rsync >/dev/null || { echo 'FAIL  there is no rsync on this machine: install it, or use code=snapshot' && return 65; }
   last=$(from_host "$1" sh -c "$last_code" "$run") || return
   if [[ -z $last ]]; then return; fi # it is there: of the attempt before, or this machine
   last=${last#code }
-  rsync --archive --secluded-args ${last:+--link-dest="$last"} --rsync-path="echo '$begins'; rsync" \
+  rsync --archive --secluded-args ${last:+--copy-dest="$last"} --rsync-path="echo '$begins'; rsync" \
     --rsh="bash -p -c 'set -o pipefail; \"\$@\" | { $from_there; }' - $(quoted "${ssh_command[@]}")" \
     -- "$run/code/" "$1:$run/.code.$1/" || return
   on_host "$1" sh -c '[ -e "$0/code" ] || mv -- "$0/.code.$1" "$0/code"' "$run" "$1"

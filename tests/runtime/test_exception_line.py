@@ -1,0 +1,60 @@
+"""The exception that ended a rank, as the reason that status shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from jobc.trainer.rt.exception_line import MOST_CHARACTERS, exception_line
+
+PLAIN = """step 1
+Traceback (most recent call last):
+  File "/run/code/train.py", line 6, in <module>
+    main()
+KeyError: 'label_17'
+"""
+LIBRARY = """Traceback (most recent call last):
+  File "/run/code/pkg/train.py", line 9, in step
+    loss.backward()
+  File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 5, in backward
+    run()
+RuntimeError: CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        (PLAIN, "KeyError: 'label_17' (train.py:6)"),
+        (LIBRARY, "RuntimeError: CUDA error: device-side assert triggered (pkg/train.py:9)"),
+        ("\n".join(f"[rank3]: {line}" for line in PLAIN.splitlines()), "KeyError: 'label_17' (train.py:6)"),
+        (PLAIN + "\nDuring handling of the above exception, another exception occurred:\n\n" + LIBRARY,
+         "RuntimeError: CUDA error: device-side assert triggered (pkg/train.py:9)"),
+        (PLAIN.replace("'label_17'", "\033[2J\r"), r"KeyError: \x1b[2J\r (train.py:6)"),
+        (PLAIN + "step 2\n" * 100, ""),
+        (PLAIN.replace("KeyError: 'label_17'\n", ""), ""),
+        ("out of data\n", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_last_exception_and_the_users_own_line(log, line):
+    assert exception_line(log, "/run/code") == line
+
+
+def test_a_long_message_is_cut():
+    line = exception_line(PLAIN.replace("label_17", "x" * 10_000), "/run/code")
+    assert len(line) == MOST_CHARACTERS + len(" (train.py:6)") and "…" in line
+
+
+def test_status_shows_the_exception_as_the_reason(job, tmp_path):
+    (tmp_path / "train.py").write_text("labels = {}\nlabels['label_17']\n")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    demo = job(code_kind="snapshot")
+    demo.plan.command = (sys.executable, "train.py")
+    demo.write_artifact()
+    assert demo.run("submit.sh")[0] == 1
+    _, output = demo.run("status.sh")
+    assert "KeyError: 'label_17' (train.py:2)" in output, output

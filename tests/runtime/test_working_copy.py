@@ -1,0 +1,122 @@
+"""The working copy: the copy of the user's code in which the ranks run, and its links to what git ignores."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 90
+OUTSIDER = 12345  # a uid without a name: root can write to read-only files
+SAVES = """
+import os, pathlib
+assert pathlib.Path("data/x.txt").read_text() == "42"
+saved = pathlib.Path("out/step.txt")
+saved.parent.mkdir(exist_ok=True)
+step = int(saved.read_text()) + 1 if saved.exists() else 0
+saved.write_text(str(step))
+pathlib.Path("train.py").touch()
+print("step", step)
+"""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Folder of a git repository with a script that reads ignored data and saves to a relative path."""
+    write(tmp_path, "train.py", SAVES)
+    write(tmp_path, "data/x.txt", "42")
+    write(tmp_path, ".gitignore", "/data/\n/marks/\n")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def write(folder: Path, name: str, text: str = "") -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def snapshot(job, folder: Path, **changes):
+    demo = job(folder, code_kind="snapshot", **changes)
+    demo.plan.command = (sys.executable, "train.py")
+    demo.plan.topology.procs = demo.plan.topology.world_size = 1
+    demo.write_artifact()
+    return demo
+
+
+def test_a_script_saves_to_a_relative_path_and_the_next_attempt_reads_it(job, repository):
+    demo = snapshot(job, repository)
+    code, output = demo.run("submit.sh")
+    assert code == 0 and "step 0" in output, output
+    assert "code: 2 files copied; linked: data, marks\n" in output
+    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    assert code == 0 and "step 1" in output and "files copied" not in output, output
+    assert (demo.only_run / "code/out/step.txt").read_text() == "1" and not (repository / "out").exists()
+
+
+def test_the_copy_is_writable_for_a_user_who_is_not_root(job, repository):
+    demo = snapshot(job, repository)
+    (repository / "train.py").chmod(0o444)
+    assert demo.run("submit.sh")[0] == 0
+    code = demo.only_run / "code"
+    subprocess.run(["chown", "-R", f"{OUTSIDER}", str(code)], check=True)
+    words = ["setpriv", f"--reuid={OUTSIDER}", "--clear-groups", "bash", "-c", "echo >>train.py && mkdir new"]
+    repository_parents = [folder for folder in code.parents if repository in (folder, *folder.parents)]
+    for folder in repository_parents:
+        folder.chmod(0o755)
+    done = subprocess.run(words, cwd=code, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+
+
+def test_caches_environments_and_secrets_are_not_linked(job, repository):
+    ignored = {
+        "linked": ["weights/w.pt", "tokenizer/t.json", "big.bin"],
+        "silent": ["__pycache__/a.pyc", ".cache/x", "node_modules/x", "x.egg-info/x", "build/x", ".env"],
+        "left out": ["venv/pyvenv.cfg", "site.pem", "my_secrets/token"],
+    }
+    (repository / ".gitignore").write_text("/*/\n*.bin\n*.pem\n.env\n")
+    for name in (name for names in ignored.values() for name in names):
+        write(repository, name)
+    demo = snapshot(job, repository)
+    code, output = demo.run("submit.sh")
+    assert code == 0, output
+    links = {path.name for path in (demo.only_run / "code").iterdir() if path.is_symlink()}
+    assert links == {"big.bin", "data", "marks", "tokenizer", "weights"}
+    line = "code: 2 files copied; linked: big.bin and 4 more; left out: my_secrets and 2 more"
+    assert line in output.splitlines(), output
+
+
+def test_a_run_folder_in_an_ignored_folder_is_not_linked_into_itself(job, repository):
+    write(repository, ".gitignore", "/data/\n/marks/\n/outputs/\n")
+    (repository / "outputs").mkdir()
+    demo = snapshot(job, repository)
+    code, output = demo.run("submit.sh", JOBC_RUN_ROOT=str(repository / "outputs" / "runs"))
+    assert code == 0 and "linked: data, marks; left out: outputs\n" in output, output
+
+
+def test_a_name_with_control_characters_is_escaped(job, repository):
+    (repository / ".gitignore").write_text("/data/\n/marks/\n/*x\n")
+    write(repository, "\033[2J\nx")
+    demo = snapshot(job, repository)
+    _, output = demo.run("submit.sh")
+    line = next(line for line in output.splitlines() if line.startswith("code:"))
+    assert "\033" not in output and r"$'\E[2J\nx'" in line, output
+
+
+def test_nothing_is_printed_when_nothing_is_linked_or_left_out(job, repository):
+    write(repository, "train.py", "print('done')\n")
+    (repository / "data/x.txt").unlink()
+    (repository / "data").rmdir()
+    (repository / ".gitignore").write_text("")
+    demo = snapshot(job, repository)
+    code, output = demo.run("submit.sh")
+    assert code == 0 and "code:" not in output, output
+
+
+def test_removing_a_run_leaves_what_it_links_to(job, repository):
+    demo = snapshot(job, repository)
+    assert demo.run("submit.sh")[0] == 0
+    code, output = demo.run("clean.sh", "--keep", "0", "--yes")
+    assert code == 0 and demo.runs_made() == [], output
+    assert (repository / "data/x.txt").read_text() == "42"

@@ -1,0 +1,53 @@
+"""The Python exception that ended a rank, in one line for status: KeyError: 'label_17' (train.py:6).
+
+In   the end of the rank's log, written by the user's program: data, so bounded and escaped
+Out  one printable line, or "" when the log does not end with a traceback
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+TRACEBACK = "Traceback (most recent call last)"
+MOST_CHARACTERS = 160
+MOST_LINES_AFTER = 20  # of the message and of libraries that close; more: the program went on after the traceback
+# torch 2.3 to 2.13 print it before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
+RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
+FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
+LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
+
+
+def exception_line(log: str, code: str) -> str:
+    """Return the last exception of a log and the user's line that it comes from.
+
+    code: folder of the user's code; the file is named relative to it
+    """
+    lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
+    begins = [index for index, line in enumerate(lines) if TRACEBACK in line]
+    if not begins:
+        return ""
+    frames: list[tuple[str, str]] = []
+    for index, line in enumerate(lines[begins[-1] + 1 :], begins[-1] + 1):
+        if frame := FRAME.match(line):
+            frames.append((frame[1], frame[2]))
+        elif not line.startswith(" "):
+            is_last = len(lines) - index <= MOST_LINES_AFTER and EXCEPTION.fullmatch(line)
+            return f"{_printable(line)}{_position(frames, code)}" if is_last else ""
+    return ""
+
+
+def _position(frames: list[tuple[str, str]], code: str) -> str:
+    own = [frame for frame in frames if not LIBRARY.search(frame[0])] or frames
+    if not own:
+        return ""
+    file, line = own[-1]
+    name = file[len(code) + 1 :] if file.startswith(f"{code}/") else PurePosixPath(file).name
+    return f" ({_printable(name)}:{line})"
+
+
+def _printable(text: str) -> str:
+    """Escape control characters; cut a long line."""
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
