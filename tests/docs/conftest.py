@@ -1,8 +1,9 @@
 """Markdown pages as data: their commands with the output that is shown, their links, their words in code.
 
-A page is README.md, CONTRIBUTING.md, docs/*.md or docs/extending/*.md. Its ```bash blocks run in order, each in a bash
-of its own, in one folder of the page; a ```text block right after one is what it prints. `<!-- in a checkout -->` above
-a block runs it in a copy of this checkout instead; all blocks of CONTRIBUTING.md and docs/extending/ run there.
+A page is README.md, CONTRIBUTING.md, or a .md file in docs/, docs/reference/ or docs/extending/. Its ```bash blocks run
+in order, each in a bash of its own, in one folder of the page; a ```text block right after one is what it prints.
+`<!-- in a checkout -->` above a block runs it in a copy of this checkout instead; all blocks of CONTRIBUTING.md and
+docs/extending/ run there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.md"))
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *EXTENDING])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "reference").glob("*.md"),
+        *EXTENDING,
+    ]
+)
 IDS = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 

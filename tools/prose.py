@@ -1,0 +1,94 @@
+"""`make lint`: find phrases that are not plain technical English, in pages and in docstrings.
+
+usage: python tools/prose.py [PATH…]
+  PATH  a .md file, a .py file (docstrings only) or a folder of them; else CLEAN
+
+Prints one line for each finding and exits with 1 when there are any. Code spans and fenced blocks are not read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CLEAN = (
+    "README.md",
+    "docs/claims.md",
+    "docs/configuration.md",
+    "docs/troubleshooting.md",
+    "docs/reference",
+    "tools/prose.py",
+)
+PHRASES = (
+    (r"\btold\b", "prints, logs, reports or warns"),
+    (r"\bis no (?!longer\b|more\b)\w+", "is not a"),
+    (r"\bis none of\b", "must be one of"),
+    (r"\b(?:ends?|ended) with \d+\b", "exits with"),
+    (r"\blies? over\b", "overrides"),
+    (r"\breckon(?:s|ed)?\b", "computes"),
+    (r"\bwithout a word\b", "without output"),
+    (r"\bhas no word for\b", "does not support"),
+    (r", for (?:it|they|he|that|there) (?:is|are|has|have|was|were)\b", "because"),
+)
+DOCSTRING_STARTS = re.compile(r"(?:Of|As|What|Whether|Those|The same)\b")
+
+
+def findings(line: str) -> Iterator[tuple[str, str]]:
+    """Phrase and advice for each finding in one line of text."""
+    for pattern, advice in PHRASES:
+        for match in re.finditer(pattern, line, re.IGNORECASE):
+            yield match[0], advice
+
+
+def page_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a Markdown page, without fenced blocks and code spans."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        mark = re.match(r"`{3,}", line)
+        if mark and (not fence or mark[0] == fence):
+            fence = "" if fence else mark[0]
+        elif not fence:
+            yield number, re.sub(r"`[^`]*`", "", line)
+
+
+def docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """First line number and text of each docstring of a module."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node)
+            if docstring is not None:
+                yield node.body[0].lineno, docstring
+
+
+def check(file: Path) -> Iterator[str]:
+    """One line of output for each finding in a file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        for number, line in page_lines(text):
+            yield from (f"{file}:{number}: '{phrase}': write '{advice}'" for phrase, advice in findings(line))
+        return
+    for start, docstring in docstrings(text):
+        if match := DOCSTRING_STARTS.match(docstring):
+            yield f"{file}:{start}: docstring begins with '{match[0]}': begin with a verb or a noun"
+        for number, line in enumerate(docstring.splitlines(), start=start):
+            prose = re.sub(r"`[^`]*`", "", line)
+            yield from (f"{file}:{number}: '{phrase}': write '{advice}'" for phrase, advice in findings(prose))
+
+
+def main(arguments: list[str]) -> int:
+    paths = [Path(name) for name in arguments] or [ROOT / name for name in CLEAN]
+    if missing := [str(path) for path in paths if not path.exists()]:
+        print(f"error: {', '.join(missing)}: no such file or folder", file=sys.stderr)
+        return 2
+    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+    lines = [line for file in files if file.suffix in (".md", ".py") for line in check(file)]
+    print("\n".join(lines), end="\n" if lines else "")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
