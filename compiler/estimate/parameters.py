@@ -1,7 +1,7 @@
 """How many numbers a built-in model learns, and what it keeps for the backward pass: from train.json, without torch.
 
 Shapes: B samples, T context, C width, V vocabulary. Of dropout its masks, as GPUs keep them: a byte a number, and none
-of attention, whose kernels draw them again. Held against the models themselves in tests/trainer/test_estimate.py.
+of attention, whose kernels draw them again. Compared with the models in tests/trainer/models/test_estimate.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A short version of each campaign. That of `why` is the whole of it: tests/compiler/test_why.py."""
+"""A short version of each campaign. That of `why` is the whole of it: tests/compiler/cli/test_why.py."""
 
 from __future__ import annotations
 

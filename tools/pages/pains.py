@@ -1,6 +1,6 @@
 """pains.md: what people lose GPU hours to, and what jobc does about each, out of docs/pains.yaml.
 
-tests/compiler/test_pains.py holds its claims against goldens, codes and tests
+tests/compiler/diagnostics/test_pains.py holds its claims against goldens, codes and tests
 """
 
 from __future__ import annotations

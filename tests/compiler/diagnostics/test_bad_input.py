@@ -1,0 +1,600 @@
+"""Wrong input of every kind gives one clear message: code, place, reason, remedy; no traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..diagnosed import Jobc, assert_complete, codes, write
+
+# ---- on the command line --------------------------------------------------------------------------------------------
+
+COMMIT = ("backend=skypilot", "storage.run=node", "code.repository=https://x.org/r.git", f"code.commit={'0' * 40}")
+LINES = [  # words, code, what the message says besides
+    (["ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["lop.steps=3"], "JC1102", "did you mean loop.steps=3?"),
+    (["step=4"], "JC1102", "did you mean loop.steps=4?"),
+    (["process_group.init_timeout_s=30m"], "JC1202", "hint: process_group.init_timeout_s=1800"),
+    (["estimate.step_s=100ms"], "JC1202", "hint: estimate.step_s=0.1\n"),
+    (["estimate.step_s=0.25s"], "JC1202", "hint: estimate.step_s=0.25\n"),
+    (["estimate.step_s=1.5m"], "JC1202", "hint: estimate.step_s=90\n"),
+    (["estimate.step_s=2m"], "JC1202", "hint: estimate.step_s=120\n"),
+    (["estimate.step_s=0s"], "JC1202", "hint: estimate.step_s=0.001 or"),
+    (["process_group.step_timeout_s=100ms"], "JC1202", "hint: process_group.step_timeout_s=2\n"),
+    (["estimate.price.H100=2"], "JC1102", "did you mean estimate.prices.H100=2?"),
+    (["estimate.price={H100: 2}"], "JC1102", "did you mean estimate.prices={H100: 2}?"),
+    (["secret.HF=env:X"], "JC1102", "did you mean secrets.HF=env:X?"),
+    (["secret=env:X"], "JC1102", "did you mean secrets.NAME=env:X?"),
+    (["secretss.TOKEN=env:X"], "JC1102", "did you mean secrets.TOKEN=env:X?"),
+    (["secretss.TOKEN=hunter2"], "JC1102", "did you mean secrets.TOKEN=env:HF_TOKEN?"),
+    (["lables.team=x"], "JC1102", "did you mean labels.team=x?"),
+    (["lables=null"], "JC1102", "did you mean labels={}?"),
+    (["~evn.A"], "JC1102", "did you mean ~env.A?"),
+    (["network.setting.NCCL_X=1"], "JC1102", "'network.settings=[{name: NCCL_X, value: 1, reason: TEXT}]'?"),
+    (["network.settings={A: 1}"], "JC1105", "hint: 'network.settings=[{name: TEXT, value: TEXT, reason: TEXT}]'\n"),
+    (["lable.team=x"], "JC1102", "did you mean labels.team=x?"),
+    (["accelerate.extr.rdzv.x=1"], "JC1102", "did you mean accelerate.extra.rdzv.x=1?"),
+    (["envs.A=1"], "JC1102", "did you mean env.A=1?"),
+    (["debug=true"], "JC1102", "did you mean network.debug=true?"),
+    (["backend.detch=true"], "JC1102", "did you mean backend.detach=true?"),
+    (["backend=slrm", "backend.partition=x"], "JC1109", "hint: backend=slurm"),
+    (["+task=nope"], "JC1109", "hint: +task=digits, +task=gpt2_124m or"),
+    (["+task=digits", "+task=gpt_tiny"], "JC1105", "+task=[digits,gpt_tiny]"),
+    (["foo/bar=3"], "JC1102", "foo/bar"),
+    (["optim.lrr=3"], "JC1102", "did you mean optim.lr=3?"),
+    (["modle=mlp"], "JC1102", "did you mean model=mlp?"),
+    (["backend=skypilot", "backend.num_nodes=8"], "JC1102", "did you mean nodes=8?"),
+    (["backend=kubernetes", "backend.priorityClassName=high"], "JC1102", "did you mean queue.priority=high?"),
+    (["backend=skypilot", "backend.envs.A=1"], "JC1102", "did you mean env.A=1?"),
+    (["backend=skypilot", "backend.accelerators=H100:8"], "JC1102", "gpu_type=H100 gpus=8, for H100:8"),
+    (["backend=kubernetes", "backend.node_selector={pool: a3}"], "JC1105", "backend.node_selector=[TEXT], one text"),
+    (["backend=kubernetes", "image=x", "backend.tolerations=[{key: a}]"], "JC1202", "backend.tolerations=[TEXT], one"),
+    (["backend.bogus=1"], "JC1102", "there is backend.detach"),
+    (["profile.active=2"], "JC1102", "there are profile.ranks and profile.steps"),
+    (["backend=slurm", "backend.extra.mial=a@b"], "JC4340", "mean backend.extra.mail-type or backend.extra.mail-user?"),
+    (["backend=slurm", "backend.extra.tiem=4"], "JC4340", "--time is near"),
+    (["backend=slurm", "backend.extra.ondes=4"], "JC4340", "--nodes is near"),
+    (["backend=kubernetes", "backend.bogus=1"], "JC1102", "jobc --help lists the keys"),
+    (["nodes.x=3"], "JC1102", "nodes.x"),
+    (["model={depth: 3}"], "JC1102", "model.depth"),
+    (["~nodez"], "JC1102", "did you mean nodes?"),
+    (["model@other=mlp"], "JC1102", "did you mean model=mlp?"),
+    (["hydra.run.dir=/x"], "JC1102", "--out DIR"),
+    (["hydra/launcher=joblib"], "JC1102", "Hydra itself"),
+    (["cluster=mine"], "JC1102", "./jobc/cluster"),
+    (["+ndoes=2"], "JC1201", "did you mean nodes?"),
+    (["+model@other=mlp"], "JC1201", "other"),
+    (["model=gpt"], "JC1109", "gpt_small, gpt_tiny, mlp"),
+    (["backend=slrm"], "JC1109", "group backend has"),
+    (["parallel=deepspeed/zero2"], "JC1109", "hint: parallel=deepspeed\n"),
+    (["backend=ssh/openssh"], "JC1109", "--> command line: backend=ssh/openssh   (backend)"),
+    (["backend=ssh/openssh"], "JC1109", "hint: backend=ssh\n"),
+    (["model=gpt/tiny"], "JC1109", "hint: model=gpt_tiny\n"),
+    (["model=[gpt/tiny]"], "JC1109", "hint: model=gpt_tiny\n"),
+    (["+task=gpt/tiny"], "JC1109", "hint: +task=gpt_tiny\n"),
+    (["model=gpt_tiny,mlp"], "JC1109", "jobc -m model=gpt_tiny,mlp"),
+    (["model=null"], "JC1109", "cannot be null"),
+    (["task=null"], "JC1109", "~task"),
+    (["~backend"], "JC4001", "backend="),
+    (["~seed"], "JC1203", "~seed"),
+    (["~python"], "JC1203", "--> command line: ~python   (python)"),
+    (["~python"], "JC1203", "hint: leave out ~python, or give python a value\n"),
+    (["+seed=1"], "JC1104", "seed=1"),
+    (["++python=venv"], "JC1105", "python=venv"),
+    (["~nodes=5"], "JC1105", "nodes"),
+    (["=3"], "JC1101", "key=value"),
+    (["env.1X=3"], "JC1101", "labels={"),
+    (["env.A-B=3"], "JC1202", "env.A_B=VALUE"),
+    (["env.X=[a"], "JC1101", "'env.X=\"[a\"'"),
+    (["env.X=" + "[" * 2000], "JC1101", "a list"),
+    (["seed=" + "9" * 5000], "JC1202", "64 bits"),
+    (["time=" + "9" * 5000 + "d"], "JC1202", "365d"),
+    (["nodes=99999999999999999999"], "JC1202", "64 bits"),
+    (["optim.lr=1e999"], "JC1202", "finite"),
+    (["mem=0GiB"], "JC1202", "no limit"),
+    (['name="[null]"'], "JC1202", "hint: name=job\n"),
+    (["code.max_size=0"], "JC1202", "hint: code.max_size=64GiB\n"),
+    (["mem=0"], "JC1202", "hint: mem=null or mem=64GiB\n"),
+    (["shm=0"], "JC1202", "hint: shm=null or shm=64GiB\n"),
+    (["mem=0G"], "JC1202", "hint: mem=null or mem=64GiB\n"),
+    (["queue.name="], "JC1202", "queue.name=null"),
+    (["queue.after=5"], "JC1202", "queue.after=[5]"),
+    (["command=python train.py"], "JC1202", "command=[python,train.py]"),
+    (["network.settings.A=x"], "JC1102", "is a list, and its items have no names"),
+    (["network.settings.A.b=x"], "JC1102", "is a list, and its items have no names"),
+    (["mounts=[{source: /a}]"], "JC1203", "mounts.0.target"),
+    (["secrets.TOKEN=hf_abc"], "JC1202", "never a value"),
+    (["gpus=4", "procs=8"], "JC2001", "procs=4"),
+    (["loop.epochs=3"], "JC2004", "loop.epochs=null"),
+    (["batch.accumulation=2", "batch.global=64"], "JC2002", "contradicts"),
+    (["procs=2", "--"], "JC2012", "command line: -- …"),
+    (["--", " "], "JC2012", "command is empty"),
+    (['command=[""]'], "JC2012", "command is empty"),
+    (["code=git", *COMMIT, "code.root=/abs", "--", "a.py"], "JC4514", "hint: code.root=."),
+    (["code=git", *COMMIT, "code.repository='ext::touch%20x'", "--", "a.py"], "JC4514", "is no repository"),
+    (["code=git", *COMMIT, "code.root=a/../..", "--", "a.py"], "JC4514", "'a/../..' is no folder of the repository"),
+    (["--", "--lr", "0.1"], "JC2012", "-- train.py --lr 0.1"),
+    (["model.heads=3"], "JC2020", "command line: model.heads=3   (model.heads)"),
+    (["data=digits"], "JC2020", "(data.kind)"),
+    (["run", "name=x", "train.py", "--lr", "0.1"], "JC1110", "hint: jobc run name=x -- train.py --lr 0.1"),
+    (["procs=2", "python", "train.py", "--lr=1"], "JC1110", "hint: jobc procs=2 -- python train.py --lr=1"),
+    (["--procs", "2"], "JC1110", "hint: procs=2"),
+    (["--lr=3"], "JC1110", "hint: optim.lr=3"),
+    (["run", "--resume", "ID"], "JC1110", "hint: jobc submit DIR --resume ID"),
+    (["--frobnicate"], "JC1110", "unknown option --frobnicate"),
+    (["check", "--json"], "JC1110", "hint: --format json\n"),
+    (["~env.NAME"], "JC1102", "hint: leave out ~env.NAME, and the word"),
+    (["env.MASTER_PORT=80"], "JC2006", "hint: ~env.MASTER_PORT\n"),
+    (["env.MASTER_PORT=²"], "JC2006", "hint: ~env.MASTER_PORT\n"),
+    (["env.OMP_NUM_THREADS=²"], "JC2006", "hint: ~env.OMP_NUM_THREADS\n"),
+    (["env.OMP_NUM_THREADS=٣"], "JC2006", "hint: ~env.OMP_NUM_THREADS\n"),
+    (["env.OMP_NUM_THREADS=04"], "JC2006", "hint: ~env.OMP_NUM_THREADS threads=4\n"),
+    (["time=٣m"], "JC1202", "hint: time=12h"),
+    (["mem=٣"], "JC1202", "hint: mem=64GiB\n"),
+    (["env.MASTER_PORT=2000"], "JC2006", "hint: ~env.MASTER_PORT rendezvous.port=2000\n"),
+    (["env=venv"], "JC1202", "because: the config group env is called python now\n  = hint: python=venv\n"),
+    (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
+    (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
+    (["--out"], "JC1110", "--out OUT"),
+    (["--cfg", "job", "ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["--cfg", "job", "-p", "optin"], "JC1102", "no section optin"),
+    (["--info", "ndoes=2"], "JC1102", "did you mean nodes=2?"),
+    (["--config-dir", "nope"], "JC1108", "no such folder"),
+    (["--config-name", "confg"], "JC1108", "--config-name config"),
+    (["frobnicate"], "JC1110", "goes after --"),
+    (["compil"], "JC1110", "did you mean jobc compile?"),
+    (["nodes=1,2"], "JC1202", "hint: for a sweep: jobc -m nodes=1,2"),
+    (["network.interface=^lo,docker"], "JC1202", "hint: network.interface=null, network.interface=eth0 or"),
+    (["backend=ssh", "hosts=@/dev/null"], "JC1130", "it is a device, not a regular file"),
+    (["-m", "nodes=glob(*)"], "JC1101", "nodes is no group"),
+    (["-m", "backend=glob(x*)"], "JC1101", "hint: backend=accelerate,kubernetes"),
+    (["check", "-m", "seed=range(0)"], "JC1101", "hint: seed=0"),
+    (["-m", "seed=range(5,1)"], "JC1101", "hint: seed=range(5,1,-1)"),
+    (["-m", "env.A=range(1,2,0)"], "JC1101", "hint: env.A=range(1,2,1)"),
+    (["-m", "optim.lr=range(0,nan)"], "JC1101", "from one number to another"),
+    (["-m", "seed=shuffle(range(0,inf))"], "JC1101", "from one number to another"),
+    (["check", "-m", "nodes=range(1,100000)"], "JC1113", "hint: nodes=range(1,101,1), and the others"),
+    (["-m", "nodes=range(1,101)", "seed=range(0,100)"], "JC1113", "a sweep of 10,000 points"),
+    (["-m", "optim.lr=range(0,1,1e-300)"], "JC1113", "a billion or more"),
+    (["check", "run"], "JC1110", "leave out run"),
+    (["check", "check"], "JC1110", "one is enough"),
+    (["command=[a]", "--", "b"], "JC2015", "leave out command=[a]"),
+    (["--", "train.py", "\udcff\udcfe"], "JC1101", "these bytes are not"),
+    (["time=0s"], "JC1202", "hint: time=null or time=12h"),
+    (["time=0"], "JC1202", "hint: time=null or time=12h"),
+    (["labels=[x]"], "JC1105", "hint: labels.NAME=VALUE, one for each"),
+    (["loop.epochs=2"], "JC2004", "hint: loop.steps=null, to run 2 epochs"),
+    (["point=../x"], "JC1202", "hint: point=x"),
+    (["why"], "JC1110", "FILE:LINE"),
+    (["why", "submit.sh"], "JC1110", "FILE:LINE"),
+    (["why", "."], "JC1110", "FILE:LINE"),
+    (["verify", "nope"], "JC5004", "hint: jobc verify artifacts/"),
+    (["submit", "nope"], "JC5004", "hint: jobc submit artifacts/"),
+    (["backends", "all=1"], "JC1110", "takes no words"),
+    (["backends", "local"], "JC1110", "takes no words"),
+    (["explain", "JC0000"], "JC1111", "jobc explain"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "says"), LINES, ids=lambda value: str(value)[:40])
+def test_a_wrong_command_line_is_answered(words: list[str], code: str, says: str, jobc: Jobc) -> None:
+    status, printed = jobc(*words)
+    assert status == 1
+    assert set(codes(printed)) == {code}
+    assert says in f"{printed}\n"
+    assert max(map(len, printed.splitlines())) < 1100, "a long value does not flood the screen"
+    assert not Path("artifacts").exists()
+    if code != "JC1111":
+        assert_complete(printed)
+
+
+def test_all_composing_mistakes_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("ndoes=2", "modl=3", "optim.lrr=4", "model=gpt", "+seed=1", "hydra.run.dir=x", "task=null")
+    assert status == 1
+    assert sorted(codes(printed)) == ["JC1102"] * 4 + ["JC1104"] + ["JC1109"] * 2
+
+
+def test_all_unreadable_words_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("env.A=[x", "=3", "env.B=${", "env.C=???")
+    assert (status, sorted(codes(printed))) == (1, ["JC1007", "JC1008", "JC1101", "JC1101"])
+
+
+def test_all_type_mistakes_are_reported_together(jobc: Jobc) -> None:
+    words = (
+        "nodes=x",
+        "gpus=y",
+        "time=5",
+        "mem=7",
+        "name=a b",
+        "seed=null",
+        "+extra=1",
+        "+backend.extra=1",
+        "~threads",
+    )
+    status, printed = jobc(*words)
+    assert (status, sorted(codes(printed))) == (1, ["JC1201"] * 2 + ["JC1202"] * 5 + ["JC1203", "JC1204"])
+
+
+def test_a_word_that_names_nothing_hides_no_type_mistake(jobc: Jobc) -> None:
+    _, printed = jobc("nodez=2", "gpus=x", "+env.A={B: 1}")
+    assert codes(printed) == ["JC1202", "JC1202", "JC1102"]
+    _, printed = jobc("backend=slrm", "gpus=x", "backend.foo=1")
+    assert codes(printed) == ["JC1109", "JC1202"], "of which backend's options nobody can tell"
+
+
+def test_all_interpolation_mistakes_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc(
+        "env.A=${oc.env:HOME}", "env.B=${nmae}", "env.C=${foo:x}", "env.D=${env.E}", "env.E=${env.D}"
+    )
+    assert (status, sorted(codes(printed))) == (1, ["JC1106"] * 4 + ["JC1107"])
+
+
+def test_all_contradictions_are_reported_together(jobc: Jobc) -> None:
+    status, printed = jobc("gpus=1", "procs=2", "loop.epochs=3", "env.RANK=0", "container=docker", "batch.global=7")
+    assert (status, sorted(codes(printed))) == (1, ["JC2001", "JC2003", "JC2004", "JC2006", "JC2009"])
+
+
+@pytest.mark.parametrize(
+    "word", ["name=a\x1b[31mb", "\x1b[31mx=3", "env.X=[\x07", "model=\x1b]0;t\x07", "+x\u202e=3", "--x\x1b[2J"]
+)
+def test_control_characters_of_the_user_are_shown_not_sent(word: str, jobc: Jobc) -> None:
+    status, printed = jobc(word)
+    assert status == 1
+    assert "\\x" in printed or "\\u202e" in printed
+
+
+HINTS_THAT_COMPILE = [
+    ["env.X=[a"],
+    ["pocs=2"],
+    ["estimate.price.H100=2"],
+    ["secret.HF=env:X"],
+    ["secret=env:X"],
+    ["lables.team=x"],
+    ["+seed=3"],
+    ["model=gpt_tin"],
+    ["parallel=deepspeed/zero2"],
+    ["time=90"],
+    ["mem=64G"],
+    ["mem=0"],
+    ["shm=0"],
+    ["procs=0"],
+    ["seed=010"],
+    ["name=a b"],
+    ["queue.after=5"],
+    ["code.kind=snapshott"],
+    ["data.kind=0"],
+    ["data.kind=digit"],
+    ["optim.betas=0.9"],
+    ["optim.beta=0.9"],
+    ["profile.steps=3"],
+    ["caches.prefetch=gpt2"],
+    ["pocs=two"],
+    ["queue.exclusive=1"],
+    ["seed=null"],
+    ["gpus=4", "procs=8"],
+    ["batch.accumulation=2", "batch.global=64"],
+    ["procs=3", "batch.global=64"],
+    ["loop.epochs=3"],
+    ["env.OMP_NUM_THREADS=4"],
+    ["secrets.T=env:T", "env.T=x"],
+    ["container=docker"],
+    ["backend=slurm", "launcher=srun", "lifecycle.max_restarts=1"],
+    ["python=venv", "python.path=null"],
+    ["launcher=srun"],
+    ["hosts=a,a"],
+    ["hosts=me@a,b,A"],
+    ["hosts=me@,b"],
+    ["hosts=a:22,b"],
+    ["procs=two"],
+    ["nodes=two"],
+    ["model.heads=3"],
+    ["model.dropout=1.5"],
+    ["optim.betas=[0.9,2]"],
+    ["data=digits"],
+    ["image=foo"],
+    ["lop.steps=3"],
+    ["profile.stepz=2"],
+    ["profile.steps=[2]"],
+    ["optim.betas=[0.9]"],
+    ["python.module=cuda/12"],
+    ["+task=nope"],
+    ["--strict", "optim.lr=1", "command=[train.py]"],
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "fitting"),
+    [
+        ("loop.epochs=0.5", "loop.epochs=1"),
+        ("nodes=0.5", "nodes=1"),
+        ("nodes=-3.5", "nodes=1"),
+        ("nodes=2.5", "nodes=2"),
+        ("lifecycle.max_requeues=-0.5", "lifecycle.max_requeues=1"),
+        ("lifecycle.max_requeues=0.0", "lifecycle.max_requeues=0"),
+    ],
+)
+def test_for_a_fraction_a_number_is_offered_that_the_key_takes(word: str, fitting: str, jobc: Jobc) -> None:
+    rest = ("loop.steps=null",) if "epochs" in word else ()
+    _, printed = jobc("check", word, *rest)
+    assert f"= hint: {fitting}\n" in f"{printed}\n"
+    assert jobc("check", "backend=slurm", fitting, *rest)[0] == 0
+
+
+@pytest.mark.parametrize("words", HINTS_THAT_COMPILE, ids=" ".join)
+def test_the_hint_compiles(words: list[str], jobc: Jobc) -> None:
+    """What the hint says replaces the word that the message blames; a second hint may follow the first."""
+    seen = set()
+    for _ in range(3):
+        status, printed = jobc("check", *words)
+        if status == 0:
+            break
+        assert printed not in seen, printed
+        seen.add(printed)
+        hint = re.findall(r"= hint: (?:did you mean )?(.*)", printed)[0]
+        new = shlex.split(re.split(r", | or |; | if | for |\?", hint)[0])
+        blamed = "".join(re.findall(r"--> command line: (.*?)(?:   \(|$)", printed, re.MULTILINE)[:1])
+        keys = {word.partition("=")[0] for word in new}
+        stays = new[0].startswith(("~", "backend="))  # the hint goes beside the word
+        words = [w for w in words if (w != blamed or stays) and w.partition("=")[0] not in keys] + new
+    assert seen and status == 0, printed
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "secrets.T=X",
+        "secretss.T=X",
+        "secret.T=X",
+        "+secretss.T=X",
+        "++secretss.T=X",
+        "~secrets.T=X",
+        "secret=X",
+        "secrets=X",
+        "secrets=[X]",
+        "secretss={T:X}",
+        "secrets={T:X}",
+        "secrets.T=[X]",
+        "secrets.A-B=X",
+        "secrets.1=X",
+        "secrets.T='X",
+        "secrets.T=${X",
+        "secrets.T@x=X",
+        "secrets.T=env:T,X",
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("-m",), ("--format", "json")])
+def test_what_may_be_a_secret_is_not_repeated(word: str, options: tuple[str, ...], jobc: Jobc) -> None:
+    status, printed = jobc("check", *options, word.replace("X", "hunter2"))
+    assert status == 1 and "hunter2" not in printed, printed
+
+
+def test_what_may_be_a_secret_in_a_file_is_not_shown(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\nsecrets: {TOKEN: hunter2}\n")
+    _, printed = jobc("check", "cluster=mine")
+    assert "project:cluster/mine.yaml:2:18" in printed and "hunter2" not in printed
+
+
+@pytest.mark.parametrize("word", ["mounts=/data:/data", "network.settings=x", "network.setting.X=1"])
+def test_a_list_of_mappings_is_shown_whole(word: str, jobc: Jobc) -> None:
+    _, printed = jobc("check", word)
+    hint = re.findall(r"= hint: (?:did you mean )?(.*?)\??$", printed, re.MULTILINE)[0]
+    assert jobc("check", *shlex.split(hint), "container=docker", "image=x")[0] == 0, hint
+
+
+# ---- in a file ------------------------------------------------------------------------------------------------------
+
+FILES = [  # text below `# @package _global_`, code, place, what the message says besides
+    ("nodse: 2", "JC1201", "2:8", "did you mean nodes?"),
+    ("loop:\n  setps: 3", "JC1201", "3:10", "did you mean loop.steps?"),
+    ("env.X: 3", "JC1201", "2:8", "env: {X: VALUE}"),
+    ("backend: {partition: x}", "JC1201", "2:22", "backend.partition"),
+    ("backend: slurm", "JC1202", "2:10", "override /backend: slurm"),
+    ("model: 3", "JC1202", "2:8", "'3'"),
+    ("model: {kind: null}", "JC1202", "2:15", "gpt, mlp"),
+    ("labels: x", "JC1202", "2:9", "labels.NAME=VALUE"),
+    ("queue: null", "JC1204", "2:8", "a mapping"),
+    ("time: 12", "JC1202", "2:7", "time=12m"),
+    ("hosts: [a, [b]]", "JC1202", "2:9", "a list"),
+    ("mounts: [x]", "JC1202", "2:10", "mounts.0"),
+    ("optim: {betas: [0.9]}", "JC1202", "2:17", "2 values"),
+    ("env: {X: a", "JC1002", "3:1", "began in line 2"),
+    ("env:\n\tX: 1", "JC1002", "3:1", "indent with spaces"),
+    ("a: 1\n---\nb: 2", "JC1002", "3:1", "another document"),
+    ("env: {X: a: b}", "JC1002", "2:11", "quote text"),
+    ("nodes: &a 2\n<<: *a", "JC1002", "3:1", "<< takes the keys of a mapping"),
+    ("<<:", "JC1002", "2:4", "<< takes the keys of a mapping"),
+    ("env: &e {A: b}\nlabels: {<<: [*e, 3]}", "JC1002", "3:14", "<< takes the keys of a mapping"),
+    ("- a", "JC1002", "2:1", "mapping"),
+    ("env:\n  X: a\n  X: b\nname: y\nenv: {}", "JC1003", "4:3", "line 3 sets it already"),
+    ("env: {X: !!python/object:os.system x}", "JC1004", "2:10", "!!python/object"),
+    ("env: !include x.yaml", "JC1004", "2:6", "!include"),
+    ("env: &a\n  X: *a", "JC1005", "3:3", "itself"),
+    ("env: &a\n  <<: *a", "JC1005", "3:3", "itself"),
+    ("? [a]\n: b", "JC1006", "2:3", "list or a mapping"),
+    ("'': b", "JC1006", "2:1", "empty"),
+    ("env: {X: '${x'}", "JC1007", "2:10", "\\${HOME}"),
+    ("env: {X: '${nmae}'}", "JC1106", "2:10", "did you mean ${name}?"),
+    ("env: {X: '${env.Y}', Y: '${env.X}'}", "JC1106", "2:10", "leads back to itself"),
+    ("env: {X: '${oc.env:HOME}'}", "JC1107", "2:10", "compiling machine"),
+    ("env:\n  X: ???", "JC1008", "3:6", "leave the key out"),
+    ("nodes: 99999999999999999999", "JC1202", "2:8", "64 bits"),
+    ('env: {X: "a\\0b"}', "JC2013", "2:10", "NUL"),
+    ('name: "a\\e[31m"', "JC1202", "2:7", "\\x1b"),
+    ('"k\\e[31m": 3', "JC1201", "2:12", "\\x1b"),
+    ("env:\n" + "\n".join(" " * i + "a:" for i in range(1, 1000)), "JC1002", "102:101", "100 levels"),
+    ("env: {X: " + "[" * 2000 + "]" * 2000 + "}", "JC1002", "2:108", "100 levels"),
+    ("env: {X: " + "[" * 40000 + "]" * 40000 + "}", "JC1002", "2:108", "100 levels"),
+    ("defaults: [override /model: gtp_tiny]", "JC1109", "2:22", "gpt_tiny"),
+    ("defaults: [override /modle: mlp]", "JC1105", "2:22", "did you mean override /model?"),
+    ("defaults: [override modle: mlp]", "JC1105", "2:21", "did you mean override /model?"),
+    ("defaults:\n  - override backend: slurm", "JC1105", "3:14", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  - override backend: slrm", "JC1105", "3:14", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  - backend: slurm", "JC1109", "3:5", "hint: - override /backend: slurm\n"),
+    ("defaults:\n  # - model: foo\n  - model: foo", "JC1109", "4:5", "hint: - override /model: OPTION\n"),
+    ("defaults: [backend/slurm]", "JC1109", "", "hint: - override /backend: slurm\n"),
+    ("defaults: [/model: mlp]", "JC1105", "2:13", "two files choose model"),
+    ("defaults:\n  - /backend: slurm", "JC1105", "3:6", "hint: - override /backend: slurm\n"),
+    ("defaults: 3", "JC1105", "2:11", "cluster/mine.yaml"),
+    ("defaults: [{override /model: mlp, override /data: digits}]", "JC1105", "2:12", "one group each"),
+    ("defaults:\n  -\n  - override /backend: slurm", "JC1105", "3:4", "this is empty"),
+    ("defaults: [5]", "JC1105", "2:12", 'hint: "5", in quotes'),
+    ("defaults: [true]", "JC1105", "2:12", "true is no text"),
+    ("defaults: ['']", "JC1105", "2:12", "this is empty"),
+    ("defaults: [[a]]", "JC1105", "2:12", "this is a list"),
+    ("defaults: [{}]", "JC1105", "2:12", "this names no group"),
+    ("defaults:\n  - override /cluster: 7", "JC1105", "3:24", "7 is no text"),
+    ("defaults: [{override /backend: {a: b}}]", "JC1105", "2:32", "this is a mapping"),
+    ("defaults: [{override /model: [null]}]", "JC1105", "2:31", "this is empty"),
+    ("defaults: [{5: 6}]", "JC1105", "2:13", "this names no group"),
+    ('defaults: [{"": x}]', "JC1105", "2:13", "this names no group"),
+    ("defaults: [2020-13-45]", "JC1002", "2:11", "month must be in 1..12"),
+    ("defaults: [override /parallel: deepspeed/zero2]", "JC1109", "2:22", "hint: - override /parallel: deepspeed\n"),
+    ("defaults: [/parallel: deepspeed/zero2]", "JC1109", "2:13", "hint: - override /parallel: deepspeed\n"),
+    ("defaults: [parallel: deepspeed/zero2]", "JC1109", "2:12", "hint: - override /parallel: deepspeed\n"),
+    ("defaults: [mine]", "JC1105", "", "brings in its own file"),
+    ("optim: [a]", "JC1105", "", "cluster/mine.yaml"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "place", "says"), FILES, ids=lambda value: str(value)[:40])
+def test_a_wrong_file_is_answered_with_its_place(text: str, code: str, place: str, says: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", f"# @package _global_\n{text}\n")
+    status, printed = jobc("cluster=mine")
+    assert status == 1
+    assert set(codes(printed)) == {code}, printed
+    assert says in f"{printed}\n"
+    assert not place or f"--> project:cluster/mine.yaml:{place}" in printed, printed
+    assert_complete(printed)
+
+
+def test_an_option_that_two_choose_and_that_is_not_there_is_not_repeated(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\ndefaults: [/parallel: deepspeed/zero2]\n")
+    _, printed = jobc("cluster=mine", "parallel=deepspeed")
+    assert codes(printed) == ["JC1105"] and "hint: - override /parallel: deepspeed\n" in f"{printed}\n"
+
+
+def test_a_config_of_ones_own_with_a_broken_defaults_list_is_answered(jobc: Jobc) -> None:
+    write("jobc/config.yaml", "defaults: [null]\n")
+    status, printed = jobc()
+    assert (status, codes(printed)) == (1, ["JC1105"]) and "--> project:config.yaml:1:12" in printed
+    assert_complete(printed)
+
+
+def test_a_missing_section_is_not_shown_at_a_file_that_never_had_it(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\ndefaults: [override /model: null]\n")
+    _, printed = jobc("cluster=mine")
+    assert codes(printed) == ["JC1203"] and "  --> model\n" in printed and "~model" not in printed
+
+
+def test_a_missing_key_is_not_shown_at_the_value_of_another(jobc: Jobc) -> None:
+    write("jobc/network/mine.yaml", "profile: auto\ninterface: docker0\nsettings: []\n")
+    status, printed = jobc("network=mine")
+    assert (status, codes(printed)) == (1, ["JC1203"])
+    assert "--> project:network/mine.yaml   (network.debug)\n  = because" in printed
+    assert "--> command line: mounts=[{source: /a}]" in jobc("mounts=[{source: /a}]")[1]
+
+
+@pytest.mark.parametrize("line", ["# @package _global_ ${a.b.c}", "# @package", "# @package\t_global_", "#@x"])
+def test_a_broken_header_is_answered_with_its_line(line: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", f"\n{line}\nname: x\n")
+    status, printed = jobc("cluster=mine")
+    assert status == 1
+    assert codes(printed) == ["JC1002"] and f"mine.yaml:2:{line.index('@') + 1}" in printed, printed
+    assert_complete(printed)
+
+
+def test_a_file_that_is_no_utf8_is_answered(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", b"# @package _global_\nname: Z\xfcrich\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert "project:cluster/mine.yaml" in printed and "byte 27" in printed
+
+
+ODD: dict[str, Callable[[Path], None]] = {
+    "it is a link that leads to no file": lambda file: file.symlink_to("nowhere"),
+    "it is a link that leads to no file, but to itself": lambda file: file.symlink_to(file.name),
+    "it is a folder": lambda file: file.mkdir(),
+    "it is a device or a pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("because", ODD)
+@pytest.mark.parametrize("folder", ["jobc", "../home/.config/jobc"])
+def test_a_config_that_is_no_file_is_not_passed_over(because: str, folder: str, jobc: Jobc) -> None:
+    Path(folder).mkdir(parents=True)
+    ODD[because](Path(folder, "config.yaml"))
+    status, printed = jobc("check")
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert f"because: {because.partition(',')[0]}\n" in printed and ":config.yaml\n" in printed
+    assert_complete(printed)
+
+
+def test_a_config_that_becomes_no_file_is_not_taken_from_memory(jobc: Jobc) -> None:
+    write("jobc/config.yaml", "name: mine\n")
+    for _ in range(2):
+        assert jobc("check") == (0, "")
+    Path("jobc/config.yaml").unlink()
+    os.mkfifo("jobc/config.yaml")
+    assert codes(jobc("check")[1]) == ["JC1001"]
+
+
+def test_a_preset_that_is_no_file_is_told_where_it_is_chosen(jobc: Jobc) -> None:
+    Path("jobc/cluster").mkdir(parents=True)
+    Path("jobc/cluster/mine.yaml").symlink_to("nowhere")
+    assert jobc("check") == (0, "")
+    status, printed = jobc("check", "cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1001"]) and "--> project:cluster/mine.yaml\n" in printed
+
+
+def test_aliases_that_repeat_without_end_are_refused_at_once(jobc: Jobc) -> None:
+    """Nine levels of nine: 400 million values in a file of some hundred bytes."""
+    levels = ["x0: &x0 [y,y,y,y,y,y,y,y,y]"]
+    levels += [f"x{i}: &x{i} [{','.join([f'*x{i - 1}'] * 9)}]" for i in range(1, 9)]
+    write("jobc/cluster/mine.yaml", "\n".join(["# @package _global_", *levels, ""]))
+    before = time.process_time()
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1002"]) and "10,000 values" in printed
+    assert time.process_time() - before < 1
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(jobc: Jobc) -> None:
+    Path("jobc/cluster/mine.yaml").mkdir(parents=True)
+    write("jobc/cluster/other.yaml", "# @package _global_\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1001"])
+    assert "cluster/mine.yaml" in printed and "it is a folder" in printed
+
+
+def test_a_preset_without_its_first_line_is_told_of_it(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "nodes: 1\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, codes(printed)) == (1, ["JC1201"])
+    assert "cluster/mine.yaml sets keys below cluster" in printed and "`# @package _global_`" in printed
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
+@pytest.mark.parametrize(("group", "word"), [("experiment", "+experiment=mine"), ("cluster", "cluster=mine")])
+def test_a_preset_that_says_nothing_is_called_empty(text: str, group: str, word: str, jobc: Jobc) -> None:
+    write(f"jobc/{group}/mine.yaml", text)
+    status, printed = jobc(word)
+    assert (status, codes(printed)) == (1, ["JC1201"])
+    assert f"{group}/mine.yaml is empty" in printed and "sets keys" not in printed
+    assert f"--> command line: {word}" in printed and "^^^^" in printed
+
+
+@pytest.mark.parametrize("text", ["# @package _global_\n", "# @package _global_\n---\n"])
+def test_an_empty_preset_changes_nothing(text: str, jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", text)
+    assert jobc("check", "cluster=mine") == (0, "")
+
+
+def test_several_mistakes_of_a_file_are_reported_together(jobc: Jobc) -> None:
+    write("jobc/cluster/mine.yaml", "# @package _global_\nname: !x y\nname: b\nenv: {A: '${', B: '???'}\n? [a]\n: b\n")
+    status, printed = jobc("cluster=mine")
+    assert (status, sorted(codes(printed))) == (1, ["JC1003", "JC1004", "JC1006", "JC1007", "JC1008"])
