@@ -11,8 +11,9 @@ from ._runs import lasting_mounts
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    deletes = options.autostop is not None and options.down and options.cloud not in ("slurm", "ssh", "kubernetes")
-    if plan.run.storage == "object" or options.managed or not deletes or lasting_mounts(plan):
+    if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh", "kubernetes"):
+        return
+    if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
         return
     because = (
         f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends the machines and"

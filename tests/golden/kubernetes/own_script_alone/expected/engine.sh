@@ -188,128 +188,9 @@ running_pods() {
 
 # ---- the runs
 
-# ask_engine RUN: also sets conditions, of the object of that very attempt.
-ask_engine() {
-  local wanted
-  use_object "$1"
-  wanted=$(key_word "$file" uid)
-  look ''
-  if [[ $uid != "$wanted" ]]; then
-    uid=$wanted conditions='' state=gone
-  elif has_ended; then
-    state=ended
-  else
-    state=live
-  fi
-}
-
-# job_code RUN: of the job that look() saw, from its conditions, else from its pods; which were deleted while they ran.
-job_code() {
-  local found
-  if grep -qE $'^Complete(d)?\t' <<<"$conditions"; then
-    echo 0
-  elif [[ $conditions == *DeadlineExceeded* ]]; then
-    echo 75
-  else
-    found=$(grep -oE 'exit code [0-9]+ matching' <<<"$conditions" | head -n 1 | tr -cd 0-9) || true
-    found=$({ if [[ -n $found ]]; then echo "$found"; else pods '' | cut -d '|' -f 5; fi; } | worst_code)
-    if [[ ${found:-0} == 0 ]]; then echo 1; else echo "$found"; fi
-  fi
-}
-
-job_reason() {
-  local init named said=$1/logs/first_failure.txt
-  init=$(pods '' | awk -F '|' '$3 == "Failed" && $5 == "" && $7 != "" && !n++ { print "node " $1 ": " $7 }')
-  if [[ -f $said && -s $said ]] && grep -q '^jobc: ' "$said"; then
-    grep -m 1 -E '^jobc: .*(failed first|exit )' "$said" | cut -c 7-
-  elif [[ -n $init ]]; then
-    # not what kubectl says of a container that has not begun, which comes first or last
-    named=$(sed -nE 's/^\[pod[^]]*\] (FAIL +.*|error: .*)/\1/p' "$said" 2>/dev/null | sed -n 1p) || named=''
-    echo "$init${named:+: $named}"
-  else
-    grep -m 1 -E $'^(Failed|Complete|Completed)\t' <<<"$conditions" | tr '\t' ' '
-  fi
-}
-
-# keep_evidence RUN: the end of the log of the first pod that failed, or of its init containers when no rank has begun; of one
-# that ended for another's sake (69, 75) only when there is no other. Kubernetes deletes those that still ran.
-keep_evidence() {
-  local index name said=$1/logs/first_failure.txt
-  if [[ -s $said ]]; then return; fi
-  IFS='|' read -r _ index name _ < <(pods '' | awk -F '|' '$3 == "Failed" { print ($5 ~ /^(69|75)$/) "|" $0 }' | sort -s -n) || return 0
-  {
-    echo "node $index, pod $name:"
-    k logs "$name" --tail=200 || { k logs "$name" --tail=200 --all-containers --prefix --ignore-errors; k get pod "$name" --output=jsonpath='{.status}'; }
-  } >"$said" 2>/dev/null || true
-}
-
-describe_live() {
-  local found pending
-  if [[ -e $1/control/STOP ]]; then
-    echo "stopping, $kind $object in $(where_it_is)"
-  elif grep -q $'^Suspended\t' <<<"$conditions"; then
-    echo "queued: $kind $object in $(where_it_is) is suspended, by Kueue or by hand"
-  else
-    read -r found pending < <(pods '' | awk -F '|' '$3 != "Failed" { found++; if ($3 != "Running" && $3 != "Succeeded") pending++ } END { print found + 0, pending + 0 }')
-    if ((found < nodes)); then
-      echo "live, $found of $nodes pods are there, in $(where_it_is)"
-    elif ((pending)); then
-      echo "starting, $pending of $nodes pods are pending, in $(where_it_is)"
-    else
-      echo "live, in $(where_it_is)"
-    fi
-  fi
-}
-
-# describe_warning: the newest one of the object, or of the Job that was made for it: why there are no pods. Kubernetes keeps it for an
-# hour, and not everybody may read it.
-describe_warning() {
-  k get events --field-selector=type=Warning --sort-by=.metadata.creationTimestamp \
-    --output=jsonpath='{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\n"}{end}' 2>/dev/null |
-    awk -F '|' -v name="$object" '$1 != "Pod" && ($2 == name || $2 == name "-node-0") { said = substr($0, length($1 $2) + 3) } END { if (said) print "  " said }' || true
-}
-
-describe_gone() {
-  if [[ -e $1/control/STOP ]]; then
-    echo 'stopped by stop.sh before it had ended by itself, and its object deleted'
-  else
-    echo "$(why_gone); how it ended is not known from here: logs.sh reads its storage"
-  fi
-}
-
-why_gone() {
-  echo "$kind $object is gone, deleted by hand or after lifecycle.keep"
-}
-
-# describe_nodes RUN: its pods, as far as they are still there, and the last metrics of rank 0 while it runs.
-describe_nodes() {
-  local file state code line pod
-  observe "$1" || [[ -n $file ]] || return 0
-  use_object "$1"
-  while IFS= read -r line; do describe_pod "$line"; done < <(pods '' 2>/dev/null || true)
-  if [[ $state == live && $(describe_live "$1") == *' pods are there, in '* ]]; then describe_warning; fi
-  pod=$(running_pods '' 0 | tail -n 1)
-  if [[ -n $pod ]]; then
-    k exec "$pod" -- tail -c 4096 "$(storage_of "$1")/metrics/rank_00.jsonl" 2>/dev/null | grep '"loss"' | tail -n 1 | sed 's/^/  /' || true
-  fi
-}
-
-# describe_pod LINE: one of pods().
-describe_pod() {
-  local index name phase host code waits init gone_at
-  IFS='|' read -r index name phase host code waits init gone_at <<<"$1"
-  if [[ $phase == Failed && -z $code && -n $init ]]; then waits=$init; fi
-  printf '  node %s  pod %s %s%s%s%s\n' "$index" "$name" "${phase,,}" "${host:+ on $host}" "${code:+, exit $code}" "${waits:+: $waits}"
-  # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
-  if [[ -n $gone_at && $phase == @(Running|Pending) && $gone_at < $(date -u -d '60 seconds ago' +%FT%TZ) ]]; then
-    printf '    had to be gone at %s, and node %s does not say that it is; no other takes its place before. When that node has no power:\n' "$gone_at" "$host"
-    printf '    kubectl delete node %s, or kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute\n' "$host" "$host"
-  fi
-}
-
 # may_still_run RUN: why clean.sh may not remove it yet, in words.
 may_still_run() {
-  if is_live "$1"; then echo "$kind $object is live in $(where_it_is)"; fi
+  if is_live "$1"; then use_object "$1" && echo "$kind $object is live in $(where_it_is)"; fi
 }
 
 # erase FOLDER: the record of a run, and the run itself on the storage, through a pod.
@@ -325,11 +206,6 @@ erase() {
 # storage_of RUN [NODE]: its folder, in each pod the same.
 storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
-}
-
-# describe_next RUN: nothing continues a run that ended with its pods.
-describe_next() {
-  :
 }
 
 # read_storage HOW RUN FILE NODE: prints a file of a run: from the pod of that node while it runs, else what that pod printed.
@@ -388,17 +264,15 @@ mark_stopped() {
 
 # signal_nodes NAME RUN: to PID 1 of each pod. When none has begun yet, and for KILL, the object is deleted.
 signal_nodes() {
-  local pod found state file
-  file=$(job_file "$2")
+  local pod found said
   use_object "$2"
   found=$(running_pods '')
   while read -r pod; do
     if [[ -n $pod && $1 != KILL ]]; then k exec "$pod" -- bash -c "kill -$1 1" >/dev/null 2>&1 || true; fi
   done <<<"$found"
   if [[ $1 == KILL || -z $(pods '' | awk -F '|' '$3 == "Running" || $3 == "Succeeded"') ]]; then
-    keep_evidence "$2"
-    ask_engine "$2"
-    if [[ $state == gone ]]; then return; fi # another object may have its name by now
+    said=$(jobctl status --run "$2" --field evidence) || return 0
+    if [[ $said == gone* ]]; then return; fi # another object may have its name by now
     k delete "$kind" "$object" --ignore-not-found --wait=false >/dev/null
   fi
 }
@@ -419,7 +293,7 @@ trial() {
   create_objects "-$1" "$1" "$id" ''
   while look "-$1" && ! has_ended; do
     if ((SECONDS >= until)); then
-      pods "-$1" | while IFS= read -r line; do describe_pod "$line"; done
+      k get pods --selector="jobc/job=$object-$1" --output=wide
       die 1 "the pods have not ended after $((start_timeout_s + 300)) s"
     fi
     sleep 1

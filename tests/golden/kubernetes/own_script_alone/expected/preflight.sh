@@ -26,6 +26,5 @@ else
   exit 1
 fi
 if [[ -n $only ]]; then exit; fi
-source "$artifact/lib/table.sh"
 mapfile -t ranks < <(seq 0 1)
-trial preflight | { grep -v '^[0-9]*: jobc: ' || true; } | table "${ranks[@]}"
+trial preflight | { grep -v '^[0-9]*: jobc: ' || true; } | jobctl table "${ranks[@]}"

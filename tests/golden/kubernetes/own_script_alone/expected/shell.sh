@@ -26,6 +26,7 @@ terminal=(--stdin)
 if [[ -t 0 && -t 1 ]]; then terminal=(--stdin --tty); fi
 if [[ -n $run_id ]] || ! no_runs; then choose_run "$run_id"; else run=''; fi
 if [[ -n $run ]] && is_live "$run"; then
+  use_object "$run"
   check_node "$node" "$nodes"
   pod=$(running_pods '' "$node" | tail -n 1)
   [[ -n $pod ]] || die 1 "node $node of run $(basename -- "$run") has no pod that runs" 'status.sh tells what it waits for'

@@ -65,7 +65,6 @@ if [[ $payload == init ]]; then
     echo 'jobc: not checked, for the image has no python3 on its PATH'
     exit
   fi
-  source "$artifact/lib/table.sh"
   export JOBC_NODES=$nodes
   checks=(
     python3 -B "$artifact/jobctl" preflight --apart
@@ -75,7 +74,7 @@ if [[ $payload == init ]]; then
     --run-root="$JOBC_RUN_ROOT"
     --interface=''
   )
-  "${checks[@]}" 2>&1 | sed "s/^/$HOSTNAME: /" | table "$HOSTNAME"
+  "${checks[@]}" 2>&1 | sed "s/^/$HOSTNAME: /" | jobctl table "$HOSTNAME"
   exit
 fi
 
