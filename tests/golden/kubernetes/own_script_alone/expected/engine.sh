@@ -76,6 +76,11 @@ objects() {
 
 code_archive='' # the packed code that objects() sends along
 
+# nodes_see FOLDER: a pod sees no folder of this machine, so what git ignores is not linked.
+nodes_see() {
+  return 1
+}
+
 # pack_code: the code as it is now, in RUN/code and RUN/code.tar.gz: the same bytes for the same files.
 pack_code() {
   local bytes
