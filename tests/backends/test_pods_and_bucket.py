@@ -119,7 +119,7 @@ def hold(runner: PodRunner, run: Path) -> None:
 def test_a_live_run_is_seen_through_its_pods(story: Story) -> None:
     assert story.said["submit"][0] == 0, story.said["submit"][1]
     status = story.said["status of a live run"][1]
-    assert "live" in status and '"loss"' in status, "the metrics of the pod that runs"
+    assert "live" in status and ", loss " in status, "the metrics of the pod that runs"
     assert story.said["shell beside it"] == (0, "first 1\n")
 
 

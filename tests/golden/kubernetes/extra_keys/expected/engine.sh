@@ -169,7 +169,7 @@ running_pods() {
 # fetch_news RUN: how one ended whose object went before anybody looked: by its storage, when all nodes of its last attempt have
 # left their code there. Through a pod, so not for each run of status.sh --all, and only as long as that starts soon.
 fetch_news() {
-  local file state engine_says said look='cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
+  local file state engine_says said codes=() look='cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
   if observe "$1" || [[ $state != gone || -e $1/control/STOP ]]; then return 0; fi
   use_object "$1"
   said=$(
@@ -178,8 +178,8 @@ fetch_news() {
     k exec "$own_object-shell" -- bash -c "$look" - "$(storage_of "$1")"
   ) || return 0
   if (($(grep -c . <<<"$said") == nodes)); then
-    # shellcheck disable=SC2086 # numbers
-    jobctl status --run "$1" --codes $said
+    mapfile -t codes <<<"$said"
+    jobctl status --run "$1" --codes "${codes[@]}"
   fi
 }
 

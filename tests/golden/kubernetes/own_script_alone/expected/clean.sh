@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clean.sh: remove old runs of job own. Lists them first, with age.
+# clean.sh: remove old runs of job mine. Lists them first, with age.
 # usage: clean.sh [--keep N] [--yes]
 #   --keep N            the N newest runs stay, else keep_runs of the spec. So does each one that may still be running
 #   --yes               do it; else this asks at a terminal, and only lists elsewhere
@@ -8,7 +8,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 keep_runs=0 # 0: not chosen
 

@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC1091,SC2034,SC2154 # variables go from one part to another
-# engine.sh: what is Kubernetes' own in job own: takes the place of functions of run.sh of the same name.
+# engine.sh: what is Kubernetes' own in job mine: takes the place of functions of run.sh of the same name.
 # Sourced by this_job. On this machine a run is a record (records.sh); the run itself, with all its logs, is on the storage of
 # the pods. state/job_ATTEMPT has the object that was made: uid, object, kind, companions, nodes, context, namespace. It may be
 # of another compile of this job, so whoever asks about a run asks for what is written there.
 
 source "$artifact/lib/records.sh"
 
-own_object=own-b60a43ee # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=mine-66ee1315 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/jobc/runs
 start_timeout_s=1800
 
@@ -89,6 +89,11 @@ pack_code() {
   bytes=$(stat -c %s -- "$run/code.tar.gz")
   ((bytes <= 614400)) || die 65 "the code is $((bytes / 1024)) KiB packed, more than the 600 KiB that a ConfigMap can carry" \
     'list what the job does not read in .jobcignore; or code=git, code=image, or code=volume'
+}
+
+# send_code: from here on objects() sends the packed code of `run` along.
+send_code() {
+  code_archive=$run/code.tar.gz
 }
 
 # pack_folder FROM TO
@@ -291,7 +296,7 @@ trial() {
   id=$(trial_id "$1")
   create_temporary_run
   pack_code
-  code_archive=$run/code.tar.gz
+  send_code
   refuse_unwelcome "$1" "$id" ''
   delete_objects "-$1"
   trap 'delete_objects "-'"$1"'"; discard_unfinished' EXIT

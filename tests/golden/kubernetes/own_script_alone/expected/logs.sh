@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# logs.sh: what a run of job own printed.
+# logs.sh: what a run of job mine printed.
 # usage: logs.sh [--run ID] [--node N | --rank N] [--follow]
 #   --run ID  that run; else the newest
 #   --node N  the console of node N, instead of that of node 0
@@ -10,7 +10,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 run_id='' node='' rank='' follow=''
 while (($#)); do

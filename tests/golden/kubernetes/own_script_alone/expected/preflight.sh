@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# preflight.sh: will the cluster take job own, and are the nodes that it would get alike and ready? Starts no training.
+# preflight.sh: will the cluster take job mine, and are the nodes that it would get alike and ready? Starts no training.
 # usage: preflight.sh [--queue-only]
 #   --queue-only  only ask the cluster whether it would take the job; start no pods
 #   exit 0 = ready, 1 = some check failed
@@ -8,7 +8,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 only=''
 case ${1:-} in

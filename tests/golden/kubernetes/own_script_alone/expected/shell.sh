@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# shell.sh: a shell, or one command, in a pod of a run of job own, in the environment of its ranks.
+# shell.sh: a shell, or one command, in a pod of a run of job mine, in the environment of its ranks.
 # usage: shell.sh [--run ID] [--node N] [-- COMMAND ARGUMENT…]
 #   --run ID  beside that run; else beside the live one, or in a pod of its own, without GPUs, when none is live
 #   --node N  on its node N; else on node 0
@@ -8,7 +8,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 run_id='' node=0
 while (($#)); do

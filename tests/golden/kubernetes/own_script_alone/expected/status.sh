@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# status.sh: how a run of job own is doing: nodes, exit code in words, last step and loss, logs.
+# status.sh: how a run of job mine is doing: nodes, exit code in words, last step and loss, logs.
 # usage: status.sh [--run ID] [--all] [--format text|json]
 #   --run ID       that run; else the newest
 #   --all          one line for each run

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# stop.sh: end a run of job own for good: it saves, ends with 0, and nobody starts it again.
+# stop.sh: end a run of job mine for good: it saves, ends with 0, and nobody starts it again.
 # usage: stop.sh [--run ID] [--now]
 #   --run ID  that run; else the one that is live
 #   --now     kill it at once: what came after its last checkpoint is lost
@@ -8,7 +8,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 grace_s=60
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# submit.sh: send job own to a Kubernetes cluster, as a new run or as the next attempt of one.
+# submit.sh: send job mine to a Kubernetes cluster, as a new run or as the next attempt of one.
 # usage: submit.sh [--wait] [--replace] [--resume ID | --fork ID] [--run-id ID]
 #   --wait       wait for its end; the exit code is the job's
 #   --replace    first remove what an ended run of this same job left in the cluster: its pods and their logs
@@ -12,7 +12,7 @@
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/run.sh"
-this_job own runs
+this_job mine runs
 
 how='' replace='' resume='' fork='' run_id=''
 while (($#)); do
@@ -48,7 +48,7 @@ if [[ $how == only-prepare ]]; then
   echo "$run"
   exit
 fi
-code_archive=$run/code.tar.gz
+send_code
 
 # One object per job: its name is made from the plan.
 choose_cluster

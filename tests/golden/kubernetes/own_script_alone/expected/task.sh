@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# task.sh: one pod of job own: finds its attempt of the run in the run folder, then becomes node.sh.
+# task.sh: one pod of job mine: finds its attempt of the run in the run folder, then becomes node.sh.
 # usage: task.sh [train|smoke|preflight|shell|init] [COMMAND of shell…]     in a pod; without an argument what JOBC_PAYLOAD says
 #   The ConfigMap is at /jobc/files. PID 1 becomes the supervisor of the node, which gets the kubelet's SIGTERM.
 
@@ -36,9 +36,9 @@ source "$artifact/lib/run.sh"
 
 # ---- what the pod knows, in jobc's words
 
-job_name=own
+job_name=mine
 nodes=2
-export JOBC_NODE_LIST='own-b60a43ee-[0-1]'
+export JOBC_NODE_LIST='mine-66ee1315-[0-1]'
 export JOBC_RUN_ID=${JOBC_RUN_ID:-kubernetes-${JOBC_JOB_UID%%-*}}
 export JOBC_RUN_DIR=$JOBC_RUN_ROOT/$job_name/$JOBC_RUN_ID
 if [[ $payload == @(smoke|preflight) ]]; then JOBC_RUN_DIR=$JOBC_RUN_ROOT/.checks/$JOBC_RUN_ID; fi
