@@ -133,18 +133,18 @@ def main(words: Sequence[str], campaigns: Sequence[Campaign] = CAMPAIGNS) -> int
 def complete(campaign: Campaign, count: int, into: Path) -> None:
     """Make the trials below `count` that were not made yet. The folder of a trial that did not hold is kept."""
     path = lines_file(into, campaign)
-    made = {line["trial"] for line in read(path)}
+    done_trials = {line["trial"] for line in read(path)}
     work = Path(tempfile.mkdtemp(prefix=f"jobc-prove-{campaign.name}-"))
     keep = False
     try:
-        for number in sorted(set(range(count)) - made):
+        for number in sorted(set(range(count)) - done_trials):
             folder = work / f"trial_{number:04}"
             folder.mkdir()
             started = time.monotonic()
             line = make_trial(campaign, number, folder)
             append(path, line)
-            told = "held" if line["ok"] else f"did not hold, see {folder}: {line['why']}"
-            print(f"{campaign.name} {number + 1}/{count}  {time.monotonic() - started:.1f} s  {told}", flush=True)
+            outcome = "held" if line["ok"] else f"did not hold, see {folder}: {line['why']}"
+            print(f"{campaign.name} {number + 1}/{count}  {time.monotonic() - started:.1f} s  {outcome}", flush=True)
             if line["ok"]:
                 remove(folder)
             keep = keep or not line["ok"]
@@ -178,16 +178,18 @@ def anonymous(said: Any, folder: Path) -> Any:
 
 
 def versions() -> Mapping[str, str]:
-    found = {name: importlib.metadata.version(name) for name in ("jobc", "torch")}
-    return {**found, "python": platform.python_version(), "commit": commit()}
+    package_versions = {name: importlib.metadata.version(name) for name in ("jobc", "torch")}
+    return {**package_versions, "python": platform.python_version(), "commit": commit()}
 
 
 def commit() -> str:
     """Of the code that is tried; `+` when something beside the results was changed since."""
-    asked = ["git", "-C", str(DOCS), "describe", "--always", "--abbrev=7", "--exclude=*"]
+    describe = ["git", "-C", str(DOCS), "describe", "--always", "--abbrev=7", "--exclude=*"]
     changed = ["git", "-C", str(DOCS), "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude)."]
-    found, rest = (subprocess.run(words, capture_output=True, text=True, check=False) for words in (asked, changed))
-    return f"{found.stdout.strip() or 'unknown'}{'+' if rest.stdout else ''}"
+    description, changes = (
+        subprocess.run(words, capture_output=True, text=True, check=False) for words in (describe, changed)
+    )
+    return f"{description.stdout.strip() or 'unknown'}{'+' if changes.stdout else ''}"
 
 
 def remove(folder: Path) -> None:

@@ -15,17 +15,17 @@ MAX_FAILURES = 3
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     kind = KINDS[number % len(KINDS)]
-    found = disturb(folder, "disk", kind, str(number // len(KINDS)), within=["unshare", "--mount"])
-    passes, stays = found["passes"], found["stays"]
-    expect(passes["code"] == 0 and passes["newest"] == 20, "a disk that got well again ended the run", **found)
-    expect(passes["failed"] >= 2, "no save failed while the disk was bad", **found)
-    expect(stays["code"] == 1, f"a disk that stays bad ended the run with {stays['code']}", **found)
-    expect(MAX_FAILURES <= stays["failed"] <= MAX_FAILURES + 1, f"{stays['failed']} saves failed", **found)
-    expect(stays["newest"] == LAST_BEFORE, f"step {stays['newest']} is left, not {LAST_BEFORE}", **found)
-    expect(not passes["damaged"] and not stays["damaged"], "a checkpoint is damaged", **found)
-    expect(found["again"] == 0, f"the resume ended with {found['again']}", **found)
-    expect(passes["same"] and stays["same"], "losses or weights differ from those of a quiet run", **found)
-    return found
+    measured = disturb(folder, "disk", kind, str(number // len(KINDS)), within=["unshare", "--mount"])
+    passes, stays = measured["passes"], measured["stays"]
+    expect(passes["code"] == 0 and passes["newest"] == 20, "a disk that got well again ended the run", **measured)
+    expect(passes["failed"] >= 2, "no save failed while the disk was bad", **measured)
+    expect(stays["code"] == 1, f"a disk that stays bad ended the run with {stays['code']}", **measured)
+    expect(MAX_FAILURES <= stays["failed"] <= MAX_FAILURES + 1, f"{stays['failed']} saves failed", **measured)
+    expect(stays["newest"] == LAST_BEFORE, f"step {stays['newest']} is left, not {LAST_BEFORE}", **measured)
+    expect(not passes["damaged"] and not stays["damaged"], "a checkpoint is damaged", **measured)
+    expect(measured["again"] == 0, f"the resume ended with {measured['again']}", **measured)
+    expect(passes["same"] and stays["same"], "losses or weights differ from those of a quiet run", **measured)
+    return measured
 
 
 CAMPAIGN = Campaign(

@@ -84,10 +84,10 @@ class BedJob:
         """A script of the artifact, on the login host: its exit code, and what it said."""
         command = [str(self.artifact / script), *words]
         done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         if check and done.returncode:
-            raise RuntimeError(f"{script} ended with {done.returncode}: {said[-1500:]}")
-        return done.returncode, said
+            raise RuntimeError(f"{script} ended with {done.returncode}: {output[-1500:]}")
+        return done.returncode, output
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         """Submitted, and left alone."""
@@ -120,9 +120,9 @@ class BedJob:
         """Slurm's word for the job: RUNNING, PENDING, …; "" when it has forgotten it, or never had it."""
         if self.way != "slurm":
             return ""
-        said = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout
-        found = re.search(r"JobState=(\w+)", said)
-        return found[1] if found else ""
+        output = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout
+        match = re.search(r"JobState=(\w+)", output)
+        return match[1] if match else ""
 
     def is_over(self) -> bool:
         return self("status.sh")[1].count("live") == 0 and self.state() not in ("RUNNING", "COMPLETING", "PENDING")
@@ -177,10 +177,10 @@ def losses(run: Path) -> list[object]:
 def weights(run: Path) -> str:
     """The hash that the end of a training prints."""
     log = text(run / "logs" / "node_00.log")
-    found: list[str] = re.findall(r"sha256 (\w{64})", log)
-    if not found:
+    hashes: list[str] = re.findall(r"sha256 (\w{64})", log)
+    if not hashes:
         raise RuntimeError(f"no weights: {log[-1500:]}")
-    return found[-1]
+    return hashes[-1]
 
 
 def text(file: Path) -> str:

@@ -28,12 +28,12 @@ def measure(pairs: int) -> dict[str, Any]:
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     numbers = [[float(word) for word in re.findall(r"\s(\d+(?:\.\d+)?)(?=\s|$)", row)[:2]] for row in table]
     names = ("hydra_cpu_ms", "jobc_cpu_ms", "ratio")
-    found = {
+    figures = {
         f"{name}_{which}": value
         for name, row in zip(names, numbers, strict=True)
         for which, value in zip(("min", "median"), row, strict=True)
     }
-    return {"pairs": pairs, **found}
+    return {"pairs": pairs, **figures}
 
 
 def figure(lines: Sequence[Line]) -> str:

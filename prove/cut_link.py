@@ -44,9 +44,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     ended_s = round(time.monotonic() - cut, 1)
     victim.restore_link()
     job.wait(job.is_over, "the end of the job")
-    said = job("status.sh")[1]
-    measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", said)}
-    expect(f"({victim.hostname})" in said, f"status.sh does not name {victim.hostname}", **measured)
+    status = job("status.sh")[1]
+    measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", status)}
+    expect(f"({victim.hostname})" in status, f"status.sh does not name {victim.hostname}", **measured)
     expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
     expect(not job.nodes_with_processes(), f"processes are left on {job.nodes_with_processes()}", **measured)
     return measured
@@ -54,12 +54,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 def reference(folder: Path) -> str:
     """The hash of the weights when nobody disturbs; made once per call of the campaign."""
-    kept = folder.parent / "whole.txt"
-    if not kept.exists():
+    cache = folder.parent / "whole.txt"
+    if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "whole", "slurm", *TRAINING)
         job("submit.sh", "--wait", check=True)
-        kept.write_text(job.weights())
-    return kept.read_text()
+        cache.write_text(job.weights())
+    return cache.read_text()
 
 
 CAMPAIGN = Campaign(

@@ -13,11 +13,17 @@ BATCH = 20
 
 
 def run(number: int, folder: Path, batch: int = BATCH) -> dict[str, Any]:
-    found = disturb(folder, "damage", str(number), str(batch))["corruptions"]
-    wrong = [f"{each['file']} {each['how']}: {each['told']}" for each in found if not each["ok"]]
+    corruptions = disturb(folder, "damage", str(number), str(batch))["corruptions"]
+    wrong = [
+        f"{corruption['file']} {corruption['how']}: {corruption['told']}"
+        for corruption in corruptions
+        if not corruption["ok"]
+    ]
     measured = {
-        "corruptions": [[each["file"], each["how"].split()[0], each["ok"]] for each in found],
-        "noticed": len(found) - len(wrong),
+        "corruptions": [
+            [corruption["file"], corruption["how"].split()[0], corruption["ok"]] for corruption in corruptions
+        ],
+        "noticed": len(corruptions) - len(wrong),
     }
     expect(not wrong, "; ".join(wrong), **measured)
     return measured

@@ -25,9 +25,9 @@ def on_pods(bed: Cluster, folder: Path, *words: str) -> Path:
     folder.mkdir()
     with PodRunner(bed) as runner:
         job = Rack(runner, folder).make("code=image", *words)
-        ended, said = job("submit.sh", "--wait")
+        ended, output = job("submit.sh", "--wait")
         if ended:
-            raise RuntimeError(f"kubernetes ended with {ended}: {said[-1500:]}")
+            raise RuntimeError(f"kubernetes ended with {ended}: {output[-1500:]}")
         return job.run
 
 

@@ -33,7 +33,7 @@ def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tupl
     bed = cluster(SHAPE, folder)
     left_out = [] if HAS_SKYPILOT or "skypilot" not in names else [NO_SKYPILOT]
     tried = [name for name in LAUNCHES if name in names and not (left_out and name == "skypilot")]
-    found: dict[str, tuple[list[object], str]] = {}
+    results: dict[str, tuple[list[object], str]] = {}
     for name in tried:
         way, launcher = LAUNCHES[name]
         sizes = ("nodes=1", f"procs={2 * nodes}") if way == "local" else (f"nodes={nodes}", "procs=2")
@@ -44,10 +44,10 @@ def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tupl
             job = BedJob.make(bed, folder / name, way, *words)
             job("submit.sh", *(["--wait"] if way == "slurm" else []), check=True, timeout_s=600)
             ended = job.run
-        found[name] = (losses(ended), weights(ended))
-    first = found[tried[0]]
+        results[name] = (losses(ended), weights(ended))
+    first = results[tried[0]]
     expect(len(first[0]) == STEPS, f"{len(first[0])} losses of {STEPS} steps")
-    for name, got in found.items():
+    for name, got in results.items():
         expect(got == first, f"{name} and {tried[0]} differ")
     return {"seed": number, "ways": tried, "left_out": left_out, "sha256": first[1], "last_loss_hex": first[0][-1]}
 

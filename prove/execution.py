@@ -55,20 +55,20 @@ def executed(
 ) -> str:
     """before, after: the lines of the file. tests: among which to choose, else all of TESTS."""
     rows = compile_job(read_case(case)).source_map.files[path]
-    at = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
-    found = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[at][1])
-    if not found:
+    index = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
+    match = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[index][1])
+    if not match:
         return ""
-    source, text = REPO / found[1], "\n".join(after)
+    source, text = REPO / match[1], "\n".join(after)
     with tempfile.TemporaryDirectory(prefix="jobc-mutant-") as folder:
-        place, right = checkout(Path(folder, "checkout")), source.read_text(encoding="utf-8")
-        file = place / found[1]
-        for lines in _templates(right.split("\n"), int(found[2]) - 1, before, after, at):
+        checkout_root, right = checkout(Path(folder, "checkout")), source.read_text(encoding="utf-8")
+        file = checkout_root / match[1]
+        for lines in _templates(right.split("\n"), int(match[2]) - 1, before, after, index):
             file.write_text("\n".join(lines), encoding="utf-8")
-            if _compiles_to(place, case, path) == text:
-                test = _failing(place, _chosen((tests or _known)(), source, path, before, at))
+            if _compiles_to(checkout_root, case, path) == text:
+                test = _failing(checkout_root, _chosen((tests or _known)(), source, path, before, index))
                 file.write_text(right, encoding="utf-8")
-                return test if test and not _failing(place, [test]) else ""
+                return test if test and not _failing(checkout_root, [test]) else ""
     return ""
 
 
@@ -83,16 +83,16 @@ def _templates(
         below = next((n for n in range(here + 1, len(lines)) if not re.match(r"\s*\{[%#]", lines[n])), here)
         yield [*lines[:here], lines[below], *lines[here + 1 : below], line, *lines[below + 1 :]]
     else:
-        one, other = before[at], after[at]
-        if line == one:
-            yield [*lines[:here], other, *lines[here + 1 :]]
+        line_before, line_after = before[at], after[at]
+        if line == line_before:
+            yield [*lines[:here], line_after, *lines[here + 1 :]]
             return
-        start = _alike(one, other)
-        end = _alike(one[start:][::-1], other[start:][::-1])
-        old, new = one[start : len(one) - end], other[start : len(other) - end]
-        for place in (start, len(line) - end - len(old)):  # counted from either side: a value stands on the other one
-            if line[place : place + len(old)] == old:
-                yield [*lines[:here], line[:place] + new + line[place + len(old) :], *lines[here + 1 :]]
+        start = _alike(line_before, line_after)
+        end = _alike(line_before[start:][::-1], line_after[start:][::-1])
+        old, new = line_before[start : len(line_before) - end], line_after[start : len(line_after) - end]
+        for index in (start, len(line) - end - len(old)):  # counted from either side: a value stands on the other one
+            if line[index : index + len(old)] == old:
+                yield [*lines[:here], line[:index] + new + line[index + len(old) :], *lines[here + 1 :]]
 
 
 def _alike(one: str, other: str) -> int:
@@ -110,15 +110,21 @@ def _compiles_to(place: Path, case: Path, path: str) -> str:
 def _chosen(tests: Sequence[Reach], template: Path, path: str, lines: Sequence[str], at: int) -> list[str]:
     """Names of tests that run the line; of one that bash's trace has not, of the nearest lines that it has."""
     is_sourced = f"\n{BEGIN}\n" not in template.read_text(encoding="utf-8")
-    where, script, own = origin(template), f"/{Path(path).name}:", {line.strip() for line in lines}
-    runs = [(test, _lines_of(test, script, where, is_sourced)) for test in tests]
+    template_origin, script, rendered_lines = origin(template), f"/{Path(path).name}:", {line.strip() for line in lines}
+    runs = [(test, _lines_of(test, script, template_origin, is_sourced)) for test in tests]
     for near in range(len(lines)):
         around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
-        most = max((known.get(line, 0) for _, known in runs for line in around), default=0)  # commands of the line
+        most = max((counts.get(line, 0) for _, counts in runs for line in around), default=0)  # commands of the line
         if most:
-            found = [(test, known) for test, known in runs if max(known.get(line, 0) for line in around) == most]
-            found.sort(key=lambda one: (-len(own & one[1].keys()) / (2 + one[0].seconds), one[0].name))
-            much = [test for test, _ in found]  # of the script in little time; and those that a script refuses at once
+            ranked = [(test, counts) for test, counts in runs if max(counts.get(line, 0) for line in around) == most]
+            ranked.sort(
+                key=lambda candidate: (
+                    -len(rendered_lines & candidate[1].keys()) / (2 + candidate[0].seconds),
+                    candidate[0].name,
+                )
+            )
+            # of the script in little time; and those that a script refuses at once
+            much = [test for test, _ in ranked]
             quick = sorted(much, key=lambda test: (test.seconds, test.name))
             chosen = [test for test in (*much[:MUCH], *quick[:QUICK]) if test is much[0] or test.seconds <= MOST_S]
             return list(dict.fromkeys(test.name for test in chosen))
@@ -141,9 +147,9 @@ def _failing(place: Path, tests: Sequence[str]) -> str:
     """The first test that fails."""
     if not tests:
         return ""
-    said = run_tests(place, "-x", f"--timeout={TIMEOUT_S}", f"--basetemp={place.parent / 'base'}", *tests)
-    if said.returncode == 0:
+    result = run_tests(place, "-x", f"--timeout={TIMEOUT_S}", f"--basetemp={place.parent / 'base'}", *tests)
+    if result.returncode == 0:
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", said.stdout, re.MULTILINE)
-    assert found, f"pytest ended with {said.returncode}: {said.stdout[-2000:]}{said.stderr[-2000:]}"
-    return found[1]
+    match = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", result.stdout, re.MULTILINE)
+    assert match, f"pytest ended with {result.returncode}: {result.stdout[-2000:]}{result.stderr[-2000:]}"
+    return match[1]

@@ -18,14 +18,16 @@ COMBINATIONS = list(product(LAUNCHERS, ENDS))
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    launcher, (code, who) = COMBINATIONS[number % len(COMBINATIONS)]
-    with Job(folder, [f"launcher={launcher}"], ["python3", str(STAND_IN), "end", str(code), who]) as job:
+    launcher, (code, rank) = COMBINATIONS[number % len(COMBINATIONS)]
+    with Job(folder, [f"launcher={launcher}"], ["python3", str(STAND_IN), "end", str(code), rank]) as job:
         job.submit()
-        seen = job.code()
-        measured = {"kind": f"through {launcher}", "code": code, "rank": who, "seen": seen}
-        expect(seen == code, f"submit.sh ended with {seen} instead of {code}: {job.output()[-500:]}", **measured)
-        left = (job.run_folder / "exit/0/node_00").read_text().split()[0]
-        expect(left == str(code), f"exit/0/node_00 says {left}", **measured)
+        exit_code = job.code()
+        measured = {"kind": f"through {launcher}", "code": code, "rank": rank, "seen": exit_code}
+        expect(
+            exit_code == code, f"submit.sh ended with {exit_code} instead of {code}: {job.output()[-500:]}", **measured
+        )
+        recorded = (job.run_folder / "exit/0/node_00").read_text().split()[0]
+        expect(recorded == str(code), f"exit/0/node_00 says {recorded}", **measured)
     return measured
 
 

@@ -48,13 +48,13 @@ def run(command: Sequence[str], limit_s: float, log: Path, **how: object) -> tup
         while process.poll() is None:
             time.sleep(LOOK_S)
             now, tree = time.monotonic(), descendants(process.pid)
-            cpu_s = max(cpu_s, sum(one.cpu_s for one in tree))
-            if all(one.state != "R" for one in tree):
+            cpu_s = max(cpu_s, sum(member.cpu_s for member in tree))
+            if all(member.state != "R" for member in tree):
                 waited_s += now - looked
             looked = now
             if waited_s + cpu_s > limit_s or now - began > MOST_WALL_S:
-                for one in tree:
-                    kill(one.pid)
+                for member in tree:
+                    kill(member.pid)
                 process.wait()
                 raise TookTooLong(text(log))
     return process.returncode, text(log), waited_s + cpu_s
@@ -74,15 +74,15 @@ def kill(pid: int) -> None:
 def descendants(root: int) -> list[Process]:
     """The process `root` and all below it."""
     children: dict[int, list[Process]] = {}
-    found = []
+    members = []
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and (one := read(int(folder.name))) is not None:
-            children.setdefault(one.parent, []).append(one)
-            if one.pid == root:
-                found.append(one)
-    for one in found:
-        found += children.get(one.pid, [])
-    return found
+        if folder.name.isdigit() and (process := read(int(folder.name))) is not None:
+            children.setdefault(process.parent, []).append(process)
+            if process.pid == root:
+                members.append(process)
+    for process in members:
+        members += children.get(process.pid, [])
+    return members
 
 
 def read(pid: int) -> Process | None:

@@ -118,8 +118,8 @@ def forge_files(files: Sequence[Path], chance: Random, mark: Path, outside: Path
 
 
 def text_files(folder: Path, *skipped: str) -> list[Path]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    inside = (path for path in found if path.suffix in TEXT_SUFFIXES and path.stat().st_size < 1_000_000)
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    inside = (path for path in files if path.suffix in TEXT_SUFFIXES and path.stat().st_size < 1_000_000)
     return sorted(path for path in inside if path.relative_to(folder).parts[0] not in skipped)
 
 

@@ -42,17 +42,19 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         logs = [
             (job.run_folder / "logs" / f"rank_{rank:02}.log").read_text(errors="replace") for rank in range(world_size)
         ]
-        left = [pid for pid in ranks if is_running(pid)]
+        remaining = [pid for pid in ranks if is_running(pid)]
     del logs[frozen]
     says = re.compile(rf"rank {frozen} on \S+ gives no sign of life")
     named = sum(says.search(log) is not None for log in logs)
     in_loop = re.compile(r'jobc_trainer/loop/loop\.py", line \d+ in train\b')  # in a step, or in its metrics
     measured |= {"named_by": named, "stacks_of": sum(in_loop.search(log) is not None for log in logs)}
-    told = f"{logs[0][-800:]}"
+    excerpt = f"{logs[0][-800:]}"
     expect(measured["ended_s"] <= TIMEOUT_S + MORE_S, f"the others ended after {measured['ended_s']} s", **measured)
-    expect(named == len(logs), f"{named} of {len(logs)} ranks name it: {told}", **measured)
-    expect(measured["stacks_of"] == len(logs), f"stacks of {measured['stacks_of']} of {len(logs)}: {told}", **measured)
-    expect(not left, "the frozen rank is still there", **measured)
+    expect(named == len(logs), f"{named} of {len(logs)} ranks name it: {excerpt}", **measured)
+    expect(
+        measured["stacks_of"] == len(logs), f"stacks of {measured['stacks_of']} of {len(logs)}: {excerpt}", **measured
+    )
+    expect(not remaining, "the frozen rank is still there", **measured)
     return measured
 
 

@@ -77,19 +77,19 @@ def remove(folder: Path) -> None:
 @cache
 def bench(work: Path) -> Bench:
     """One training for all trials of a call."""
-    made = Bench(work / "project", work / "pristine", work / "outside.txt", work / "project" / "MARK", work / "home")
-    made.home.mkdir()
-    made.outside.write_text(f"{CANARY}\n")
-    (made.home / "token").write_text(f"{CANARY}\n")
-    made.project.mkdir()
+    setup = Bench(work / "project", work / "pristine", work / "outside.txt", work / "project" / "MARK", work / "home")
+    setup.home.mkdir()
+    setup.outside.write_text(f"{CANARY}\n")
+    (setup.home / "token").write_text(f"{CANARY}\n")
+    setup.project.mkdir()
     for words in (["jobc", *OVERRIDES], [str(ARTIFACT / "submit.sh")], ["jobc", *OVERRIDES, *LONGER]):
         done = subprocess.run(
-            words, cwd=made.project, env=made.environment(), capture_output=True, text=True, check=False
+            words, cwd=setup.project, env=setup.environment(), capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{words[0]} exited with {done.returncode}: {done.stderr[-1000:]}")
-    shutil.copytree(made.project, made.pristine, symlinks=True)
-    return made
+    shutil.copytree(setup.project, setup.pristine, symlinks=True)
+    return setup
 
 
 def readers(kind: str, run_id: str) -> list[list[str]]:
@@ -139,9 +139,9 @@ def judge(command: Sequence[str], place: Bench, limit_s: float) -> None:
 @cache
 def usual_s(work: Path, kind: str) -> dict[str, float]:
     """Seconds of each reading command on what nobody forged."""
-    place = bench(work)
-    place.reset()
-    return {" ".join(words): execute(words, place, 120)[2] for words in readers(kind, place.run.name)}
+    setup = bench(work)
+    setup.reset()
+    return {" ".join(words): execute(words, setup, 120)[2] for words in readers(kind, setup.run.name)}
 
 
 FORGERS: dict[str, Callable[[Path, Random, Path, Path], list[str]]] = {
@@ -153,28 +153,28 @@ FORGERS: dict[str, Callable[[Path, Random, Path, Path], list[str]]] = {
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    chance, kind, place = Random(number), KINDS[number % len(KINDS)], bench(folder.parent)
+    chance, kind, setup = Random(number), KINDS[number % len(KINDS)], bench(folder.parent)
     if kind == "spec":
-        place.reset()
-        words = draw_spec(place.project, place.outside, place.mark, place.home, chance)
-        judge(["jobc", *words], place, LIMIT_S + 2)
+        setup.reset()
+        words = draw_spec(setup.project, setup.outside, setup.mark, setup.home, chance)
+        judge(["jobc", *words], setup, LIMIT_S + 2)
         leaks = subprocess.run(
-            ["grep", "-rlF", CANARY, str(place.project)], capture_output=True, text=True, check=False
+            ["grep", "-rlF", CANARY, str(setup.project)], capture_output=True, text=True, check=False
         )
         expect(not leaks.stdout, f"jobc {' '.join(words)[:300]}: wrote the canary to {leaks.stdout}")
         return {"kind": kind, "forged": [word.replace(str(folder.parent), "WORK")[:80] for word in words]}
     usual = usual_s(folder.parent, kind)
-    place.reset()
-    run_folder = place.run
+    setup.reset()
+    run_folder = setup.run
     forged = FORGERS[kind](
-        place.project / ARTIFACT if kind == "artifact" else run_folder, chance, place.mark, place.outside
+        setup.project / ARTIFACT if kind == "artifact" else run_folder, chance, setup.mark, setup.outside
     )
     for command in readers(kind, run_folder.name):
         try:
-            judge(command, place, LIMIT_S + 3 * usual[" ".join(command)])
+            judge(command, setup, LIMIT_S + 3 * usual[" ".join(command)])
         except Failed as failure:
             raise Failed(f"{kind} {forged}: {failure}", kind=kind) from failure
-    expect(place.outside.exists(), f"{kind} {forged}: a file outside was removed")
+    expect(setup.outside.exists(), f"{kind} {forged}: a file outside was removed")
     return {"kind": kind, "forged": [ascii(name)[:80] for name in forged]}
 
 

@@ -161,11 +161,11 @@ def state_pid(run: Path, name: str) -> int:
 
 def descendants(pid: int) -> list[int]:
     """All processes below `pid`, parents first."""
-    found = []
+    pids = []
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [int(child), *descendants(int(child))]
-    return found
+            pids += [int(child), *descendants(int(child))]
+    return pids
 
 
 def is_running(pid: int) -> bool:

@@ -52,7 +52,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             job.resume()
         code = job.code()
         expect(code == 0, f"the last attempt ended with {code}: {job.output()[-500:]}", **measured)
-        expect(any(each["struck"] for each in kills), "the training was over before it could be killed", **measured)
+        expect(any(kill["struck"] for kill in kills), "the training was over before it could be killed", **measured)
         got = job.result()
     measured["sha256"] = got["sha256"]
     expect(got["losses"] == expected["losses"], "losses differ from those of the uninterrupted run", **measured)
@@ -62,11 +62,11 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 def uninterrupted(folder: Path, world_size: int) -> dict[str, Any]:
     """What the same job gives when nobody disturbs it; made once per call of the campaign."""
-    kept = folder.with_suffix(".json")
-    if not kept.exists():
+    cache = folder.with_suffix(".json")
+    if not cache.exists():
         with Job(folder, OVERRIDES, procs=world_size) as job:
-            kept.write_text(json.dumps(job.trained()))
-    return dict(json.loads(kept.read_text()))
+            cache.write_text(json.dumps(job.trained()))
+    return dict(json.loads(cache.read_text()))
 
 
 def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
 
 
 def figure(lines: Sequence[Line]) -> str:
-    kills = [each for line in lines for each in line.get("kills", ()) if each["struck"]]
+    kills = [kill for line in lines for kill in line.get("kills", ()) if kill["struck"]]
     of_kind = k_of_n_by("kind")([{**line, "kind": kind_of(line["trial"])} for line in lines])
-    ended_s = [each["ended_s"] for line in lines if line["trial"] >= ANY for each in line.get("kills", ())]
-    told = f"; the others had ended {median(ended_s):.1f} s after the one rank (median)" if ended_s else ""
-    return f"{of_kind}; {len(kills)} kills{told}"
+    ended_s = [kill["ended_s"] for line in lines if line["trial"] >= ANY for kill in line.get("kills", ())]
+    suffix = f"; the others had ended {median(ended_s):.1f} s after the one rank (median)" if ended_s else ""
+    return f"{of_kind}; {len(kills)} kills{suffix}"
 
 
 CAMPAIGN = Campaign(

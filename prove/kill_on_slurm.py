@@ -58,13 +58,13 @@ def kind_of(procs: int) -> str:
 
 def uninterrupted(folder: Path, procs: int) -> dict[str, Any]:
     """What the same job gives when nobody disturbs it; made once per call of the campaign."""
-    kept = folder.parent / f"uninterrupted_{procs}.json"
-    if not kept.exists():
-        place = folder.parent / f"uninterrupted_{procs}"
-        job = BedJob.make(cluster(SHAPE, folder), place, "slurm", *OVERRIDES, f"procs={procs}")
+    cache = folder.parent / f"uninterrupted_{procs}.json"
+    if not cache.exists():
+        job_folder = folder.parent / f"uninterrupted_{procs}"
+        job = BedJob.make(cluster(SHAPE, folder), job_folder, "slurm", *OVERRIDES, f"procs={procs}")
         job("submit.sh", "--wait", check=True, timeout_s=PATIENCE_S)
-        kept.write_text(json.dumps(result(job)))
-    return dict(json.loads(kept.read_text()))
+        cache.write_text(json.dumps(result(job)))
+    return dict(json.loads(cache.read_text()))
 
 
 def result(job: BedJob) -> dict[str, Any]:

@@ -17,9 +17,9 @@ SYSCALLS = (
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     syscall = SYSCALLS[number % len(SYSCALLS)]
-    found = disturb(folder, "kill", syscall)
-    measured = {"syscall": syscall, "points": found["points"], "num_wrong": found["num_wrong"]}
-    expect(not found["wrong"], "; ".join(found["wrong"]), **measured)
+    result = disturb(folder, "kill", syscall)
+    measured = {"syscall": syscall, "points": result["points"], "num_wrong": result["num_wrong"]}
+    expect(not result["wrong"], "; ".join(result["wrong"]), **measured)
     return measured
 
 

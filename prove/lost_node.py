@@ -32,14 +32,14 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job.start()
     after = random.Random(number).randint(2, STEPS // 2)
     job.wait(lambda: len(job.steps()) >= after, f"step {after}")
-    who = {host.hostname: host for host in bed.nodes}
+    workers_by_name = {host.hostname: host for host in bed.nodes}
     victim = 0 if number % 10 == 9 else 1
-    lost, other = (who[job.host(node)] for node in (victim, 1 - victim))
+    lost, survivor = (workers_by_name[job.host(node)] for node in (victim, 1 - victim))
     lost.cut_link()
     cut = time.monotonic()
     time.sleep(random.Random(number).uniform(0, 2))
     lost.power_off()
-    job.wait(lambda: not other.processes(r"rank\.py|jobc_trainer"), "the end of the others")
+    job.wait(lambda: not survivor.processes(r"rank\.py|jobc_trainer"), "the end of the others")
     measured: dict[str, Any] = {"kind": "first node" if victim == 0 else "another node"}
     measured |= {"after_step": job.steps()[-1][1], "others_ended_s": round(time.monotonic() - cut, 1)}
     job.wait((job.run / "final" / "weights.pt").exists, "the end on the spare", LOST_S)
@@ -57,12 +57,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 def reference(folder: Path) -> str:
     """The hash of the weights when nobody disturbs; made once per call of the campaign."""
-    kept = folder.parent / "undisturbed.txt"
-    if not kept.exists():
+    cache = folder.parent / "undisturbed.txt"
+    if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "undisturbed", "slurm", *OVERRIDES)
         job("submit.sh", "--wait", check=True)
-        kept.write_text(job.weights())
-    return kept.read_text()
+        cache.write_text(job.weights())
+    return cache.read_text()
 
 
 def figure(lines: Sequence[Line]) -> str:

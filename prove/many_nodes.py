@@ -39,13 +39,13 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
     """CPU seconds of compile and write, few and many nodes in turn."""
     times: dict[int, list[float]] = {2: [], MANY: []}
     for pair in range(pairs + 1):
-        for nodes, taken in times.items():
+        for nodes, cpu_seconds in times.items():
             hosts = [] if backend == "slurm" else [f"hosts=node[00001-{nodes:05}]"]
             words = ("name=big", f"backend={backend}", f"nodes={nodes}", *hosts)
             started = time.process_time()
             artifact = write_job(compile_job(Request(words, ("train.py",))), folder / f"{nodes}.{pair}")
             if pair:  # the first one imports
-                taken.append(time.process_time() - started)
+                cpu_seconds.append(time.process_time() - started)
     files = {
         nodes: sorted(path for path in (folder / f"{nodes}.{pairs}").rglob("*") if path.is_file()) for nodes in times
     }
@@ -76,10 +76,10 @@ def fan_out(folder: Path) -> dict[str, Any]:
         ["bash", "-c", f'set -euo pipefail; {sources}; on_hosts "$artifact/hosts.txt" true'],
         env={"PATH": path, "CONNECTIONS": str(connections)}, check=True, capture_output=True, timeout=600,
     )  # fmt: skip
-    seen = [int(line) for line in (folder / "connections.log").read_text().split()]
-    measured = {"hosts": len(seen), "most_at_once": max(seen), "seconds": round(time.monotonic() - started, 1)}
-    expect(len(seen) == HOSTS, f"{len(seen)} of {HOSTS} hosts were reached", **measured)
-    expect(max(seen) <= FANOUT, f"{max(seen)} connections at once", **measured)
+    counts = [int(line) for line in (folder / "connections.log").read_text().split()]
+    measured = {"hosts": len(counts), "most_at_once": max(counts), "seconds": round(time.monotonic() - started, 1)}
+    expect(len(counts) == HOSTS, f"{len(counts)} of {HOSTS} hosts were reached", **measured)
+    expect(max(counts) <= FANOUT, f"{max(counts)} connections at once", **measured)
     return measured
 
 

@@ -117,16 +117,16 @@ def mutated(draw: st.DrawFn) -> Config:
     for _ in range(draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4)))):
         kind = draw(st.sampled_from(KINDS))
         if kind == "file":
-            whole = draw(st.sampled_from((True, True, False)))
-            file = draw(written()) if whole else draw(st.sampled_from(TREES))
+            is_whole = draw(st.sampled_from((True, True, False)))
+            file = draw(written()) if is_whole else draw(st.sampled_from(TREES))
         elif kind == "lines":
             file = draw(mutilated())
         elif kind == "command":
             command = tuple(draw(st.lists(texts, max_size=4)))
         elif kind == "typo" and words:
-            at = draw(st.integers(0, len(words) - 1))
-            cut = draw(st.integers(0, len(words[at])))
-            words[at] = words[at][:cut] + draw(st.text(characters, max_size=2)) + words[at][cut + 1 :]
+            index = draw(st.integers(0, len(words) - 1))
+            cut = draw(st.integers(0, len(words[index])))
+            words[index] = words[index][:cut] + draw(st.text(characters, max_size=2)) + words[index][cut + 1 :]
         elif kind == "drop" and words:
             del words[draw(st.integers(0, len(words) - 1))]
         elif kind == "raw" and draw(st.booleans()):
@@ -177,11 +177,11 @@ def mutilated(draw: st.DrawFn) -> str:
     path = draw(st.sampled_from(sorted([*CONF.glob("experiment/*.yaml"), CONF / "config.yaml"])))
     lines = path.read_text(encoding="utf-8").split("\n")
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(lines) - 1))
+        index = draw(st.integers(0, len(lines) - 1))
         how = draw(st.sampled_from(("drop", "double", "indent", "text", "value")))
-        key, colon, _ = lines[at].partition(":")
-        new = {"drop": [], "double": [lines[at]] * 2, "indent": [" " + lines[at]], "text": [draw(texts)]}
-        lines[at : at + 1] = new.get(how, [f"{key}{colon} {draw(texts)}"])
+        key, colon, _ = lines[index].partition(":")
+        new = {"drop": [], "double": [lines[index]] * 2, "indent": [" " + lines[index]], "text": [draw(texts)]}
+        lines[index : index + 1] = new.get(how, [f"{key}{colon} {draw(texts)}"])
     return "\n".join(lines)
 
 
@@ -195,19 +195,19 @@ def judged(config: Config) -> tuple[str, list[str]]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _limited():
         status = main(["check", "--format", "json", *(["-m"] if config.sweeps else []), *words])
-    said = out.getvalue()
+    output = out.getvalue()
     if status not in (0, 1) or "Traceback" in err.getvalue():
-        return "", [f"exit status {status}: {(said + err.getvalue())[-600:]}"]
-    if status and not said:  # words that are no command line, so nobody knows in which form to answer
+        return "", [f"exit status {status}: {(output + err.getvalue())[-600:]}"]
+    if status and not output:  # words that are no command line, so nobody knows in which form to answer
         refused = sorted(set(re.findall(r"^error\[(\w+) ", err.getvalue(), re.MULTILINE)))
         complete = "= because: " in err.getvalue() and "= hint: " in err.getvalue() and refused
         return " ".join(refused), [] if complete else [f"no diagnostics: {err.getvalue()[-300:]}"]
     try:
-        found = json.loads(said)["diagnostics"]
+        diagnostics = json.loads(output)["diagnostics"]
     except ValueError:
-        return "", [f"no diagnostics: {said[-300:]} {err.getvalue()[-300:]}"]
-    wrong = [f"{d['code']} lacks {part}: {d['title'][:200]}" for d in found for part in _lacking(d)]
-    refused = sorted({d["code"] for d in found if d["severity"] == "error" and not d["allowed"]})
+        return "", [f"no diagnostics: {output[-300:]} {err.getvalue()[-300:]}"]
+    wrong = [f"{d['code']} lacks {part}: {d['title'][:200]}" for d in diagnostics for part in _lacking(d)]
+    refused = sorted({d["code"] for d in diagnostics if d["severity"] == "error" and not d["allowed"]})
     if status:
         return " ".join(refused), wrong + ([] if refused else ["refused without an error"])
     return "compiled", wrong + _expanded(config)
@@ -259,14 +259,15 @@ def _value_lines(compiled: Compiled) -> dict[str, str]:
     """Plan key -> the lines of node.sh that its value is printed in."""
     template = (TEMPLATES / "node.sh.j2").read_text(encoding="utf-8").split("\n")
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
-    origins = {f"jobc:compiler/templates/node.sh.j2:{n + more}" for n in numbers for more in (0, 1)}  # 1: its last line
+    # 1: its last line
+    origins = {f"jobc:compiler/templates/node.sh.j2:{n + offset}" for n in numbers for offset in (0, 1)}
     text = next(file.text for file in compiled.artifacts if file.path == "node.sh").split("\n")
-    found: dict[str, str] = {}
+    lines_by_key: dict[str, str] = {}
     for line, (keys_of_line, origin) in zip(text, compiled.source_map.files["node.sh"], strict=False):
         if origin in origins:
             for key in keys_of_line:
-                found[key] = f"{found.get(key, '')}{line}\n"
-    return found
+                lines_by_key[key] = f"{lines_by_key.get(key, '')}{line}\n"
+    return lines_by_key
 
 
 def _difference(key: str, script: str, expression: str, planned: Sequence[object]) -> Iterator[str]:
@@ -315,12 +316,12 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
     @given(mutated())
     def judge(config: Config) -> None:
         try:
-            answer, found = judged(config)
+            answer, problems = judged(config)
         except Exception as error:  # which is what must not be
-            answer, found = "", [f"{type(error).__name__}: {error}"]
+            answer, problems = "", [f"{type(error).__name__}: {error}"]
         answers["compiled" if answer == "compiled" else "refused"] += 1
         codes.update([] if answer == "compiled" else answer.split())
-        wrong.extend(f"{text} | {config!r}"[:3000] for text in found)
+        wrong.extend(f"{text} | {config!r}"[:3000] for text in problems)
 
     before, home = os.getcwd(), os.environ.get("HOME")
     os.chdir(folder)

@@ -50,55 +50,59 @@ Sites = Iterator[list[str]]  # the lines of the file with one of them changed
 
 def drop_flag(lines: Sequence[str]) -> Sites:
     """A line that is one option, or one option of a line."""
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if re.fullmatch(r"\s*(-{1,2}[a-z][\w-]*.*|#SBATCH .*)", line):
-            yield [*lines[:at], *lines[at + 1 :]]
+            yield [*lines[:index], *lines[index + 1 :]]
         elif "[[" in line or _comment(line):
             continue  # `-n` of a test is no flag
-        elif found := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line):
-            yield [*lines[:at], line[: found.start()] + line[found.end() :], *lines[at + 1 :]]
+        elif match := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line):
+            yield [*lines[:index], line[: match.start()] + line[match.end() :], *lines[index + 1 :]]
 
 
 def swap_scope(lines: Sequence[str]) -> Sites:
     """A name of another scope."""
-    for at, line in enumerate(lines):
-        for one, other in SCOPES:
-            if not _comment(line) and re.search(rf"{re.escape(one)}(?!\w)", line):
-                yield [*lines[:at], re.sub(rf"{re.escape(one)}(?!\w)", other, line, count=1), *lines[at + 1 :]]
+    for index, line in enumerate(lines):
+        for name, replacement in SCOPES:
+            if not _comment(line) and re.search(rf"{re.escape(name)}(?!\w)", line):
+                yield [
+                    *lines[:index],
+                    re.sub(rf"{re.escape(name)}(?!\w)", replacement, line, count=1),
+                    *lines[index + 1 :],
+                ]
 
 
 def change_number(lines: Sequence[str]) -> Sites:
     """A number that stands alone, or behind = or a colon: one more."""
-    for at, line in enumerate(lines):
-        found = re.search(r"(?<=[=:@ ])\"?\d+\b(?![.\w])", line)
-        if found and not _comment(line):
-            number = re.sub(r"\d+", lambda m: str(int(m[0]) + 1), found[0])
-            yield [*lines[:at], line[: found.start()] + number + line[found.end() :], *lines[at + 1 :]]
+    for index, line in enumerate(lines):
+        match = re.search(r"(?<=[=:@ ])\"?\d+\b(?![.\w])", line)
+        if match and not _comment(line):
+            number = re.sub(r"\d+", lambda m: str(int(m[0]) + 1), match[0])
+            yield [*lines[:index], line[: match.start()] + number + line[match.end() :], *lines[index + 1 :]]
 
 
 def unquote(lines: Sequence[str]) -> Sites:
     """The first pair of quotes of a line."""
-    for at, line in enumerate(lines):
-        found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
-        if found and not _comment(line):
-            inner = found[1] if found[1] is not None else found[2]
-            yield [*lines[:at], line[: found.start()] + inner + line[found.end() :], *lines[at + 1 :]]
+    for index, line in enumerate(lines):
+        match = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
+        if match and not _comment(line):
+            inner = match[1] if match[1] is not None else match[2]
+            yield [*lines[:index], line[: match.start()] + inner + line[match.end() :], *lines[index + 1 :]]
 
 
 def reorder(lines: Sequence[str]) -> Sites:
     """Two neighbours that are not alike."""
-    for at in range(len(lines) - 1):
-        one, other = lines[at : at + 2]
-        if one.strip() and other.strip() and one != other and not _comment(one) and not _comment(other):
-            yield [*lines[:at], other, one, *lines[at + 2 :]]
+    for index in range(len(lines) - 1):
+        first, second = lines[index : index + 2]
+        if first.strip() and second.strip() and first != second and not _comment(first) and not _comment(second):
+            yield [*lines[:index], second, first, *lines[index + 2 :]]
 
 
 def rename(lines: Sequence[str]) -> Sites:
     """A variable where it is set, or a key."""
-    for at, line in enumerate(lines):
-        found = re.match(r"(\s*(?:- )?(?:export |local )?\"?[A-Za-z_][\w.-]*?)(\"?(?:=|: |:$).*)", line)
-        if found and not _comment(line):
-            yield [*lines[:at], f"{found[1]}x{found[2]}", *lines[at + 1 :]]
+    for index, line in enumerate(lines):
+        match = re.match(r"(\s*(?:- )?(?:export |local )?\"?[A-Za-z_][\w.-]*?)(\"?(?:=|: |:$).*)", line)
+        if match and not _comment(line):
+            yield [*lines[:index], f"{match[1]}x{match[2]}", *lines[index + 1 :]]
 
 
 OPERATORS: Mapping[str, Callable[[Sequence[str]], Sites]] = {
@@ -113,9 +117,9 @@ def _comment(line: str) -> bool:
 @cache
 def cases() -> tuple[Path, ...]:
     """In an order that says nothing, so that the first trials stand for all."""
-    found = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep(path))
-    random.Random("cases").shuffle(found)
-    return tuple(found)
+    folders = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep(path))
+    random.Random("cases").shuffle(folders)
+    return tuple(folders)
 
 
 @cache
@@ -198,26 +202,26 @@ def _place(before: Sequence[str], after: Sequence[str]) -> int:
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> str:
     """The first line that differs, as it was and as it is."""
-    at = _place(before, after) - 1
+    index = _place(before, after) - 1
     gone = len(after) < len(before)
-    return f"{at + 1} {before[at].strip()[:120]!r} -> {'(gone)' if gone else repr(after[at].strip()[:120])}"
+    return f"{index + 1} {before[index].strip()[:120]!r} -> {'(gone)' if gone else repr(after[index].strip()[:120])}"
 
 
 def figure(lines: Sequence[Line]) -> str:
-    parts, sums, same = [], [0, 0], 0
+    parts, sums, equivalent = [], [0, 0], 0
     for part, words in PARTS.items():
         counts: dict[str, int] = {}
         for line in lines:
             for by, count in line.get(f"{part}_noticed_by", {}).items():
                 counts[by] = counts.get(by, 0) + count
-        same += sum(counts.pop(rule, 0) for rule in SAME)
+        equivalent += sum(counts.pop(rule, 0) for rule in SAME)
         total, lost = sum(counts.values()), counts.pop("nothing", 0)
         by = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
         parts.append(f"{_share(total - lost, total)} {words} ({by})")
         sums = [sums[0] + total - lost, sums[1] + total]
     done = sum(bool(line["ok"]) for line in lines)
     drawn = f"in {done} of {len(cases())} goldens, drawn by a seed"
-    return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {same} more mean the same by rule"
+    return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {equivalent} more mean the same by rule"
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:

@@ -26,8 +26,8 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     """Its stops fall into random steps; nothing is saved but what they ask for."""
     chance = random.Random(number)
     stops = chance.randint(3, STEPS // 2 - 3), chance.randint(STEPS // 2 + 3, STEPS - 6)
-    with start(folder / "whole", number) as whole:
-        whole.trained()
+    with start(folder / "whole", number) as undisturbed:
+        undisturbed.trained()
     with start(folder / "changed", number) as job:
         job.submit()
         for stop, world_size in zip(stops, WORLDS[1:], strict=True):
@@ -42,12 +42,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             (line for line in reversed(job.output().splitlines()) if "data: " in line and "overlap" in line), ""
         )
     ends = [max(job.steps(attempt)) for attempt in range(len(WORLDS))]
-    found, expected = (float_losses(each) for each in (job, whole))
-    off = max(abs(a - b) / abs(b) for a, b in zip(found, expected, strict=True))
+    losses, expected = (float_losses(training) for training in (job, undisturbed))
+    off = max(abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True))
     measured = {"stopped_after": ends[:-1], "off": off, "proof": proof[proof.find("data: ") :]}
-    expect(ends[-1] == STEPS and len(found) == STEPS, f"it ended with step {ends[-1]}", **measured)
+    expect(ends[-1] == STEPS and len(losses) == STEPS, f"it ended with step {ends[-1]}", **measured)
     mine = [batch for attempt, world_size in enumerate(WORLDS) for batch in fed(job, attempt, world_size)]
-    samples = fed(whole, 0, WORLDS[0])
+    samples = fed(undisturbed, 0, WORLDS[0])
     measured["samples"] = sum(map(Counter.total, samples))
     expect(mine == samples, "the steps were not fed with the samples of the undisturbed run", **measured)
     expect(max(sum(samples, Counter()).values()) == 1, "a sample was read twice", **measured)
@@ -74,7 +74,7 @@ def fed(job: Job, attempt: int, world_size: int) -> list[Counter[int]]:
     for rank in range(world_size):
         lines = (job.folder / "notes" / f"{attempt}.{rank}").read_text().splitlines()[1:]
         batches = [Counter(map(int, line.split())) for line in lines]
-        ranks.append([sum(batches[at : at + per_step], Counter()) for at in range(0, len(batches), per_step)])
+        ranks.append([sum(batches[index : index + per_step], Counter()) for index in range(0, len(batches), per_step)])
     return [sum(of_step, Counter()) for of_step in zip(*ranks, strict=True)]
 
 

@@ -28,19 +28,19 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     launcher = ["launcher=spawn"]
     command = ["python3", str(PROGRAM), "meets"]
     if kind == KINDS[0]:
-        with Job(folder / "one", launcher, command) as one, Job(folder / "two", launcher, command) as two:
-            one.submit("--run-id", name)
-            two.submit("--run-id", name)
-            jobs = [one, two]
+        with Job(folder / "one", launcher, command) as first, Job(folder / "two", launcher, command) as second:
+            first.submit("--run-id", name)
+            second.submit("--run-id", name)
+            jobs = [first, second]
             codes = [job.code() for job in jobs]
     else:
         with Job(folder, launcher, command) as job, listener(derived, random.Random(number)):
             job.submit("--run-id", name)
             jobs, codes = [job], [job.code()]
-    said = " | ".join(job.output()[-300:] for job in jobs)
-    ports = sorted(map(int, re.findall(r"up at port (\d+)", said)))
+    output = " | ".join(job.output()[-300:] for job in jobs)
+    ports = sorted(map(int, re.findall(r"up at port (\d+)", output)))
     measured = {"kind": kind, "derived": derived, "ports": ports, "codes": codes}
-    expect(not any(codes), f"submit.sh ended with {codes}: {said}", **measured)
+    expect(not any(codes), f"submit.sh ended with {codes}: {output}", **measured)
     expect(derived in ports if kind == KINDS[0] else derived not in ports, "another port was derived", **measured)
     expect(len(set(ports)) == len(jobs), f"ports {ports}", **measured)
     return measured

@@ -54,22 +54,22 @@ def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProce
 def reach(module: str, folder: Path) -> list[Reach]:
     """folder: to work in. module: relative to the checkout."""
     digest = hashlib.sha256((REPO / module).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
-    kept = Path(tempfile.gettempdir()) / f"jobc-reach-{Path(module).stem}-{digest}.json"
-    if not kept.exists():
-        place = checkout(folder / "traced")
+    cache = Path(tempfile.gettempdir()) / f"jobc-reach-{Path(module).stem}-{digest}.json"
+    if not cache.exists():
+        checkout_root = checkout(folder / "traced")
         trace = folder / "base" / "trace"
-        for template in place.glob("*/**/templates/**/*.j2"):
+        for template in checkout_root.glob("*/**/templates/**/*.j2"):
             text = template.read_text(encoding="utf-8")
             if f"\n{BEGIN}\n" in text:
                 traced = f"\n{BEGIN}; {_traced(origin(template), trace)}\n"
                 template.write_text(text.replace(f"\n{BEGIN}\n", traced, 1), encoding="utf-8")
         words = ("--timeout=300", "-m", "not slow", "-k", "not test_goldens", f"--basetemp={trace.parent}")
         env = {"JOBC_REACH_TRACE": str(trace), "JOBC_REACH_INTO": str(folder / "reach.json")}
-        run_tests(place, "-p", "jobc.prove.reach", *words, module, **env)
+        run_tests(checkout_root, "-p", "jobc.prove.reach", *words, module, **env)
         if not (folder / "reach.json").exists():
             return []
-        shutil.copy(folder / "reach.json", kept)
-    return [Reach(name, said["seconds"], said["lines"]) for name, said in json.loads(kept.read_text()).items()]
+        shutil.copy(folder / "reach.json", cache)
+    return [Reach(name, entry["seconds"], entry["lines"]) for name, entry in json.loads(cache.read_text()).items()]
 
 
 def origin(template: Path) -> str:
@@ -96,8 +96,8 @@ def pytest_runtest_setup(item: Any) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    said = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": {}})
-    said["seconds"] = round(said["seconds"] + report.duration, 2)
+    entry = _SEEN.setdefault(report.nodeid, {"seconds": 0.0, "lines": {}})
+    entry["seconds"] = round(entry["seconds"] + report.duration, 2)
     if report.outcome != "passed":
         _FAILED.add(report.nodeid)
 
@@ -107,30 +107,30 @@ def pytest_runtest_teardown(item: Any) -> None:
     if trace.exists():
         folder = item.funcargs.get("tmp_path") or trace.parent
         commands: dict[tuple[str, str, int], set[str]] = {}
-        for where, name, number, word in TRACED.findall(trace.read_text(errors="replace")):
-            commands.setdefault((where, name, int(number)), set()).add(word)
+        for template, name, number, word in TRACED.findall(trace.read_text(errors="replace")):
+            commands.setdefault((template, name, int(number)), set()).add(word)
         texts = _scripts(folder, {name for _, name, _ in commands})
-        said = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": {}})
-        for (where, name, number), words in commands.items():
+        entry = _SEEN.setdefault(item.nodeid, {"seconds": 0.0, "lines": {}})
+        for (template, name, number), words in commands.items():
             for lines in texts.get(name, ()):
                 if number <= len(lines):
-                    line = f"{where}/{name}:{lines[number - 1].strip()}"
-                    said["lines"][line] = max(said["lines"].get(line, 0), len(words))
+                    line = f"{template}/{name}:{lines[number - 1].strip()}"
+                    entry["lines"][line] = max(entry["lines"].get(line, 0), len(words))
 
 
 def pytest_sessionfinish(session: Any) -> None:
     if into := os.environ.get("JOBC_REACH_INTO"):
-        passed = {name: said for name, said in _SEEN.items() if name not in _FAILED and said["lines"]}
+        passed = {name: entry for name, entry in _SEEN.items() if name not in _FAILED and entry["lines"]}
         Path(into).write_text(json.dumps(passed))
 
 
 def _scripts(folder: Path, names: set[str]) -> Mapping[str, list[list[str]]]:
     """The texts of all scripts below the folder that bear one of the names."""
-    found: dict[str, dict[str, None]] = {}
+    texts_by_name: dict[str, dict[str, None]] = {}
     for path in _files(folder):
         if path.name in names:
-            found.setdefault(path.name, {})[path.read_text(errors="replace")] = None
-    return {name: [text.split("\n") for text in texts] for name, texts in found.items()}
+            texts_by_name.setdefault(path.name, {})[path.read_text(errors="replace")] = None
+    return {name: [text.split("\n") for text in texts] for name, texts in texts_by_name.items()}
 
 
 def _files(folder: Path) -> Iterator[Path]:

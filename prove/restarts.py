@@ -44,17 +44,17 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     words = [str(STEPS), str(chance.choice((0, 1))), str(chance.randrange(STEPS))]
     started = time.monotonic()
     if kind in TORCHRUN:
-        recovered, said = with_torchrun(kind, words, folder)
-        return {"kind": kind, "recovered": recovered, "seconds": round(time.monotonic() - started, 1), "said": said}
+        recovered, output = with_torchrun(kind, words, folder)
+        return {"kind": kind, "recovered": recovered, "seconds": round(time.monotonic() - started, 1), "said": output}
     if kind.endswith("hosts"):
-        code, said = on_hosts(words, folder)
+        code, output = on_hosts(words, folder)
     else:
         with Job(folder, [f"launcher={kind.split()[-1]}", "lifecycle.max_restarts=1"], program(words)) as job:
             job.submit()
-            code, said = job.code(), job.output()
+            code, output = job.code(), job.output()
     measured = {"kind": kind, "recovered": code == 0, "seconds": round(time.monotonic() - started, 1)}
-    expect(code == 0, f"submit.sh ended with {code}: {said[-800:]}", **measured)
-    expect("restart 1 of 1" in said, f"nothing was started again: {said[-800:]}", **measured)
+    expect(code == 0, f"submit.sh ended with {code}: {output[-800:]}", **measured)
+    expect("restart 1 of 1" in output, f"nothing was started again: {output[-800:]}", **measured)
     return measured
 
 
@@ -64,34 +64,34 @@ def program(words: Sequence[str]) -> list[str]:
 
 def with_torchrun(kind: str, words: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Two ranks of this machine; whether they ended well, and else what was said last."""
-    options, environment, more = TORCHRUN[kind]
+    options, environment, extra_words = TORCHRUN[kind]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--nproc-per-node=2", "--max-restarts=1",
-        "--monitor-interval=0.1", *(option.format(port=port) for option in options), str(PROGRAM), *words, *more,
+        "--monitor-interval=0.1", *(option.format(port=port) for option in options), str(PROGRAM), *words, *extra_words,
     ]  # fmt: skip
     environ = {**os.environ, **environment, "MARKS": str(folder), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=TIMEOUT_S)
+            output, _ = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             for pid in descendants(process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.communicate()
             return False, f"hung for {TIMEOUT_S} s"
-    known = [line for line in said.splitlines() if "Error" in line and "Traceback" not in line]
+    errors = [line for line in output.splitlines() if "Error" in line and "Traceback" not in line]
     return process.returncode == 0, "" if process.returncode == 0 else re.sub(
-        r"/\S*/", "", (known or [said])[0].strip()
+        r"/\S*/", "", (errors or [output])[0].strip()
     )[-200:]
 
 
 def descendants(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in descendants(int(child)))]
+    return [pid, *(descendant for child in children for descendant in descendants(int(child)))]
 
 
 def on_hosts(words: Sequence[str], folder: Path) -> tuple[int, str]:

@@ -25,14 +25,14 @@ def lines_file(folder: Path, campaign: Campaign) -> Path:
 
 def read(path: Path) -> list[Line]:
     """The trials made so far, by number. A line that an interruption tore counts as not made."""
-    made: dict[int, Line] = {}
+    trials: dict[int, Line] = {}
     for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
             line = json.loads(text)
         except ValueError:
             continue
-        made[line["trial"]] = line
-    return [made[number] for number in sorted(made)]
+        trials[line["trial"]] = line
+    return [trials[number] for number in sorted(trials)]
 
 
 def append(path: Path, line: Line) -> None:
@@ -47,10 +47,10 @@ def append(path: Path, line: Line) -> None:
 
 def page(folder: Path, campaigns: Iterable[Campaign]) -> str:
     """README.md for the results in `folder`."""
-    made = [(campaign, read(lines_file(folder, campaign))) for campaign in campaigns]
-    rows = [f"| [{campaign.name}](#{campaign.name}) | {figure(campaign, lines)} |" for campaign, lines in made]
+    results = [(campaign, read(lines_file(folder, campaign))) for campaign in campaigns]
+    rows = [f"| [{campaign.name}](#{campaign.name}) | {figure(campaign, lines)} |" for campaign, lines in results]
     table = "\n".join(["| campaign | result |", "|---|---|", *rows])
-    return "\n".join([HEAD, table, *(_section(campaign, lines) for campaign, lines in made)])
+    return "\n".join([HEAD, table, *(_section(campaign, lines) for campaign, lines in results)])
 
 
 def figure(campaign: Campaign, lines: Sequence[Line]) -> str:

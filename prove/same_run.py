@@ -33,14 +33,14 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         two = [job.resume()]
         time.sleep(apart_s)
         two.append(job.resume())
-        wait_until(lambda: any(each.poll() is not None for each in two))
-        refused = [each for each in two if each.poll() is not None]
-        measured = {"apart_ms": round(1000 * apart_s), "codes": [each.poll() for each in two]}
+        wait_until(lambda: any(process.poll() is not None for process in two))
+        refused = [process for process in two if process.poll() is not None]
+        measured = {"apart_ms": round(1000 * apart_s), "codes": [process.poll() for process in two]}
         expect(len(refused) == 1 and refused[0].poll() == 1, "not exactly one was refused", **measured)
-        (other,) = (each for each in two if each is not refused[0])
-        wait_until(lambda: len(list(job.marks.glob("up.*"))) == 2 or other.poll() is not None)
-        other.send_signal(signal.SIGTERM)
-        code = other.wait(WAIT_S)
+        (live_process,) = (process for process in two if process is not refused[0])
+        wait_until(lambda: len(list(job.marks.glob("up.*"))) == 2 or live_process.poll() is not None)
+        live_process.send_signal(signal.SIGTERM)
+        code = live_process.wait(WAIT_S)
         saved = sorted(path.name for path in job.marks.glob("saved.*"))
         expect(code == 75 and saved == ["saved.0", "saved.1"], f"the other ended with {code}: {saved}", **measured)
     return measured

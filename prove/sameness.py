@@ -31,21 +31,21 @@ SAME = (
 def same_meaning(files: Mapping[str, str], path: str, lines: Sequence[str]) -> str:
     """By which rule a mutant means what the file meant before; "" when by none."""
     before = files[path].split("\n")
-    at = next(i for i, (a, b) in enumerate(zip(before, [*lines, ""], strict=False)) if a != b)
+    index = next(i for i, (a, b) in enumerate(zip(before, [*lines, ""], strict=False)) if a != b)
     if (
         len(lines) == len(before)
-        and lines[at : at + 2] == before[at : at + 2][::-1]
-        and _commute(path, *lines[at : at + 2])
+        and lines[index : index + 2] == before[index : index + 2][::-1]
+        and _commute(path, *lines[index : index + 2])
     ):
         return "same order"
-    line = before[at]
+    line = before[index]
     if path.endswith(SCRIPTS) and len(lines) == len(before):
         if _prints_alike(files[path], "\n".join(lines)):
             return "same statements"
-        text = Unquoted.of(before, at, lines[at])
-        if text and (_same_words(text, path, before, at, files) or _same_value(text)):
+        text = Unquoted.of(before, index, lines[index])
+        if text and (_same_words(text, path, before, index, files) or _same_value(text)):
             return "same words"
-        if _waits_longer(line, lines[at]):
+        if _waits_longer(line, lines[index]):
             return "waits longer"
     return ""
 
@@ -65,7 +65,7 @@ def _commute(path: str, one: str, other: str) -> bool:
         rf"\s*(?:export |local )?(\w+)\+?=(?:(?!\()(?:[^`(]|{SIMPLE}|\$\(\([^()]*\)\))*|\((?:[^`()]|{SIMPLE})*\))"
         r"|\s*(?:export|unset) (\w+)"
     )
-    sets = [found and (found[1] or found[2]) for found in (re.fullmatch(values, line) for line in (one, other))]
+    sets = [match and (match[1] or match[2]) for match in (re.fullmatch(values, line) for line in (one, other))]
     if sets[0] and sets[1] and not re.search(rf"\b{sets[0]}\b", other) and not re.search(rf"\b{sets[1]}\b", one):
         return True
     asks = [re.fullmatch(r"\s*if \[\[ \$(\w+) == (\w+) \]\]; then [\w ]*; fi", line) for line in (one, other)]
@@ -90,8 +90,8 @@ def _keeps(forgets: re.Match[str] | None, line: str) -> bool:
 
 def _prints_alike(before: str, after: str) -> bool:
     """To bash it is the same script: a comment behind a command is another one. Lines of #SBATCH are Slurm's."""
-    both = [(statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
-    return both[0][0] is not None and both[0] == both[1]
+    parsed = [(statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
+    return parsed[0][0] is not None and parsed[0] == parsed[1]
 
 
 def same_data(path: str, before: str, after: str) -> bool:
@@ -112,20 +112,20 @@ def _waits_longer(line: str, other: str) -> bool:
 def open_quote(lines: Sequence[str]) -> str:
     """The quote that is open behind these lines of bash: ' or ", "" for none. A here-document counts as text."""
     quote, text = "", "\n".join(lines) + "\n"
-    at = 0
-    while at < len(text):
-        sign = text[at]
+    position = 0
+    while position < len(text):
+        sign = text[position]
         if quote == "'":
             quote = "" if sign == "'" else quote
         elif sign == "\\":
-            at += 1
+            position += 1
         elif quote == '"':
             quote = "" if sign == '"' else quote
         elif sign in "'\"":
             quote = sign
-        elif sign == "#" and (at == 0 or text[at - 1] in " \n\t;"):
-            at = text.index("\n", at)
-        at += 1
+        elif sign == "#" and (position == 0 or text[position - 1] in " \n\t;"):
+            position = text.index("\n", position)
+        position += 1
     return quote
 
 
@@ -141,11 +141,11 @@ class Unquoted(NamedTuple):
     def of(cls, lines: Sequence[str], at: int, other: str) -> Unquoted | None:
         """None where the line has changed otherwise, or text of several lines hides which quote opens."""
         line = lines[at]
-        found = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
-        if found is None or open_quote(lines[:at]) or open_quote(lines[: at + 1]):
+        match = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
+        if match is None or open_quote(lines[:at]) or open_quote(lines[: at + 1]):
             return None
-        made = cls(line[: found.start()], found[1] or found[2] or "", line[found.end() :], found[1] is not None)
-        return made if other == made.before + made.inner + made.after else None
+        unquoted = cls(line[: match.start()], match[1] or match[2] or "", line[match.end() :], match[1] is not None)
+        return unquoted if other == unquoted.before + unquoted.inner + unquoted.after else None
 
 
 def _same_words(text: Unquoted, path: str, before: Sequence[str], at: int, files: Mapping[str, str]) -> bool:
@@ -191,12 +191,14 @@ def _is_plain(name: str, path: str, lines: Sequence[str], at: int, files: Mappin
 
     A function of another file may set it only for itself (local).
     """
-    own = "\n".join(lines)
+    script = "\n".join(lines)
     set_to = rf"(?:^|[\s;&({{])(?:export |local )?{name}=(\S*)"
-    values = re.findall(set_to, own, re.MULTILINE)
-    if re.search(rf"\b(?:for|read|mapfile|printf -v|local)\b[^\n;=]*\b{name}\b(?!=)", own):
+    values = re.findall(set_to, script, re.MULTILINE)
+    if re.search(rf"\b(?:for|read|mapfile|printf -v|local)\b[^\n;=]*\b{name}\b(?!=)", script):
         return False
-    sourced = [text for other, text in files.items() if other.endswith(SCRIPTS) and other not in (*VERBS, path)]
+    sourced = [
+        text for file_path, text in files.items() if file_path.endswith(SCRIPTS) and file_path not in (*VERBS, path)
+    ]
     for body in re.findall(r"^\w+\(\) [{(]\n(.*?)^[})]", _library() + "\n".join(sourced), re.MULTILINE | re.DOTALL):
         is_set = re.search(rf"(?:^|\s){name}=|\bread\b[^\n]* {name}\b", body)
         if is_set and not re.search(rf"\blocal\b.*\b{name}\b", body):

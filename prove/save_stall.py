@@ -29,10 +29,10 @@ OVERRIDES = (
 
 
 def run(number: int, folder: Path, pairs: int = PAIRS) -> dict[str, Any]:
-    found = measured(folder, pairs)
-    ratio = found["ratio_median"]
-    expect(ratio <= MOST_RATIO, f"{ratio} of the time of a save that all wait for", **found)
-    return found
+    figures = measured(folder, pairs)
+    ratio = figures["ratio_median"]
+    expect(ratio <= MOST_RATIO, f"{ratio} of the time of a save that all wait for", **figures)
+    return figures
 
 
 def measured(folder: Path, pairs: int) -> dict[str, Any]:
@@ -60,18 +60,18 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     from jobc.trainer.loop.rank_requests import Requests
 
     config, root = load(train_json), Path(folder)
-    made = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
+    training = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
     savers = {}
     for background in (False, True):
         saves = dataclasses.replace(config.checkpoint, background=background)
-        savers[background] = Saver(root / str(background), saves, made.group)
+        savers[background] = Saver(root / str(background), saves, training.group)
     held: dict[bool, list[float]] = {False: [], True: []}
     for number in range(pairs + 1):
-        train_step(made, number, Requests())
+        train_step(training, number, Requests())
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
-            parts = {"data": made.proof.state(number + 1)}
-            contents = partial(checkpoint.contents, number + 1, made.parallel, config, made.group, parts)
+            parts = {"data": training.proof.state(number + 1)}
+            contents = partial(checkpoint.contents, number + 1, training.parallel, config, training.group, parts)
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()

@@ -118,11 +118,11 @@ def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[Non
     words = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", *only, "-e", f"inject={injection}"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
-        said = ""
-        while "attached" not in said:  # before that it says of each path whether it is there
+        output = ""
+        while "attached" not in output:  # before that it says of each path whether it is there
             if not (line := tracer.stderr.readline()):
-                raise RuntimeError(f"strace: {said}")
-            said += line
+                raise RuntimeError(f"strace: {output}")
+            output += line
         yield
 
 
@@ -135,16 +135,16 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
     base, points, wrong = folder / "base", 0, []
     train(training(config, base, steps=2, every_steps=1))
     for number in range(1, MOST_POINTS):
-        place = folder / str(number)
-        shutil.copytree(base, place, symlinks=True)
-        made = training(config, place, steps=4, every_steps=1, background=True)
-        child = Child(partial(train, made), folder / "log")
-        with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}", paths_of(place / "checkpoints")):
-            status, said = child.wait()
+        trial_folder = folder / str(number)
+        shutil.copytree(base, trial_folder, symlinks=True)
+        session = training(config, trial_folder, steps=4, every_steps=1, background=True)
+        child = Child(partial(train, session), folder / "log")
+        with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}", paths_of(trial_folder / "checkpoints")):
+            status, output = child.wait()
         if status not in (0, -signal.SIGKILL):
-            wrong.append(f"before {syscall} {number} it ended with {status}: {said[-300:]}")
-        wrong += [f"{syscall} {number}: {each}" for each in what_is_wrong(config, place, said)]
-        shutil.rmtree(place)
+            wrong.append(f"before {syscall} {number} it ended with {status}: {output[-300:]}")
+        wrong += [f"{syscall} {number}: {problem}" for problem in what_is_wrong(config, trial_folder, output)]
+        shutil.rmtree(trial_folder)
         if status == 0:
             break
         points += 1
@@ -154,24 +154,24 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
 def paths_of(checkpoints: Path) -> list[Path]:
     """All that saves of four steps touch: strace counts calls of each thread, and only these are the saver's alone."""
     names = [store.folder_name(step) for step in range(1, 5)]
-    folders = [checkpoints / name for each in names for name in (each, f".{each}", f".{each}.old")]
+    folders = [checkpoints / name for step_name in names for name in (step_name, f".{step_name}", f".{step_name}.old")]
     files = [folder / name for folder in folders for name in FILES]
     return [checkpoints, checkpoints / store.BEST, checkpoints / f"{store.TEMPORARY}{store.BEST}", *folders, *files]
 
 
 def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     """With the checkpoints that a killed training has left, and with a resume."""
-    told = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
+    saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
     newest, damaged = store.newest_verified(place / "checkpoints")
     step = -1 if newest is None else store.step_of(newest)
-    if damaged or step < max((2, *told)):
-        return [f"the newest is {step}, {told} were saved, damaged are {damaged}"]
+    if damaged or step < max((2, *saved_steps)):
+        return [f"the newest is {step}, {saved_steps} were saved, damaged are {damaged}"]
     again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
     code, said = again.wait()
-    left = sorted(path.name for path in (place / "checkpoints").glob(".*"))
-    kept = {path.name for path in (place / "checkpoints").glob("step_*")}
-    if code or left or store.folder_name(5) not in kept or len(kept) > 3:  # the newest two, and the best
-        return [f"the resume ended with {code}, left {left}, kept {sorted(kept)}: {said[-300:]}"]
+    leftovers = sorted(path.name for path in (place / "checkpoints").glob(".*"))
+    remaining = {path.name for path in (place / "checkpoints").glob("step_*")}
+    if code or leftovers or store.folder_name(5) not in remaining or len(remaining) > 3:  # the newest two, and the best
+        return [f"the resume ended with {code}, left {leftovers}, kept {sorted(remaining)}: {said[-300:]}"]
     return []
 
 
@@ -180,20 +180,20 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
 
 def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str, Any]:
     """A bit, the length or the whole of a random file of the newest of two checkpoints, so many times."""
-    base, chance, found = folder / "base", random.Random(seed), []
+    base, chance, corruptions = folder / "base", random.Random(seed), []
     train(training(config, base, steps=2, every_steps=1))
     for number in range(count):
-        place = folder / str(number)
-        shutil.copytree(base, place, symlinks=True)
-        files = sorted(path for path in (place / "checkpoints" / store.folder_name(2)).iterdir())
+        trial_folder = folder / str(number)
+        shutil.copytree(base, trial_folder, symlinks=True)
+        files = sorted(path for path in (trial_folder / "checkpoints" / store.folder_name(2)).iterdir())
         path = chance.choice(files)
         how = spoil(path, chance)
         with contextlib.redirect_stdout(io.StringIO()):
-            start = training(config, place, steps=2).start
+            start = training(config, trial_folder, steps=2).start
         named = f"skipped {store.folder_name(2)}: {path.name}" in start.words
-        found.append({"file": path.name, "how": how, "ok": start.step == 1 and named, "told": start.words})
-        shutil.rmtree(place)
-    return {"corruptions": found}
+        corruptions.append({"file": path.name, "how": how, "ok": start.step == 1 and named, "told": start.words})
+        shutil.rmtree(trial_folder)
+    return {"corruptions": corruptions}
 
 
 def spoil(path: Path, chance: random.Random) -> str:
@@ -201,10 +201,10 @@ def spoil(path: Path, chance: random.Random) -> str:
     content = bytearray(path.read_bytes())
     match chance.choice(("flip", "truncate", "delete")):
         case "flip":
-            place, bit = chance.randrange(len(content)), chance.randrange(8)
-            content[place] ^= 1 << bit
+            offset, bit = chance.randrange(len(content)), chance.randrange(8)
+            content[offset] ^= 1 << bit
             path.write_bytes(content)
-            return f"bit {bit} of byte {place} flipped"
+            return f"bit {bit} of byte {offset} flipped"
         case "truncate":
             length = chance.randrange(len(content))
             path.write_bytes(content[:length])
@@ -262,27 +262,27 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
     quiet = folder / "quiet"
     train(training(config, quiet, steps=STEPS, every_steps=STEPS))
     background = bool(seed % 2)
-    found: dict[str, Any] = {"kind": kind, "background": background}
+    results: dict[str, Any] = {"kind": kind, "background": background}
     for name, lasts in (("passes", False), ("stays", True)):
-        place = folder / name
-        checkpoints = place / "checkpoints"
+        disk_folder = folder / name
+        checkpoints = disk_folder / "checkpoints"
         checkpoints.mkdir(parents=True)
         subprocess.run([*MOUNT, checkpoints], check=True)
         saves = {"every_steps": EVERY, "background": background, "max_failures": 3 if lasts else 99}
-        status, said = disturbed(config, place, kind, lasts, saves)
+        status, output = disturbed(config, disk_folder, kind, lasts, saves)
         newest, damaged = store.newest_verified(checkpoints)
-        found[name] = {
+        results[name] = {
             "code": status,
-            "failed": said.count(NOT_SAVED),
+            "failed": output.count(NOT_SAVED),
             "newest": -1 if newest is None else store.step_of(newest),
             "damaged": damaged,
-            "last_words": said.splitlines()[-2:] if status else [],
+            "last_words": output.splitlines()[-2:] if status else [],
         }
         if lasts:
-            found["again"] = Child(partial(resume, config, place), folder / "log").wait()[0]
-        found[name]["same"] = same(place, quiet)
+            results["again"] = Child(partial(resume, config, disk_folder), folder / "log").wait()[0]
+        results[name]["same"] = same(disk_folder, quiet)
         subprocess.run(["umount", checkpoints], check=True)
-    return found
+    return results
 
 
 def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: dict[str, Any]) -> tuple[int, str]:
@@ -297,12 +297,14 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
 
         events: dict[int, Callable[[], object]] = {FAULT: go_bad}
         events |= {} if lasts else {WELL: well}
-        status, said = Child(lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log).wait()
+        status, output = Child(
+            lambda: train(training(config, place, steps=STEPS, **saves), Requests(events)), log
+        ).wait()
         if lasts:
             well()
-        return status, said
-    made = training(config, place, steps=STEPS, **saves)
-    child = Child(lambda: train(made), log)
+        return status, output
+    session = training(config, place, steps=STEPS, **saves)
+    child = Child(lambda: train(session), log)
     bad_steps = range(FAULT + FAULT % EVERY, STEPS if lasts else WELL, EVERY)
     files = [checkpoints / f".{store.folder_name(step)}" / name for step in bad_steps for name in (*FILES, "")]
     with traced(child.pid, ERRORS[kind], files):
@@ -312,22 +314,22 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
 def same(place: Path, quiet: Path) -> bool:
     """The losses of all steps, and the weights, are those of a training that nobody disturbed."""
     losses = [
-        [line["loss_hex"] for _, line in sorted(training_steps(each / "metrics" / "rank_00.jsonl").items())]
-        for each in (place, quiet)
+        [line["loss_hex"] for _, line in sorted(training_steps(root / "metrics" / "rank_00.jsonl").items())]
+        for root in (place, quiet)
     ]
-    weights = [(each / "final" / "weights.pt").read_bytes() for each in (place, quiet)]
+    weights = [(root / "final" / "weights.pt").read_bytes() for root in (place, quiet)]
     return losses[0] == losses[1] and weights[0] == weights[1]
 
 
 def main(train_json: str, folder: str, what: str, *words: str) -> None:
-    config, place = load(train_json), Path(folder)
+    config, work_folder = load(train_json), Path(folder)
     if what == "kill":
-        found = kill(config, place, words[0])
+        result = kill(config, work_folder, words[0])
     elif what == "damage":
-        found = damage(config, place, int(words[0]), int(words[1]))
+        result = damage(config, work_folder, int(words[0]), int(words[1]))
     else:
-        found = disk(config, place, words[0], int(words[1]))
-    print(json.dumps(found), flush=True)
+        result = disk(config, work_folder, words[0], int(words[1]))
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,37 +21,39 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     canary = f"canary-{number}-{hash(str(folder)) & 0xFFFFFF:06x}-of-no-account"
     bed = cluster(SHAPE, folder)
     hosts = ["hosts=node[1-2]"] if way != "slurm" else []
-    kept = bed.login.home / "token"
-    kept.write_text(canary)
-    kept.chmod(0o600)
-    secret = "env:TOKEN" if kind == "env" else f"file:{kept}"
+    token_file = bed.login.home / "token"
+    token_file.write_text(canary)
+    token_file.chmod(0o600)
+    secret = "env:TOKEN" if kind == "env" else f"file:{token_file}"
     job = BedJob.make(
         bed, folder, way, "nodes=2", "procs=1", "launcher=spawn", f"secrets.TOKEN={secret}", "lifecycle.grace=5s",
         *hosts, command=("bed_program.py", "saves"),
     )  # fmt: skip
     job.start(env={"TOKEN": canary} if kind == "env" else {})
     job.wait_for_rank_words(2, "up")
-    ranks = [seen for host in bed.nodes for seen in host.processes("bed_program")]
-    given = [seen for seen in ranks if seen.environment.get("TOKEN") == canary]
+    ranks = [process for host in bed.nodes for process in host.processes("bed_program")]
+    recipients = [process for process in ranks if process.environment.get("TOKEN") == canary]
     places = found(bed, folder, canary)
     job("stop.sh", check=True)
     places += found(bed, folder, canary)
     measured = {"kind": f"{kind} through {way}", "places": sorted(set(places))}
-    expect(len(given) >= 2, f"{len(given)} processes of ranks got it", **measured)
+    expect(len(recipients) >= 2, f"{len(recipients)} processes of ranks got it", **measured)
     expect(not places, "found where it must not be", **measured)
-    left = [path for path in bed.login.home.rglob("*") if path.is_file() and path != kept and holds(path, canary)]
-    expect(not left, f"left in the home: {[path.name for path in left]}", **measured)
+    leaks = [
+        path for path in bed.login.home.rglob("*") if path.is_file() and path != token_file and holds(path, canary)
+    ]
+    expect(not leaks, f"left in the home: {[path.name for path in leaks]}", **measured)
     return measured
 
 
 def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
     """Where the canary is: files of the job and of the hosts' spools, command lines, what Slurm tells, daemons."""
-    places = [f"command line on {name}" for name, seen in bed.processes(canary).items() if seen]
+    places = [f"command line on {name}" for name, processes in bed.processes(canary).items() if processes]
     roots = [folder, *(host.outside(spool) for host in bed.hosts for spool in SPOOLS)]
     places += [path.name for root in roots for path in root.rglob("*") if path.is_file() and holds(path, canary)]
     for job_id in bed.jobs():
-        told = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
-        places += ["scontrol"] if canary in told else []
+        output = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
+        places += ["scontrol"] if canary in output else []
     for host in bed.hosts:  # a job's own processes have it, and only their user may read that; daemons must not
         daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|submit\.sh")
         places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]

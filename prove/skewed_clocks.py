@@ -53,9 +53,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]], check=True)
     job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end", PATIENCE_S)
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
-    found = store.newest_first(job.run / "checkpoints")
-    saved = max(map(store.step_of, found))
-    for age, checkpoint in enumerate(sorted(found, key=store.step_of)):
+    checkpoints = store.newest_first(job.run / "checkpoints")
+    saved = max(map(store.step_of, checkpoints))
+    for age, checkpoint in enumerate(sorted(checkpoints, key=store.step_of)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
     job("submit.sh", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
@@ -72,13 +72,13 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 def reference(folder: Path, way: str) -> list[object]:
     """The losses when nobody disturbs, by right clocks; made once per call of the campaign."""
-    kept = folder.parent / f"undisturbed_{way}.json"
-    if not kept.exists():
-        place = folder.parent / f"undisturbed_{way}"
-        job = BedJob.make(cluster(SHAPE, folder), place, way, *OVERRIDES, *hosts_of(way))
+    cache = folder.parent / f"undisturbed_{way}.json"
+    if not cache.exists():
+        job_folder = folder.parent / f"undisturbed_{way}"
+        job = BedJob.make(cluster(SHAPE, folder), job_folder, way, *OVERRIDES, *hosts_of(way))
         job("submit.sh", *waits(way), check=True, timeout_s=PATIENCE_S)
-        kept.write_text(json.dumps(losses(job.run)))
-    return list(json.loads(kept.read_text()))
+        cache.write_text(json.dumps(losses(job.run)))
+    return list(json.loads(cache.read_text()))
 
 
 def waits(way: str) -> list[str]:

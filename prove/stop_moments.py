@@ -28,10 +28,10 @@ SMALL = (
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     kind = KINDS[number % len(KINDS)]
-    at = {
+    trial = {
         KINDS[0]: during_a_save, KINDS[1]: twice, KINDS[2]: during_rendezvous, KINDS[3]: during_compile,
     }[kind]  # fmt: skip
-    return {"kind": kind, **at(random.Random(number), folder)}
+    return {"kind": kind, **trial(random.Random(number), folder)}
 
 
 def overrides(steps: int, every: int) -> list[str]:
@@ -46,14 +46,14 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
         with slow_flushes(job, chance.uniform(0.1, 0.3)):
             job.wait_for(lambda: any((job.run_folder / "checkpoints").glob(".step_*")), "a save", pause_s=0.001)
             measured = end(job)
-        found = store.newest_first(job.run_folder / "checkpoints")
-        saved = [store.step_of(path) for path in found if store.problem(path) is None]
+        checkpoints = store.newest_first(job.run_folder / "checkpoints")
+        saved = [store.step_of(path) for path in checkpoints if store.problem(path) is None]
         measured |= {"last_step": job.steps()[-1], "saved": saved}
     expect(measured["code"] == 75, f"submit.sh ended with {measured['code']}", **measured)
     expect(
         saved[:1] == [measured["last_step"]], f"step {measured['last_step']} was the last, saved {saved}", **measured
     )
-    expect(len(saved) == len(found) == 2, f"of {len(found)} checkpoints {len(saved)} are sound", **measured)
+    expect(len(saved) == len(checkpoints) == 2, f"of {len(checkpoints)} checkpoints {len(saved)} are sound", **measured)
     return measured
 
 
@@ -114,9 +114,9 @@ def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 def end(job: Job) -> dict[str, Any]:
     """SIGTERM to submit.sh; its code, and the seconds that it took, which must be within the grace."""
-    asked = time.monotonic()
+    stop_time = time.monotonic()
     job.started[-1].send_signal(signal.SIGTERM)
-    code, seconds = job.code(), round(time.monotonic() - asked, 2)
+    code, seconds = job.code(), round(time.monotonic() - stop_time, 2)
     expect(seconds <= GRACE_S, f"it took {seconds} s", code=code, seconds=seconds)
     return {"code": code, "seconds": seconds}
 
@@ -148,8 +148,8 @@ def slow_flushes(job: Job, seconds: float) -> Iterator[None]:
     words = ["strace", "-f", "-p", str(trainers(job)[0]), "-o", "/dev/null", "-e", delay]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
-        if "attached" not in (said := tracer.stderr.readline()):
-            raise RuntimeError(f"strace: {said}")
+        if "attached" not in (first_line := tracer.stderr.readline()):
+            raise RuntimeError(f"strace: {first_line}")
         yield
         tracer.kill()  # it would sit out the delay of a call whose process is gone
 

@@ -35,9 +35,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         job.wait_for_rank_words(NODES, "up")
     with busy():
         time.sleep(random.Random(number).uniform(0, 1))
-        asked = time.monotonic()
+        stop_time = time.monotonic()
         code, output = job("stop.sh", "--now")
-        measured: dict[str, Any] = {"kind": kind, "code": code, "stop_s": round(time.monotonic() - asked, 1)}
+        measured: dict[str, Any] = {"kind": kind, "code": code, "stop_s": round(time.monotonic() - stop_time, 1)}
         states = [keys(job.run / f"state/node_{node:02}") for node in range(NODES)]
         _, status = job("status.sh")
         _, cleaned = job("clean.sh", "--keep", "0", "--yes")
@@ -48,7 +48,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     expect("stopped by stop.sh" in status, f"status.sh: {status[-500:]}", **measured)
     expect("removed" in cleaned and not list(folder.glob("runs/*/*/state")), f"clean.sh: {cleaned[-500:]}", **measured)
     job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", 60)
-    measured["last_process_s"] = round(time.monotonic() - asked, 1)
+    measured["last_process_s"] = round(time.monotonic() - stop_time, 1)
     return measured
 
 

@@ -30,7 +30,7 @@ def scancel(job: BedJob) -> None:
 def ctrl_c(job: BedJob) -> None:
     """As a terminal does: to the foreground group of submit.sh."""
     assert job.follower is not None
-    inside = [seen for seen in job.cluster.login.processes("submit.sh") if str(job.project) in seen.command]
+    inside = [process for process in job.cluster.login.processes("submit.sh") if str(job.project) in process.command]
     job.cluster.login.run(["kill", "-INT", "--", f"-{inside[0].own_pid}"], check=True)  # the oldest of the group
     job.follower.wait(60)
 
@@ -62,11 +62,11 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     else:
         job.start()
     job.wait_for_rank_words(6, "up")
-    asked = time.monotonic()
+    stop_time = time.monotonic()
     stop(job)
     job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", GRACE_S + MORE_S + 30)
     measured: dict[str, Any] = {"kind": kind, "way": way, "how": how, "program": program}
-    measured["ended_s"] = ended_s = round(time.monotonic() - asked, 1)
+    measured["ended_s"] = ended_s = round(time.monotonic() - stop_time, 1)
     expect(ended_s <= GRACE_S + MORE_S, f"it took {ended_s} s to end", **measured)
     quiet_until = time.monotonic() + QUIET_S
     while time.monotonic() < quiet_until:

@@ -53,8 +53,8 @@ def one_text(chance: random.Random) -> str:
 
 def quoted(text: str) -> str:
     """`text` as a user writes it to be taken literally: single quotes, and a backslash before ' and before ${."""
-    text = re.sub(r"(\\*)\$\{", lambda found: f"{found[1] * 2}\\${{", text)
-    text = re.sub(r"(\\*)('|\Z)", lambda found: f"{found[1] * 2}{found[2] and chr(92) + found[2]}", text)
+    text = re.sub(r"(\\*)\$\{", lambda match: f"{match[1] * 2}\\${{", text)
+    text = re.sub(r"(\\*)('|\Z)", lambda match: f"{match[1] * 2}{match[2] and chr(92) + match[2]}", text)
     return f"'{text}'"
 
 

@@ -58,8 +58,8 @@ class Measured:
 def other_values(key: str, now: Any) -> list[str]:
     """Override values that differ from `now`, as text: all words of a key that has such, else one, if there is any."""
     words = [word for word in choices(type_at(JobSpec, key)) if word != str(now).lower()]
-    other = other_value(key, now)
-    return words or ([] if other is None else [other])
+    value = other_value(key, now)
+    return words or ([] if value is None else [value])
 
 
 def other_value(key: str, now: Any) -> str | None:
@@ -117,8 +117,8 @@ def _undigested(line: str) -> str:
 
 
 def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
-    found = compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
-    return key in compiled.source_map.sources(found)
+    spec_keys = compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
+    return key in compiled.source_map.sources(spec_keys)
 
 
 def chosen(compiled: Compiled, path: str, key: str) -> bool:
@@ -129,13 +129,13 @@ def chosen(compiled: Compiled, path: str, key: str) -> bool:
 def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
     """The job with `key` changed: to other values, and to null where it may be; only those that compile."""
     words = [*other_values(key, value), *([] if value is None else ["null"])]
-    made = []
+    compiled_jobs = []
     for word in words:
         try:
-            made.append(compile_job(Request((*base, f"{key}={word}"))))
+            compiled_jobs.append(compile_job(Request((*base, f"{key}={word}"))))
         except CompileError:
             continue  # refused: there is no artifact to explain
-    return made
+    return compiled_jobs
 
 
 def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: True) -> Measured:
@@ -158,7 +158,7 @@ def compare(
 ) -> None:
     """Add to `measured` what one file says about one leaf. A changed line counts on both sides of the change."""
     changed: set[int] = set()
-    whole = chosen(before, path, key)
+    is_chosen = chosen(before, path, key)
     is_text = [bool(line.strip()) for line in old]  # of two empty lines nobody can say which one was added
     for after in afters:
         now = lines_of(after).get(path, [])
@@ -167,10 +167,10 @@ def compare(
                 changed.update(n for n in range(first, last) if is_text[n])
                 added = [n for n in range(new_first, new_last) if now[n].strip()]
                 lost = [n for n in added if not attributed(after, path, n, key)]
-                if not whole:
+                if not is_chosen:
                     measured.missed += [f"{key}: {path}:+{n + 1} {now[n]}" for n in lost]
     owned = {line for line in range(len(old)) if is_text[line] and attributed(before, path, line, key)}
-    if whole:
+    if is_chosen:
         owned |= changed
     measured.missed += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(changed - owned)]
     measured.noise += [f"{key}: {path}:{line + 1} {old[line]}" for line in sorted(owned - changed)]
@@ -179,13 +179,13 @@ def compare(
 
 def run(number: int, folder: Path) -> dict[str, Any]:
     kind = list(BASES)[number % len(BASES)]
-    found = measure(BASES[kind])
+    measured = measure(BASES[kind])
     counts = {
-        "kind": kind, "leaves": len(found.leaves), "exact": found.exact, "missed": len(found.missed),
-        "noise": len(found.noise),
+        "kind": kind, "leaves": len(measured.leaves), "exact": measured.exact, "missed": len(measured.missed),
+        "noise": len(measured.noise),
     }  # fmt: skip
-    expect(not found.missed, f"not attributed: {'; '.join(found.missed[:5])}", **counts)
-    expect(found.precision >= LEAST.get(kind, PRECISION), f"precision {found.precision:.3f}", **counts)
+    expect(not measured.missed, f"not attributed: {'; '.join(measured.missed[:5])}", **counts)
+    expect(measured.precision >= LEAST.get(kind, PRECISION), f"precision {measured.precision:.3f}", **counts)
     return counts
 
 

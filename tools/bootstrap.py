@@ -106,9 +106,9 @@ def ensure(venv: Path, wanted: str) -> None:
         write_record(record_path, {"ours": True})
         print(f"making {venv} with Python {sys.version.split()[0]} ({sys.executable})", flush=True)
         command = [sys.executable, "-m", "venv", str(venv)]
-        made = subprocess.run(command, check=False, capture_output=True, text=True)
-        if made.returncode != 0:
-            raise Refusal(f"Python could not make a virtual environment:\n{made.stdout}{made.stderr}")
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise Refusal(f"Python could not make a virtual environment:\n{result.stdout}{result.stderr}")
     else:
         check_foreign(venv, python)
         write_record(record_path, {"ours": ours})
@@ -290,14 +290,14 @@ def has_nvidia_gpu() -> bool:
 def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
     """The same packages with torch built for the CPU; unchanged where the index of those does not answer."""
     torch = next(package for package in packages if package.name == "torch")
-    found = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
-    if not found:
+    resolved = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
+    if not resolved:
         print(
             f"no answer from {CPU_INDEX}: taking PyPI's torch, which is built for GPUs and much bigger",
             flush=True,
         )
         return packages
-    return [*found, *(package for package in packages if package is not torch and not is_cuda(package))]
+    return [*resolved, *(package for package in packages if package is not torch and not is_cuda(package))]
 
 
 def describe(sizes: Mapping[Package, int | None]) -> str:
@@ -311,8 +311,8 @@ def describe(sizes: Mapping[Package, int | None]) -> str:
         line += f" and {unknown} packages of unknown size"
     for package, size in sizes.items():
         if package.name == "torch":
-            where = "of unknown size" if size is None else f"{size / 1e6:.0f} MB" if size else "on this machine"
-            line += f" (torch {package.version}: {where})"
+            download = "of unknown size" if size is None else f"{size / 1e6:.0f} MB" if size else "on this machine"
+            line += f" (torch {package.version}: {download})"
     return line + "\ninstalling …"
 
 

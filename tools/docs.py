@@ -28,11 +28,11 @@ def main(arguments: list[str]) -> int:
         "placement.md": placement.page,
         "pains.md": pains.page,
     }
-    wanted = [word for word in arguments if word != "--check"] or [*makers]
-    if unknown := [name for name in wanted if name not in makers]:
+    requested = [word for word in arguments if word != "--check"] or [*makers]
+    if unknown := [name for name in requested if name not in makers]:
         print(f"no generated page {', '.join(unknown)}; there are {', '.join(makers)}", file=sys.stderr)
         return 2
-    pages = {name: makers[name]() for name in wanted}
+    pages = {name: makers[name]() for name in requested}
     stale = [name for name, text in pages.items() if not _is(ROOT / "docs" / name, text)]
     gone = [file for file in (ROOT / "docs" / "codes").glob("*.md") if f"codes/{file.name}" not in makers]
     if "--check" in arguments:

@@ -80,7 +80,7 @@ def kind_of(annotation: Any) -> Any:
     if is_model(annotation):
         return model_keys(annotation)
     if origin in (typing.Union, types.UnionType):
-        kinds = [kind_of(each) for each in inner if each is not type(None)]
+        kinds = [kind_of(argument) for argument in inner if argument is not type(None)]
         sections = [kind for kind in kinds if isinstance(kind, dict)]
         return sections[0] if sections else " or ".join(dict.fromkeys(filter(None, kinds)))
     if origin is typing.Literal:
@@ -107,8 +107,10 @@ def model_keys(model: Any) -> Table:
         kind = kind_of(field.annotation)
         if isinstance(kind, str):
             kind = with_bounds(kind, field.metadata)
-            more = [word for word, sample in SAMPLES.items() if word not in kind and accepts(model, name, sample)]
-            kind = " or ".join(filter(None, [kind, *more])) if kind != "any" else kind
+            extra_kinds = [
+                word for word, sample in SAMPLES.items() if word not in kind and accepts(model, name, sample)
+            ]
+            kind = " or ".join(filter(None, [kind, *extra_kinds])) if kind != "any" else kind
         table |= dict.fromkeys([name, *([field.alias] if field.alias else [])], kind or "auto")
     return table
 
@@ -123,13 +125,20 @@ def accepts(model: Any, name: str, value: Any) -> bool:
 
 def with_bounds(kind: str, metadata: Iterable[Any]) -> str:
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    found = [(sign, getattr(each, name)) for each in metadata for name, sign in signs.items() if hasattr(each, name)]
-    return kind + "".join(f"{sign}{bound:g}" for sign, bound in found)
+    bounds = [
+        (sign, getattr(constraint, name))
+        for constraint in metadata
+        for name, sign in signs.items()
+        if hasattr(constraint, name)
+    ]
+    return kind + "".join(f"{sign}{bound:g}" for sign, bound in bounds)
 
 
 def deprecated_keys(model: Any, section: str) -> dict[str, str]:
-    found = {name: field.json_schema_extra or {} for name, field in model.model_fields.items()}
-    return {f"{section}.{name}": more.get("new_param", "") for name, more in found.items() if more.get("deprecated")}
+    extras = {name: field.json_schema_extra or {} for name, field in model.model_fields.items()}
+    return {
+        f"{section}.{name}": extra.get("new_param", "") for name, extra in extras.items() if extra.get("deprecated")
+    }
 
 
 # ---- DeepSpeed: plain dictionaries -----------------------------------------------------------------------------------
@@ -171,10 +180,10 @@ class Recorder(dict[str, Any]):
         return {key: self._kind(key, default) for key, default in self.defaults.items()}
 
     def _kind(self, key: str, default: Any) -> Any:
-        there = dict.get(self, key)
-        if isinstance(there, Recorder) and there.defaults:
-            return there.table()
-        if isinstance(default, (dict, Recorder)) or isinstance(there, Recorder):
+        recorded = dict.get(self, key)
+        if isinstance(recorded, Recorder) and recorded.defaults:
+            return recorded.table()
+        if isinstance(default, (dict, Recorder)) or isinstance(recorded, Recorder):
             return "mapping"
         if default is None or default == "auto":
             return "any"
@@ -232,8 +241,8 @@ def deepspeed_keys() -> Table:
 def removed_keys() -> dict[str, str]:
     """What DeepSpeed had once and rejects now: key -> what it says then, without the issue."""
     zero = {f"zero_optimization.{key}": text for key, text in config._REMOVED_ZERO_CONFIG_KEYS.items()}
-    found = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS, **zero}
-    return {key: text.partition(" See http")[0].strip().rstrip(".") for key, text in found.items()}
+    messages = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS, **zero}
+    return {key: text.partition(" See http")[0].strip().rstrip(".") for key, text in messages.items()}
 
 
 # ---- DeepSpeed: optimizers and schedulers ----------------------------------------------------------------------------
@@ -243,13 +252,13 @@ POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # where a 
 
 def parameters(of: Any, *leave_out: str) -> Table:
     """Keyword -> type, of a constructor."""
-    found = inspect.signature(of).parameters.values()
+    declared = inspect.signature(of).parameters.values()
     hints = typing.get_type_hints(vars(of)["__init__"], localns=vars(collections.abc))
     skipped = {"self", "params", "model_params", "optimizer", "defaults", *leave_out}
     return {
-        each.name: parameter_kind(hints.get(each.name, each.annotation), each.default)
-        for each in found
-        if each.name not in skipped and each.kind is not each.VAR_KEYWORD
+        parameter.name: parameter_kind(hints.get(parameter.name, parameter.annotation), parameter.default)
+        for parameter in declared
+        if parameter.name not in skipped and parameter.kind is not parameter.VAR_KEYWORD
     }
 
 
@@ -262,12 +271,14 @@ def parameter_kind(annotation: Any, default: Any) -> str:
 
 
 def torch_optimizers() -> dict[str, Table]:
-    found = {name: each for name, each in vars(torch.optim).items() if isinstance(each, type)}
-    own = config.DEEPSPEED_OPTIMIZERS
+    members = {name: member for name, member in vars(torch.optim).items() if isinstance(member, type)}
+    deepspeed_names = config.DEEPSPEED_OPTIMIZERS
     return {
-        name: bounded(each)
-        for name, each in sorted(found.items())
-        if issubclass(each, torch.optim.Optimizer) and each is not torch.optim.Optimizer and name.lower() not in own
+        name: bounded(member)
+        for name, member in sorted(members.items())
+        if issubclass(member, torch.optim.Optimizer)
+        and member is not torch.optim.Optimizer
+        and name.lower() not in deepspeed_names
     }
 
 
@@ -288,15 +299,15 @@ def bounded(optimizer: Any) -> Table:
 
 
 def bounds_of(works: Callable[[float], bool]) -> str:
-    found = [works(point) for point in POINTS]
-    if True not in found:
+    results = [works(point) for point in POINTS]
+    if True not in results:
         return ""
-    first, last = found.index(True), len(found) - 1 - found[::-1].index(True)
+    first, last = results.index(True), len(results) - 1 - results[::-1].index(True)
     signs = [(">=", ">", first, -1)] if first else []
-    signs += [("<=", "<", last, 1)] if last < len(found) - 1 else []
+    signs += [("<=", "<", last, 1)] if last < len(results) - 1 else []
     return "".join(
-        f"{closed}{POINTS[at]:g}" if POINTS[at] in (-1, 0, 0.5, 1, 2) else f"{open_}{POINTS[at + step]:g}"
-        for closed, open_, at, step in signs
+        f"{closed}{POINTS[index]:g}" if POINTS[index] in (-1, 0, 0.5, 1, 2) else f"{open_}{POINTS[index + step]:g}"
+        for closed, open_, index, step in signs
     )
 
 
@@ -304,7 +315,7 @@ def either(*tables: Table) -> Table:
     """The keys of all; a type that two of them give differently is any."""
     names = dict.fromkeys(name for table in tables for name in table)
     kinds = {name: {table[name] for table in tables if name in table} for name in names}
-    return {name: found.pop() if len(found) == 1 else "any" for name, found in kinds.items()}
+    return {name: type_names.pop() if len(type_names) == 1 else "any" for name, type_names in kinds.items()}
 
 
 def optimizers() -> dict[str, Table]:
@@ -315,7 +326,7 @@ def optimizers() -> dict[str, Table]:
     plain = {**bounded(torch.optim.AdamW), **chosen}
     muon = dict.fromkeys((*DeepSpeedEngine._MUON_HALF_KEYS, "muon_lr", "adam_lr"), "number") | {"ns_method": "text"}
     mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0, the rest goes to torch's
-    own = {
+    deepspeed = {
         "adam": fused,
         "adamw": fused,
         "adam torch_adam": plain,
@@ -327,8 +338,8 @@ def optimizers() -> dict[str, Table]:
         "muadamw": {**bounded(torch.optim.AdamW), **mup},
         "musgd": {**bounded(torch.optim.SGD), **mup},
     }
-    assert {name.split()[0] for name in own} == set(config.DEEPSPEED_OPTIMIZERS)
-    return own | torch_optimizers()
+    assert {name.split()[0] for name in deepspeed} == set(config.DEEPSPEED_OPTIMIZERS)
+    return deepspeed | torch_optimizers()
 
 
 NEEDED = {
@@ -338,18 +349,20 @@ NEEDED = {
 
 
 def schedulers() -> dict[str, Table]:
-    found = vars(torch.optim.lr_scheduler)
+    members = vars(torch.optim.lr_scheduler)
     base = torch.optim.lr_scheduler.LRScheduler
-    names = [name for name, each in found.items() if isinstance(each, type) and issubclass(each, base)]
-    theirs = sorted(name for name in {*names, "ReduceLROnPlateau"} if name[0] != "_" and found[name] is not base)
-    own = {name: getattr(lr_schedules, name) for name in lr_schedules.VALID_LR_SCHEDULES}
-    return {name: scheduler(each) for name, each in ({name: found[name] for name in theirs} | own).items()}
+    names = [name for name, member in members.items() if isinstance(member, type) and issubclass(member, base)]
+    torch_names = sorted(name for name in {*names, "ReduceLROnPlateau"} if name[0] != "_" and members[name] is not base)
+    deepspeed = {name: getattr(lr_schedules, name) for name in lr_schedules.VALID_LR_SCHEDULES}
+    return {
+        name: scheduler(member) for name, member in ({name: members[name] for name in torch_names} | deepspeed).items()
+    }
 
 
 def scheduler(of: Any) -> Table:
     """parameters() of a scheduler. A rate may be a list, one for each group; some words may be anything."""
-    known = inspect.signature(of).parameters
-    needed = {name: value for name, value in NEEDED.items() if name in known}
+    accepted = inspect.signature(of).parameters
+    needed = {name: value for name, value in NEEDED.items() if name in accepted}
 
     def takes(name: str, value: Any) -> bool:
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], momentum=0.9)
@@ -382,8 +395,8 @@ def accelerate_keys() -> Table:
         "dynamo_backend": any_case(DynamoBackend.list()),
     }  # of old files: BaseConfig.process_config
     for section, prefix in PREFIXES.items():
-        known = {name: flag_kind(flag) for name, flag in flags.items() if name.startswith(prefix)}
-        table[section] = known | {name.removeprefix(prefix): kind for name, kind in known.items()}
+        kinds = {name: flag_kind(flag) for name, flag in flags.items() if name.startswith(prefix)}
+        table[section] = kinds | {name.removeprefix(prefix): kind for name, kind in kinds.items()}
     table["dynamo_config"] |= dict.fromkeys(("backend", "dynamo_backend"), any_case(DynamoBackend.list()))
     for section, prefix in (("parallelism_config", "parallelism_config_"), ("megatron_lm_config", "megatron_lm_")):
         table[section] = {name: flag_kind(flag) for name, flag in flags.items() if name.startswith(prefix)}

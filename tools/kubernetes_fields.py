@@ -63,29 +63,29 @@ ENUMS = {  # Kubernetes API reference 1.37; JobSet 0.12, api/jobset/v1alpha2/job
 
 def custom_definitions() -> dict[str, Any]:
     """Class name -> JSON schema, of what Kubernetes itself does not have."""
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for model in CUSTOM:
         schema = model.model_json_schema(by_alias=True)
-        found |= {name: each for name, each in schema["$defs"].items() if not name.startswith("IoK8s")}
-        found[model.__name__] = schema
-    return found
+        schemas |= {name: definition for name, definition in schema["$defs"].items() if not name.startswith("IoK8s")}
+        schemas[model.__name__] = schema
+    return schemas
 
 
 def made() -> str:
     """The text of the file."""
     folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{VERSION}-local-strict"
-    known: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
+    entries: dict[str, Any] = {}
 
     custom = custom_definitions()
-    by_class = {"".join(part[:1].upper() + part[1:] for part in name.split(".")): name for name in known}
+    by_class = {"".join(part[:1].upper() + part[1:] for part in name.split(".")): name for name in schemas}
 
     def define(name: str) -> str:
         short = name.rpartition(".")[2]
-        if short not in found:
-            found[short] = None  # it may hold itself
-            fields = known[name].get("properties")
-            found[short] = {key: shape(inner) for key, inner in fields.items()} if fields else shape(known[name])
+        if short not in entries:
+            entries[short] = None  # it may hold itself
+            fields = schemas[name].get("properties")
+            entries[short] = {key: shape(inner) for key, inner in fields.items()} if fields else shape(schemas[name])
         return short
 
     def shape(schema: Mapping[str, Any]) -> Any:
@@ -106,12 +106,14 @@ def made() -> str:
 
     for root in ROOTS:
         define(root)
-    for name, each in custom.items():
-        found[name] = {key: shape(inner) for key, inner in each.get("properties", {}).items()} or shape(each)
+    for name, custom_schema in custom.items():
+        entries[name] = {key: shape(inner) for key, inner in custom_schema.get("properties", {}).items()} or shape(
+            custom_schema
+        )
     for (definition, field), words in ENUMS.items():
-        assert found[definition][field] == "string", f"{definition}.{field} is no text"
-        found[definition][field] = words
-    rows = (f"  {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found))
+        assert entries[definition][field] == "string", f"{definition}.{field} is no text"
+        entries[definition][field] = words
+    rows = (f"  {json.dumps(name)}: {json.dumps(entries[name], sort_keys=True)}" for name in sorted(entries))
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 

@@ -80,8 +80,8 @@ _BOARDS: Mapping[str, int] = {
 
 def spread(gpus: int, nodes: int, usual: int) -> str:
     """As many GPUs, in words of the command line, with at most the usual number on a node."""
-    each = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
-    return f"nodes={-(-gpus * nodes // each)} gpus={each}"
+    per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
+    return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
 
 
 def most_in_cloud(gpu_type: str) -> int | None:

@@ -65,7 +65,7 @@ def fields() -> Mapping[str, Any]:
 def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
     if isinstance(shape, str) and shape in fields():
-        shape = {**CLOSED, **known} if isinstance(known := fields()[shape], dict) else known
+        shape = {**CLOSED, **defined_shape} if isinstance(defined_shape := fields()[shape], dict) else defined_shape
     if value is None or shape == "any":  # null takes away what is there
         return
     if isinstance(shape, list):
@@ -100,8 +100,8 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
 
 
 def _is_named(shape: Any) -> bool:
-    known = fields().get(shape) if isinstance(shape, str) else None
-    return isinstance(known, dict) and "name" in known
+    definition = fields().get(shape) if isinstance(shape, str) else None
+    return isinstance(definition, dict) and "name" in definition
 
 
 def is_list(at: At) -> bool:
@@ -158,15 +158,15 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None
         if expected is None:
-            near = nearest(name, [known for known in shape if known != "*"])
+            near = nearest(name, [field for field in shape if field != "*"])
             because = f"{at[-1]} has no field {name}"
             path = ".".join(at)
             hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
             key = f"{path}.{name}"
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
         else:
-            found = [*_check(inner, expected, (*at, name))]
-            yield from found or _formed(definition, name, inner, (*at, name))
+            diagnostics = [*_check(inner, expected, (*at, name))]
+            yield from diagnostics or _formed(definition, name, inner, (*at, name))
 
 
 def _refused(at: At, why: str, hint: str) -> Diagnostic:

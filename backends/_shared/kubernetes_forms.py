@@ -121,15 +121,15 @@ def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Seque
     for volume in added:
         if len(volume) < 2:
             yield ("volumes", volume["name"]), "a volume has a source, such as emptyDir: {}"
-    known = {*volumes, *(volume["name"] for volume in added)}
+    volume_names = {*volumes, *(volume["name"] for volume in added)}
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
             if not container.get("name"):
                 yield (kind,), "a container has a name"
                 continue
-            at = (kind, container["name"])
+            key_path = (kind, container["name"])
             if container.get("name") not in containers and not container.get("image"):
-                yield at, "a container has an image"
+                yield key_path, "a container has an image"
             for mount in container.get("volumeMounts") or ():
-                if mount.get("name") not in known:
-                    yield (*at, "volumeMounts"), f"there is no volume {mount.get('name')!r}"
+                if mount.get("name") not in volume_names:
+                    yield (*key_path, "volumeMounts"), f"there is no volume {mount.get('name')!r}"

@@ -78,9 +78,16 @@ def meant(option: str) -> list[str]:
         return [LETTERS[name]]
     if is_known(name):
         return [name]
-    known = sorted(OPTIONS | PYXIS)
-    near = nearest(name, known, len(known))
-    alike = [each for each in near if each[0] == name[:1]]
-    first_words = {each.partition("-")[0] for each in known if "-" in each and each[0] == name[:1]}
-    begun = [each for first in nearest(name, first_words, 1) for each in known if each.startswith(f"{first}-")]
+    known_names = sorted(OPTIONS | PYXIS)
+    near = nearest(name, known_names, len(known_names))
+    alike = [candidate for candidate in near if candidate[0] == name[:1]]
+    first_words = {
+        candidate.partition("-")[0] for candidate in known_names if "-" in candidate and candidate[0] == name[:1]
+    }
+    begun = [
+        candidate
+        for first in nearest(name, first_words, 1)
+        for candidate in known_names
+        if candidate.startswith(f"{first}-")
+    ]
     return alike[:1] or begun or near[:1]

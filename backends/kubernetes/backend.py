@@ -85,7 +85,7 @@ class KubernetesBackend:
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
         yield render.yaml([objects.kustomization(options.flavor, config_keys(plan))], "kustomization.yaml")
         yield render.yaml([lone_pod(plan, options)], "pod.yaml", {(0, "apiVersion"): usage})
-        own = {
+        variables = {
             "object_name": object_name,
             "run_root": pod.run_root,
             "kind_of": objects.KIND.__getitem__,
@@ -96,7 +96,7 @@ class KubernetesBackend:
             "host_list": host_list,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
@@ -117,9 +117,9 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    found = [*extra.check(plan, options)]
-    yield from found
-    if extra.POD in options.extra and not has_errors(found):  # then its fields can be read
+    diagnostics = [*extra.check(plan, options)]
+    yield from diagnostics
+    if extra.POD in options.extra and not has_errors(diagnostics):  # then its fields can be read
         yield from findings(f"{__package__}.rules.finished", finished.pod_spec(plan, options), options)
 
 
@@ -131,8 +131,8 @@ def host_list(name: str, flavor: str, nodes: int) -> str:
 
 def config_keys(plan: LaunchPlan) -> dict[str, Any]:
     """Key in the ConfigMap -> path in the artifact. A key has no slash, so two dashes stand for it."""
-    own = [BUCKET] if plan.run.storage == "object" else []
-    chosen = {path: _read(path, of.plan.run.storage) for path in own}
+    bucket_scripts = [BUCKET] if plan.run.storage == "object" else []
+    chosen = {path: _read(path, of.plan.run.storage) for path in bucket_scripts}
     chosen |= {path: _read(path, lambda v: engine_paths(v.plan)) for path in engine_paths(plan)}
     paths = {**dict(zip(IN_THE_POD, IN_THE_POD, strict=True)), **chosen, **{file.path: file.path for file in library()}}
     assert not any("--" in path for path in paths)

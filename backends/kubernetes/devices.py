@@ -21,12 +21,12 @@ EFA_CARDS = {"A100": 4, "H100": 32, "B200": 8}
 
 
 def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None:
-    wanted = plan.resources.gpu_type
-    if options.network_resource is not None or plan.network.profile != "efa" or wanted is None:
+    gpu_type = plan.resources.gpu_type
+    if options.network_resource is not None or plan.network.profile != "efa" or gpu_type is None:
         return options.network_resource
-    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(wanted, kind)]
-    whole = plan.topology.gpus == EFA_GPUS and not options.host_network
-    return f"{EFA}:{cards[0]}" if cards and whole else None
+    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(gpu_type, kind)]
+    is_whole_node = plan.topology.gpus == EFA_GPUS and not options.host_network
+    return f"{EFA}:{cards[0]}" if cards and is_whole_node else None
 
 
 def is_resource(text: str) -> bool:

@@ -150,10 +150,10 @@ class KubernetesEngine(RecordEngine):
             return State("queued", text)
         if not run.is_mine:
             return State("live", f"live, in {target}")
-        there = [pod for pod in self.pods(record) if pod.phase != "Failed"]
-        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in there)
-        if len(there) < target.nodes:
-            return State("live", f"live, {len(there)} of {target.nodes} pods are there, in {target}")
+        live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
+        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
+        if len(live_pods) < target.nodes:
+            return State("live", f"live, {len(live_pods)} of {target.nodes} pods are there, in {target}")
         if pending:
             return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
@@ -174,10 +174,10 @@ class KubernetesEngine(RecordEngine):
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """The pods, as far as they are still there, with the last metrics of rank 0 while it runs."""
-        seen = self.seen(run)
-        if seen.record is None:
+        reading = self.seen(run)
+        if reading.record is None:
             return
-        target, pods = self._target(seen.record), self.pods(seen.record)
+        target, pods = self._target(reading.record), self.pods(reading.record)
         first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
         progress = None
         if first:
@@ -194,10 +194,10 @@ class KubernetesEngine(RecordEngine):
             yield NodeLine(pod.node, text, status, pod.host, progress if first and pod is first[-1] else None)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
-        seen = self.seen(run)
-        if seen.record is None:
+        reading = self.seen(run)
+        if reading.record is None:
             return
-        for pod in self.pods(seen.record):
+        for pod in self.pods(reading.record):
             # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
@@ -209,8 +209,8 @@ class KubernetesEngine(RecordEngine):
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
                     " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
                 )
-        if seen.state == LIVE and " pods are there, in " in state.text:
-            warning = self._warning(self._target(seen.record))
+        if reading.state == LIVE and " pods are there, in " in state.text:
+            warning = self._warning(self._target(reading.record))
             if warning:
                 yield warning
 
@@ -220,13 +220,13 @@ class KubernetesEngine(RecordEngine):
             target, "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
             f"--output=jsonpath={_EVENTS}",
         )  # fmt: skip
-        found = ""
+        warning = ""
         for line in answer.text.split("\n"):
-            kind, _, rest = line.partition("|")
-            name, _, text = rest.partition("|")
+            kind, _, name_and_text = line.partition("|")
+            name, _, text = name_and_text.partition("|")
             if kind != "Pod" and name in (target.object, f"{target.object}-node-0"):
-                found = text
-        return found
+                warning = text
+        return warning
 
     # ---- kubectl
 

@@ -73,10 +73,10 @@ VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # of pod.environme
 
 def merged(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Documents by their kind (or `Pod`), each with its part of `backend.extra`."""
-    asked = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
-    if not asked:
+    extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
+    if not extras:
         return documents
-    return {kind: fields.fitted(kind, tree) for kind, tree in merge_extra(documents, asked).items()}
+    return {kind: fields.fitted(kind, tree) for kind, tree in merge_extra(documents, extras).items()}
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -126,9 +126,9 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         own({"cpu": "cpus"}, *container, "resources", "requests")
     if plan.queue.priority is not None:
         own({"priorityClassName": "queue.priority"}, POD, "spec")
-    said = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
+    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
     for kind in (POD, *KINDS[options.flavor]):
-        own(said, kind, "metadata", "labels")
+        own(labels, kind, "metadata", "labels")
     if plan.resources.gpu_type is not None:
         own({gpu_types.label(options): "gpu_type"}, POD, "spec", "nodeSelector")
     chosen = {
@@ -136,7 +136,7 @@ def protected(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
         "queue.exclude": plan.queue.exclude,
         "gpu_type": len(gpu_types.values(plan, options)) > 1,
     }
-    if says := [key for key, asked in chosen.items() if asked]:  # a list without names, which an extra would replace
+    if says := [key for key, value in chosen.items() if value]:  # a list without names, which an extra would replace
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         own({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if options.preflight:

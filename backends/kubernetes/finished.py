@@ -24,6 +24,6 @@ def _plain(tree: Any, views: SimpleNamespace) -> Any:
     if callable(tree):
         return _plain(tree(views), views)
     if isinstance(tree, Mapping):
-        made = {key: _plain(inner, views) for key, inner in tree.items()}
-        return {key: inner for key, inner in made.items() if inner is not Omit}
+        evaluated = {key: _plain(inner, views) for key, inner in tree.items()}
+        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
     return [_plain(item, views) for item in tree] if isinstance(tree, (list, tuple)) else tree

@@ -70,12 +70,12 @@ def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
     """Of the label, for `gpu_type`; none for no type, or where JC4521 says so. A label that is the site's own has the
     type itself.
     """
-    wanted, key = plan.resources.gpu_type, label(options)
-    if wanted is None:
+    gpu_type, key = plan.resources.gpu_type, label(options)
+    if gpu_type is None:
         return ()
-    if wanted in options.gpu_labels:
-        return tuple(options.gpu_labels[wanted])
-    if key not in PRODUCTS or wanted in PRODUCTS[key].split():
-        return (wanted,)
-    found = tuple(product for product in PRODUCTS[key].split() if is_of_type(product, wanted))
-    return found or ((wanted,) if re.fullmatch(WHOLE[key], wanted) else ())
+    if gpu_type in options.gpu_labels:
+        return tuple(options.gpu_labels[gpu_type])
+    if key not in PRODUCTS or gpu_type in PRODUCTS[key].split():
+        return (gpu_type,)
+    products = tuple(product for product in PRODUCTS[key].split() if is_of_type(product, gpu_type))
+    return products or ((gpu_type,) if re.fullmatch(WHOLE[key], gpu_type) else ())

@@ -24,13 +24,13 @@ def usage(v: Any) -> str:
 
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    made = {**pod_spec(plan, options), "affinity": _affinity}
-    spec = extra.merged({extra.POD: {"spec": made}}, options)[extra.POD]["spec"]
-    own = next(each for each in spec["containers"] if each["name"] == CONTAINER)
-    alone = {**own, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
-    known = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
-    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in known]
-    alone["env"] += [{"name": known[0], "value": "none"}, {"name": known[1], "value": "0"}]
+    base_spec = {**pod_spec(plan, options), "affinity": _affinity}
+    spec = extra.merged({extra.POD: {"spec": base_spec}}, options)[extra.POD]["spec"]
+    node_container = next(container for container in spec["containers"] if container["name"] == CONTAINER)
+    alone = {**node_container, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
+    job_variables = ("JOBC_JOB_UID", "JOBC_NODE_RANK")
+    alone["env"] = [entry for entry in alone["env"] if entry["name"] not in job_variables]
+    alone["env"] += [{"name": job_variables[0], "value": "none"}, {"name": job_variables[1], "value": "0"}]
     spec = {key: value for key, value in spec.items() if key not in LEFT_OUT}
     spec |= {"nodeSelector": _without_gpus(spec["nodeSelector"]), "affinity": _of_nodes(spec["affinity"])}
     return {
@@ -43,8 +43,8 @@ def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 def _affinity(v: Any) -> Any:
     """Whose folder is mounted, and who is to be avoided."""
-    here = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
-    must = [hostname("In", v.plan.resources.hosts)] if here else []
+    has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
+    must = [hostname("In", v.plan.resources.hosts)] if has_host_folder else []
     must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
     return {"nodeAffinity": required(must)} if must else Omit
 
@@ -53,8 +53,12 @@ def _of_nodes(affinity: Any) -> Any:
     """Without what places pods by other pods: those of the job may be gone."""
 
     def kept(v: Any) -> Any:
-        found = affinity(v) if callable(affinity) else affinity
-        kept = {} if found is Omit else {key: rules for key, rules in found.items() if key == "nodeAffinity"}
+        rules_by_kind = affinity(v) if callable(affinity) else affinity
+        kept = (
+            {}
+            if rules_by_kind is Omit
+            else {key: rules for key, rules in rules_by_kind.items() if key == "nodeAffinity"}
+        )
         return kept or Omit
 
     return kept
@@ -64,9 +68,9 @@ def _without_gpus(selector: Any) -> Any:
     """Labels of GPUs have the nodes that others wait for."""
 
     def labels(v: Any) -> Any:
-        found = selector(v) if callable(selector) else selector
-        kept = {} if found is Omit else {key: value for key, value in found.items() if key not in gpus(v)}
-        return kept or Omit
+        selected = selector(v) if callable(selector) else selector
+        remaining = {} if selected is Omit else {key: value for key, value in selected.items() if key not in gpus(v)}
+        return remaining or Omit
 
     def gpus(v: Any) -> tuple[str, ...]:
         return (gpu_types.label(v.options), *gpu_types.PRODUCTS)

@@ -44,8 +44,8 @@ def longest_pod(name: str, flavor: str, nodes: int) -> str:
 
 def digest(plan: LaunchPlan, options: Any) -> str:
     """Eight hex digits. What a plan leaves neutral does not count, so that a new field of plans changes no name."""
-    both = [asked(plan), asked(options)]
-    return hashlib.sha256(json.dumps(both, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
+    settings = [asked(plan), asked(options)]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 
 
 def asked(value: Any) -> Any:

@@ -52,14 +52,14 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     if options.flavor == "jobset":
         texts["activeDeadlineSeconds"] = DEADLINE
     on_nodes = _runs_on_nodes(plan)
-    found: dict[At, str | Leaf] = {}
+    comments: dict[At, str | Leaf] = {}
     for i, document in enumerate(documents):
-        for at, holder in _keys(document, (i,)):
-            if at[-1] in texts and (at[-1] != "env" or holder.get("name") == CONTAINER):
-                found[at] = texts[str(at[-1])]
-            if at[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
-                found[at] = ON_NODES
-    return {(0, next(iter(documents[0]))): lambda v: USAGE.format(name=v.plan.name), **found}
+        for path, holder in _keys(document, (i,)):
+            if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
+                comments[path] = texts[str(path[-1])]
+            if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
+                comments[path] = ON_NODES
+    return {(0, next(iter(documents[0]))): lambda v: USAGE.format(name=v.plan.name), **comments}
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:

@@ -34,12 +34,12 @@ deadline = Given(of.options.deadline)
 def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """What job.yaml holds, for kubectl in this order."""
     if options.flavor == "jobset":
-        made = [job_set(plan, options)]
+        manifests = [job_set(plan, options)]
     elif options.flavor == "trainjob":
-        made = [training_runtime(plan, options), train_job(plan)]
+        manifests = [training_runtime(plan, options), train_job(plan)]
     else:
-        made = [service(plan), job(plan, options)]
-    return list(extra.merged({document["kind"]: document for document in made}, options).values())
+        manifests = [service(plan), job(plan, options)]
+    return list(extra.merged({document["kind"]: document for document in manifests}, options).values())
 
 
 def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:

@@ -25,8 +25,8 @@ def is_own(path: str) -> bool:
 
 
 def is_reserved(path: str) -> bool:
-    at = place(path)
-    return at in ALONE or (_is_below(at, WHOLE) and not _is_below(at, FREE))
+    normalized = place(path)
+    return normalized in ALONE or (_is_below(normalized, WHOLE) and not _is_below(normalized, FREE))
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:

@@ -35,22 +35,27 @@ UID_FIELD = {
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """metadata and spec of a pod template."""
-    own = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
-    made = {"metadata": {"labels": labels(plan), **own}, "spec": pod_spec(plan, options)}
-    template: dict[str, Any] = extra.merged({extra.POD: made}, options)[extra.POD]
+    tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
+    bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
+    template: dict[str, Any] = extra.merged({extra.POD: bare_template}, options)[extra.POD]
     return {**template, "spec": _secured_alike(template["spec"])}
 
 
 def _secured_alike(spec: dict[str, Any]) -> dict[str, Any]:
     """The preflight container with what the ranks' may do: Pod Security "restricted" looks at every container."""
-    context = next(each for each in spec["containers"] if each["name"] == CONTAINER).get("securityContext", Omit)
+    context = next(container for container in spec["containers"] if container["name"] == CONTAINER).get(
+        "securityContext", Omit
+    )
     first = spec["initContainers"]
 
     def alike(v: Any) -> Any:
-        found = first(v) if callable(first) else first
-        if not isinstance(found, list):
-            return found
-        return [{**each, "securityContext": context} if each["name"] == PREFLIGHT else each for each in found]
+        containers = first(v) if callable(first) else first
+        if not isinstance(containers, list):
+            return containers
+        return [
+            {**container, "securityContext": context} if container["name"] == PREFLIGHT else container
+            for container in containers
+        ]
 
     return {**spec, "initContainers": alike if callable(first) else alike(None)}
 
@@ -111,8 +116,8 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def init_containers(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    found = [preflight(plan, options)] if has_preflight(plan, options) else []
-    return [*found, *([tcpx.daemon()] if plan.network.profile == "tcpx" else ())]
+    containers = [preflight(plan, options)] if has_preflight(plan, options) else []
+    return [*containers, *([tcpx.daemon()] if plan.network.profile == "tcpx" else ())]
 
 
 def first_containers(v: Any) -> list[dict[str, Any]]:
@@ -129,17 +134,17 @@ def preflight(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """It waits for nobody but node 0's name, so that a pod which is started again may pass it alone. It has no devices:
     whether those are there, and fit, is told by preflight.sh and by the ranks.
     """
-    own = container(plan, options)
+    node_container = container(plan, options)
     secrets = {*plan.secrets}
     return {
         "name": PREFLIGHT,
-        **{key: own[key] for key in ("image", "imagePullPolicy", "workingDir")},
-        "command": [*own["command"], "init"],
-        "env": [entry for entry in own["env"] if entry["name"] not in secrets],
+        **{key: node_container[key] for key in ("image", "imagePullPolicy", "workingDir")},
+        "command": [*node_container["command"], "init"],
+        "env": [entry for entry in node_container["env"] if entry["name"] not in secrets],
         # A pod gets what its containers want together, or one init container alone if that is more: so, nothing more.
         "resources": {"requests": Given(lambda v: _plain(requests(v))), "limits": Given(lambda v: _plain(limits(v)))},
-        "terminationMessagePolicy": own["terminationMessagePolicy"],
-        "volumeMounts": own["volumeMounts"],
+        "terminationMessagePolicy": node_container["terminationMessagePolicy"],
+        "volumeMounts": node_container["volumeMounts"],
     }
 
 
@@ -176,8 +181,8 @@ def run_root(plan: Any) -> str:
     """The folder of all runs, as a pod sees it."""
     if keeps_own_runs(plan):
         return RUNS
-    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
-    return found
+    root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return root
 
 
 def keeps_own_runs(plan: Any) -> bool:
@@ -212,21 +217,21 @@ def requests(v: Any) -> dict[str, Any] | None:
 
 def limits(v: Any) -> dict[str, Any] | None:
     memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
-    found = {"memory": quantity(memory)} if memory else {}
+    quantities = {"memory": quantity(memory)} if memory else {}
     if gpus:
-        found[v.options.gpu_resource] = str(gpus)
+        quantities[v.options.gpu_resource] = str(gpus)
     if network:
         resource, _, count = network.rpartition(":")
-        found[resource] = count
-    return found or None
+        quantities[resource] = count
+    return quantities or None
 
 
 def node_selector(v: Any) -> dict[str, str] | None:
-    found = dict(text.split("=", 1) for text in v.options.node_selector)
+    selector = dict(text.split("=", 1) for text in v.options.node_selector)
     gpus = gpu_types.values(v.plan, v.options)
     if len(gpus) == 1:  # of several, any will do: _node_affinity
-        found[gpu_types.label(v.options)] = gpus[0]
-    return found or None
+        selector[gpu_types.label(v.options)] = gpus[0]
+    return selector or None
 
 
 def toleration(text: str) -> dict[str, str]:
@@ -239,14 +244,14 @@ def toleration(text: str) -> dict[str, str]:
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Hosts and GPUs by their labels, and this job's pods together or apart."""
-    found: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
     if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
-        found["nodeAffinity"] = Given(_node_affinity)
+        rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
-        found["podAffinity"] = _all_pods(of.options.affinity)
+        rules["podAffinity"] = _all_pods(of.options.affinity)
     if options.anti_affinity or plan.resources.hosts or options.host_network:  # where two would want one port
-        found["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
-    return found
+        rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
+    return rules
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
@@ -254,11 +259,11 @@ def _node_affinity(v: Any) -> dict[str, Any]:
     must = [hostname("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
     must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
     must += [{"key": gpu_types.label(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
-    found = required(must) if must else {}
+    rules = required(must) if must else {}
     if v.plan.queue.nodelist:
         wish = {"weight": 100, "preference": {"matchExpressions": [hostname("In", v.plan.queue.nodelist)]}}
-        found["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
-    return found
+        rules["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
+    return rules
 
 
 def hostname(operator: str, hosts: Any) -> dict[str, Any]:
@@ -285,8 +290,8 @@ def spread(topology_key: str | None) -> list[dict[str, Any]] | None:
 
 def security_context(v: Any) -> dict[str, Any] | None:
     user, group = v.options.run_as_user, v.options.run_as_group
-    found = {} if user is None else {"runAsUser": user}
-    return {**found, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
+    context = {} if user is None else {"runAsUser": user}
+    return {**context, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
 
 
 def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
@@ -317,8 +322,8 @@ def shm_limit(v: Any) -> str:
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
     def source(v: Any) -> str:
-        found: str = v.plan.mounts[i].source
-        return found
+        mount_source: str = v.plan.mounts[i].source
+        return mount_source
 
     if mount.kind == "claim":
         return {"persistentVolumeClaim": {"claimName": source, "readOnly": Given(_read_only(i))}}

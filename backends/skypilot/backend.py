@@ -69,18 +69,18 @@ class SkypilotBackend:
             lambda: protected.check(plan, options),
             lambda: pod_config.check(options),
         )
-        found = []
+        diagnostics = []
         for diagnostic in checks:
-            found.append(diagnostic)
+            diagnostics.append(diagnostic)
             yield diagnostic
-        if not has_errors(found):
+        if not has_errors(diagnostics):
             yield from findings(f"{rules}.last", Finished.of(plan, options))
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.digested(task.digest(plan))
         yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
         files = list(self.sends(plan, options).values())
-        own = {
+        variables = {
             "cluster_name": task.cluster_name,
             "secret_variables": task.secret_variables,
             "run_root": task.run_root,
@@ -89,7 +89,7 @@ class SkypilotBackend:
             "local_files": lambda *_said_in: files,
         }
         for script in ("task.sh", "engine.sh", *VERBS):
-            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **own)
+            yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **variables)
         if plan.run.storage == "object":
             yield render.chosen(render.template("bucket.sh.j2", "bucket.sh"), of.plan.run.storage)
 

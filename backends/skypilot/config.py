@@ -27,30 +27,30 @@ def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
     """Folders of nodes are mounted and no infra is said: a machine that a cloud has just made has no such folders."""
-    said = options.infra or options.any_of or options.ordered
-    return not said and any(mount.kind == "host" for mount in plan.mounts)
+    infra = options.infra or options.any_of or options.ordered
+    return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
 
 def config(v: Any) -> dict[str, Any] | None:
-    there = cloud(v.plan, v.options)
-    made: dict[str, Any] = {}
-    if there == "slurm" and (options := sbatch_options(v.plan)):
-        made["slurm"] = {"sbatch_options": options}
-    if there == "kubernetes" and v.plan.queue.name:
-        made["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}}
+    cloud_name = cloud(v.plan, v.options)
+    sections: dict[str, Any] = {}
+    if cloud_name == "slurm" and (options := sbatch_options(v.plan)):
+        sections["slurm"] = {"sbatch_options": options}
+    if cloud_name == "kubernetes" and v.plan.queue.name:
+        sections["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}}
     if pod := pod_config(v.plan):
-        for section in PODS if there in PODS else ("kubernetes",):
-            if there in ("", section):
-                made.setdefault(section, {})["pod_config"] = pod
-    if v.plan.resources.shm_bytes and v.plan.container.image and there not in (*PODS, "slurm"):
-        made["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
-    return _over(made, thaw(v.options.config)) or None
+        for section in PODS if cloud_name in PODS else ("kubernetes",):
+            if cloud_name in ("", section):
+                sections.setdefault(section, {})["pod_config"] = pod
+    if v.plan.resources.shm_bytes and v.plan.container.image and cloud_name not in (*PODS, "slurm"):
+        sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
+    return _over(sections, thaw(v.options.config)) or None
 
 
 def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
     """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
     queue = plan.queue
-    asked = {
+    values = {
         "account": queue.account,
         "qos": queue.qos,
         "reservation": queue.reservation,
@@ -59,7 +59,7 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
         "exclusive": queue.exclusive or None,
         "dependency": f"afterok:{':'.join(queue.after)}" if queue.after else None,
     }
-    return {key: value for key, value in asked.items() if value}
+    return {key: value for key, value in values.items() if value}
 
 
 def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
@@ -87,6 +87,6 @@ def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
 def _over(made: Any, given: Any) -> Any:
     """`given` on top of `made`: mappings key by key, and lists one after the other, as SkyPilot itself merges them."""
     if isinstance(made, Mapping) and isinstance(given, Mapping):
-        both = {key: _over(made[key], given[key]) if key in given else made[key] for key in made}
-        return {**both, **{key: value for key, value in given.items() if key not in made}}
+        merged = {key: _over(made[key], given[key]) if key in given else made[key] for key in made}
+        return {**merged, **{key: value for key, value in given.items() if key not in made}}
     return [*made, *given] if isinstance(made, list) and isinstance(given, list) else given

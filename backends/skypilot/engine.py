@@ -44,11 +44,11 @@ class SkypilotEngine(RecordEngine):
             raise Failure(f"{record.path} does not name a cluster and a job", "submit.sh writes them")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.sky_json(*(words if _is_managed(record) else ["queue", "--output", "json", cluster]))
-        said = next((str(row.get("status", "")) for row in _rows(table) if row.get("job_id") == job_id), "")
-        self._words[record.path] = said = said.rpartition(".")[2]
-        if not said:
+        status = next((str(row.get("status", "")) for row in _rows(table) if row.get("job_id") == job_id), "")
+        self._words[record.path] = status = status.rpartition(".")[2]
+        if not status:
             return GONE
-        return ENDED if _ENDED.fullmatch(said) else LIVE
+        return ENDED if _ENDED.fullmatch(status) else LIVE
 
     def word_of(self, run: Run) -> str:
         record = self.seen(run).record
@@ -65,11 +65,11 @@ class SkypilotEngine(RecordEngine):
             write_evidence(_log(record), "\n".join(lines).encode())
 
     def job_end(self, record: Record) -> tuple[int, str]:
-        said, lines = self._words.get(record.path, ""), _log_lines(record)
+        status, lines = self._words.get(record.path, ""), _log_lines(record)
         last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
         codes = [code for code in last.values() if code in PRIORITY and code]  # not 143, of a node that SkyPilot ended
-        code = 0 if said == "SUCCEEDED" else worst_code(codes) or (75 if said == "CANCELLED" else 1)
-        return code, _first_failure(lines, code) or f"SkyPilot says {said}"
+        code = 0 if status == "SUCCEEDED" else worst_code(codes) or (75 if status == "CANCELLED" else 1)
+        return code, _first_failure(lines, code) or f"SkyPilot says {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """False for a managed job that may be recovered yet."""
@@ -80,25 +80,25 @@ class SkypilotEngine(RecordEngine):
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        there = _RunOnStorage(path, attempt)
-        code = worst_code([code for code in there.exit_codes().values() if code in PRIORITY]) or 0
-        if code == 0 and there.ended_nodes() < self.job.nodes:
+        stored_run = _RunOnStorage(path, attempt)
+        code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
+        if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
         if code in (69, 75) and _is_managed(record):
             return None
-        first = there.first_failure()
+        first = stored_run.first_failure()
         unknown = f"{_where(record)} ended so, and none of its nodes says why"
         return code, f"node {first['node']}: {first['reason']}" if first else unknown
 
     def live_state(self, record: Record) -> State:
-        said, where = self._words.get(record.path, ""), _where(record)
+        status, location = self._words.get(record.path, ""), _where(record)
         if not record.run.is_mine:
-            return State("live", f"live, {where}")
-        if said != "RUNNING":
-            return State("queued" if said == "PENDING" else "starting", f"{said.lower()}, {where}")
+            return State("live", f"live, {location}")
+        if status != "RUNNING":
+            return State("queued" if status == "PENDING" else "starting", f"{status.lower()}, {location}")
         if record.run.is_stopped:
-            return State("stopping", f"stopping, {where}")
-        return State("live", f"live, {where}")
+            return State("stopping", f"stopping, {location}")
+        return State("live", f"live, {location}")
 
     def gone_state(self, record: Record) -> State:
         if record.run.is_stopped:

@@ -77,10 +77,10 @@ class Finished:
 
     def section(self, *path: str) -> Tree:
         """The mapping at a path; none is an empty one."""
-        here: Any = self.tree
+        node: Any = self.tree
         for part in path:
-            here = mapping(here).get(part)
-        return mapping(here)
+            node = mapping(node).get(part)
+        return mapping(node)
 
     def machines(self) -> Iterator[Machine]:
         """Each that would do, as SkyPilot reads it: an entry over what stands beside it."""
@@ -94,15 +94,15 @@ class Finished:
 
     def local_files(self) -> dict[str, str]:
         """Key -> file or folder of the submitting machine that goes along."""
-        found = {}
-        for target, said in self.section("file_mounts").items():
-            source, key = text(mapping(said).get("source", said)), self.key(("file_mounts", target))
+        files = {}
+        for target, mount in self.section("file_mounts").items():
+            source, key = text(mapping(mount).get("source", mount)), self.key(("file_mounts", target))
             is_typed = target in self.options.file_mounts or key.startswith(
                 "backend.extra."
             )  # else of `mounts`, or ours
             if is_typed and source and "://" not in source:
-                found[key] = source
-        return found
+                files[key] = source
+        return files
 
     def key(self, at: schema.At) -> str:
         """The key that says what is there; "" when no single one does."""
@@ -127,12 +127,12 @@ def text(value: Any) -> str:
 
 def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
     """How much of a path somebody typed: down to the value that holds the place, () when none does."""
-    found: list[str] = []
+    typed: list[str] = []
     for part in at:
         if not isinstance(tree, Mapping):
             break
         if part not in tree:
             return ()
         tree = tree[part]
-        found.append(str(part))
-    return tuple(found)
+        typed.append(str(part))
+    return tuple(typed)

@@ -64,8 +64,10 @@ class SkypilotOptions:
     @property
     def cloud(self) -> str:
         """The first word of `infra`, in SkyPilot's own spelling, of all alternatives; "" when SkyPilot chooses."""
-        found = {cloud_of(each.infra or self.infra) for each in (*self.any_of, *self.ordered)} or {cloud_of(self.infra)}
-        return found.pop() if len(found) == 1 else ""
+        clouds = {cloud_of(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
+            cloud_of(self.infra)
+        }
+        return clouds.pop() if len(clouds) == 1 else ""
 
 
 def cloud_of(infra: str | None) -> str:

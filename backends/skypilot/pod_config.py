@@ -17,9 +17,9 @@ from .options import SkypilotOptions
 
 def check(options: SkypilotOptions) -> Iterator[Diagnostic]:
     typed = {("backend", "config"): options.config, ("backend", "extra", "config"): options.extra.get("config")}
-    for at, said in typed.items():
+    for path, config in typed.items():
         for section in PODS:
-            given = mapping(mapping(said).get(section)).get("pod_config")
-            for found in kubernetes_fields.check_pod(given, (*at, section, "pod_config")):
+            tree = mapping(mapping(config).get(section)).get("pod_config")
+            for diagnostic in kubernetes_fields.check_pod(tree, (*path, section, "pod_config")):
                 because = "SkyPilot hands it on unread, and Kubernetes drops it or refuses the pods"
-                yield replace(found, because=because)
+                yield replace(diagnostic, because=because)

@@ -60,15 +60,19 @@ ABSENT = object()
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     bare = replace(options, extra={}, config={})
-    own = task.plain(task.document(plan, bare), plan, bare)
-    made = mapping(own.get("config"))
-    places = {("config", *at): OF_CONFIG[at[0]] for at in leaves(made) if at}
-    sent = mapping(own.get("file_mounts"))
+    bare_task = task.plain(task.document(plan, bare), plan, bare)
+    derived_config = mapping(bare_task.get("config"))
+    places = {("config", *path): OF_CONFIG[path[0]] for path in leaves(derived_config) if path}
+    sent = mapping(bare_task.get("file_mounts"))
     files: dict[Path, str] = {("file_mounts", target): _who_sends(target, plan, options) for target in sent}
     added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _mounted(options)}
     yield from refuse_extra(options.extra, {**ALWAYS, **added, **files, **places})
-    taken = {at: OF_CONFIG[at[0]] for at in leaves(made) if at and not _is_merged(at, made, options.config)}
-    yield from refuse_extra(options.config, taken, ("backend", "config"))
+    protected_paths = {
+        path: OF_CONFIG[path[0]]
+        for path in leaves(derived_config)
+        if path and not _is_merged(path, derived_config, options.config)
+    }
+    yield from refuse_extra(options.config, protected_paths, ("backend", "config"))
 
 
 def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
@@ -79,15 +83,17 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
     """Buckets of `backend.extra` that are mounted as `mounts` does it: MOUNT is what SkyPilot does without a mode."""
-    for target, said in mapping(options.extra.get("file_mounts")).items():
-        if "://" in text(mapping(said).get("source")) and mapping(said).get("mode", "MOUNT") == "MOUNT":
+    for target, mount in mapping(options.extra.get("file_mounts")).items():
+        if "://" in text(mapping(mount).get("source")) and mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     """Two lists, one after the other; and what JC4716 says of options of sbatch."""
-    one, other = _value(made, at), _value(given, at)
-    return other is not ABSENT and (at[0] == "slurm" or (isinstance(one, BOTH) and isinstance(other, BOTH)))
+    derived_value, typed_value = _value(made, at), _value(given, at)
+    return typed_value is not ABSENT and (
+        at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))
+    )
 
 
 def _value(tree: Any, at: Path) -> Any:

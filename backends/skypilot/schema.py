@@ -31,10 +31,10 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 def problems(task: Mapping[str, Any]) -> list[Problem]:
     """What SkyPilot would refuse in a task, given as plain data: (place, why) each."""
-    found = list(_check(task, schemas()["task"], ()))
+    issues = list(_check(task, schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
-        found += _check(task["resources"], schemas()["resources"], ("resources",))
-    return found
+        issues += _check(task["resources"], schemas()["resources"], ("resources",))
+    return issues
 
 
 @cache
@@ -68,16 +68,20 @@ def _branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem
         branches = schema.get(keyword)
         if branches is not None:
             tried = [list(_check(value, branch, at)) for branch in branches]
-            fitting = sum(not found for found in tried)
+            fitting = sum(not branch_problems for branch_problems in tried)
             if fitting == 0 or (keyword == "oneOf" and fitting > 1):
-                yield max((found[0] for found in tried if found), key=lambda p: len(p[0]), default=(at, "none fits"))
+                yield max(
+                    (branch_problems[0] for branch_problems in tried if branch_problems),
+                    key=lambda p: len(p[0]),
+                    default=(at, "none fits"),
+                )
     if "not" in schema and not list(_check(value, schema["not"], at)):
         yield at, "a key that it has is not allowed here"
 
 
 def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    more = schema.get("additionalProperties", True)
+    properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    additional = schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
             yield at, f"it needs a key {name}"
@@ -85,13 +89,13 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iter
         yield at, f"it has {len(value)} keys"
     for name, inner in value.items():
         matching = [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
-        if name in known:
-            matching.append(known[name])
+        if name in properties:
+            matching.append(properties[name])
         for sub in matching:
             yield from _check(inner, sub, (*at, name))
-        if not matching and isinstance(more, Mapping):
-            yield from _check(inner, more, (*at, name))
-        elif not matching and more is False:
+        if not matching and isinstance(additional, Mapping):
+            yield from _check(inner, additional, (*at, name))
+        elif not matching and additional is False:
             yield (*at, name), "SkyPilot has no such key"
 
 

@@ -48,9 +48,9 @@ FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  
 
 def digest(plan: LaunchPlan) -> str:
     """Tells an artifact from one that an earlier launch left on the nodes: SkyPilot removes nothing there."""
-    what = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
-    what += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
-    return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
+    parts += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -59,8 +59,8 @@ def plain(tree: Any, plan: LaunchPlan, options: SkypilotOptions) -> Any:
     if callable(tree):
         return plain(tree(views), plan, options)
     if isinstance(tree, Mapping):
-        made = {key: plain(inner, plan, options) for key, inner in tree.items()}
-        return {key: inner for key, inner in made.items() if inner is not Omit}
+        evaluated = {key: plain(inner, plan, options) for key, inner in tree.items()}
+        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
     return [plain(item, plan, options) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
 
@@ -86,8 +86,8 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         ),
         "autostop": Given(autostop),
         "job_recovery": Given(job_recovery),
-        "any_of": Given(lambda v: [alternative(v.plan, each) for each in v.options.any_of] or None),
-        "ordered": Given(lambda v: [alternative(v.plan, each) for each in v.options.ordered] or None),
+        "any_of": Given(lambda v: [alternative(v.plan, entry) for entry in v.options.any_of] or None),
+        "ordered": Given(lambda v: [alternative(v.plan, entry) for entry in v.options.ordered] or None),
     }
 
 
@@ -107,12 +107,12 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 
 def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
-    asked = {
+    fields = {
         "infra": with_partition(each.infra, plan),
         "accelerators": accelerators(plan, each.gpu_type),
         "use_spot": each.use_spot,
     }
-    return {key: value for key, value in asked.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def infra(v: Any) -> str | None:
@@ -155,11 +155,11 @@ def workdir(v: Any) -> Any:
 
 
 def file_mounts(v: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] = dict(v.options.file_mounts)
-    found |= {m.target: {"source": m.source, "mode": "MOUNT"} for m in v.plan.mounts if m.kind == "bucket"}
+    mounts: dict[str, Any] = dict(v.options.file_mounts)
+    mounts |= {m.target: {"source": m.source, "mode": "MOUNT"} for m in v.plan.mounts if m.kind == "bucket"}
     if v.plan.code.kind == "git":
-        found[sent(v.plan)] = "."
-    return found or None
+        mounts[sent(v.plan)] = "."
+    return mounts or None
 
 
 def sent(plan: LaunchPlan) -> str:
@@ -174,8 +174,8 @@ def secret_variables(plan: LaunchPlan) -> list[str]:
 
 def run_root(plan: Any) -> str:
     """The folder of all runs, as a node sees it."""
-    found: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
-    return found
+    root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
+    return root
 
 
 def end_is(plan: Any) -> str:

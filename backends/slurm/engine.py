@@ -62,7 +62,7 @@ class SlurmEngine(Engine):
         answer = self.ask([*words, f"--jobs={','.join(ids)}"])
         if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
             # some versions refuse the whole list for one id that they do not know
-            whys = [self._ask([one]) for one in ids]
+            whys = [self._ask([single_id]) for single_id in ids]
             return next(filter(None, whys), "")
         if answer.code and not _is_unknown(answer.errors):
             return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
@@ -95,8 +95,8 @@ class SlurmEngine(Engine):
             return State("preempted", text, code, why)
         if code is not None:
             return ended(run, code, why)
-        seen = f" as {state}" if state else ""
-        text = f"failed: job {job_id} ended without a word{seen}: cancelled by hand, or its node was lost"
+        suffix = f" as {state}" if state else ""
+        text = f"failed: job {job_id} ended without a word{suffix}: cancelled by hand, or its node was lost"
         return State("failed", text, None, why)
 
     def reason(self, run: Run) -> str:
@@ -119,13 +119,13 @@ class SlurmEngine(Engine):
         """Without points whose runs have been removed, and links to a run that is not beside those of this sweep."""
         if not self.job.settings.get("sweep"):
             return None
-        found = []
+        indexed_runs = []
         for index, link in _links(run.path / "points"):
             point = Path(os.path.realpath(link)).parent.parent
             is_beside = point.parent.parent == Path(os.path.realpath(self.job.runs.parent))
             if is_run(point) and point.name == f"{run.id}-{index}" and is_beside:
-                found.append((index, Run(point)))
-        return found
+                indexed_runs.append((index, Run(point)))
+        return indexed_runs
 
     def where(self, run: Run) -> str:
         path = _job_file(run)

@@ -16,8 +16,13 @@ from ...compiler.plugins.backend import Point
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
     """JC4308: all elements of a job array have the same #SBATCH lines. An error when somebody limits the array."""
-    asked = [dict.fromkeys(directives(point)) for point in points]
-    differing = [line for lines in asked for line in lines if not all(line in other for other in asked)]
+    lines_by_point = [dict.fromkeys(directives(point)) for point in points]
+    differing = [
+        line
+        for lines in lines_by_point
+        for line in lines
+        if not all(line in point_lines for point_lines in lines_by_point)
+    ]
     if differing:
         options = sorted({line.partition("=")[0] for line in differing})
         title = f"these points are no job array: they differ in {', '.join(options)}"

@@ -31,10 +31,10 @@ def code_files() -> dict[str, Path]:
 
 def families() -> dict[str, list[Path]]:
     """First four letters of the codes, such as JC20 -> the pages of that family."""
-    found: dict[str, list[Path]] = {}
+    pages: dict[str, list[Path]] = {}
     for code, file in code_files().items():
-        found.setdefault(code[:4], []).append(file)
-    return found
+        pages.setdefault(code[:4], []).append(file)
+    return pages
 
 
 def family_title(family: str) -> str:

@@ -35,8 +35,10 @@ def page() -> str:
     top = list(read_keys(CONF / "config.yaml", ""))
     folders = [f for f in sorted(CONF.iterdir()) if any(f.glob("*.yaml")) and f.name not in PRESETS]
     groups = {folder.name: read_group(folder) for folder in folders}
-    found = {key.key for keys in (top, *groups.values()) for key in keys}
-    lacking = {key for key in spec_keys(JobSpec) if not any(k == key or k.startswith(f"{key}.") for k in found)}
+    documented_keys = {key.key for keys in (top, *groups.values()) for key in keys}
+    lacking = {
+        key for key in spec_keys(JobSpec) if not any(k == key or k.startswith(f"{key}.") for k in documented_keys)
+    }
     assert not lacking, f"no line `key: value  # meaning` in conf/ for {', '.join(sorted(lacking))}"
 
     out = ["# Keys\n", GENERATED]
@@ -73,9 +75,11 @@ def types_at(key: str) -> list[Any]:
     """The type of a key; those of all variants of its section where they differ, as `model.kind` does."""
     section, _, name = key.rpartition(".")
     variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
-    known = [hints(each) for each in variants if isinstance(each, type) and dataclasses.is_dataclass(each)]
-    found = [hint[name] for hint in known if name in hint]
-    return list(dict.fromkeys(found)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
+    variant_hints = [
+        hints(variant) for variant in variants if isinstance(variant, type) and dataclasses.is_dataclass(variant)
+    ]
+    field_types = [hint[name] for hint in variant_hints if name in hint]
+    return list(dict.fromkeys(field_types)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
 
 
 _OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # whose types no dataclass has
@@ -105,8 +109,8 @@ def read_group(folder: Path) -> list[Key]:
     merged: dict[str, dict[str, Key]] = {}
     for file in files:
         package = re.match(r"# @package (\w+)", file.read_text(encoding="utf-8"))
-        for found in read_keys(file, package[1] if package else folder.name):
-            merged.setdefault(found.key, {})[file.stem] = found
+        for entry in read_keys(file, package[1] if package else folder.name):
+            merged.setdefault(entry.key, {})[file.stem] = entry
     return [Key(key, next(iter(by.values())).default, _meaning(by, chosen)) for key, by in merged.items()]
 
 
@@ -115,8 +119,10 @@ def _meaning(by_option: dict[str, Key], chosen: str) -> str:
     used = {option: key.meaning for option, key in by_option.items() if key.meaning != "not used"}
     if len(set(used.values())) == 1 and chosen in by_option:
         return next(iter(used.values()))
-    same = {meaning: [option for option in used if used[option] == meaning] for meaning in used.values()}
-    return "; ".join(f"{' '.join(f'`{option}`' for option in options)}: {meaning}" for meaning, options in same.items())
+    options_by_meaning = {meaning: [option for option in used if used[option] == meaning] for meaning in used.values()}
+    return "; ".join(
+        f"{' '.join(f'`{option}`' for option in options)}: {meaning}" for meaning, options in options_by_meaning.items()
+    )
 
 
 def default_option(group: str) -> str:
@@ -132,7 +138,7 @@ def type_name(hint: Any) -> str:
     words = choices(hint)
     if words:
         return " ".join(f"`{word}`" for word in words) + optional
-    known = value_type(hint) or next(filter(None, map(value_type, getattr(hint, "__args__", ()))), None)
-    if known is not None and "Mapping" not in str(hint) and "tuple[" not in str(hint).split("Annotated")[0]:
-        return known.name + optional
+    scalar_type = value_type(hint) or next(filter(None, map(value_type, getattr(hint, "__args__", ()))), None)
+    if scalar_type is not None and "Mapping" not in str(hint) and "tuple[" not in str(hint).split("Annotated")[0]:
+        return scalar_type.name + optional
     return ("a mapping" if hint is Target or "Mapping" in str(hint) else "a list") + optional

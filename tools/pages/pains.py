@@ -88,8 +88,8 @@ def _section(number: int, pain: Pain) -> str:
 
 
 def _tests(names: list[str]) -> str:
-    found = (name.split("::") for name in names)
-    return ", ".join(f"`{test}` in [{Path(file).name}](../{file})" for file, test in found)
+    parts = (name.split("::") for name in names)
+    return ", ".join(f"`{test}` in [{Path(file).name}](../{file})" for file, test in parts)
 
 
 def _sentence(text: str) -> str:

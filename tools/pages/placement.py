@@ -52,18 +52,18 @@ def page() -> str:
     storages = [name for name in choices(hints(StorageSpec)["run"]) if name != "auto"]  # which becomes one of these
     places = []
     for storage, code in itertools.product(storages, codes):
-        taken = [
+        fates = [
             fate(name, f"code={code}", *CODE.get(code, ()), f"storage.run={storage}", *BUCKET.get(storage, ()))
             for name in names
         ]
-        places.append((f"`{storage}`", f"`{code}`", *taken, LOWERED[storage, code] if "yes" in taken else ""))
+        places.append((f"`{storage}`", f"`{code}`", *fates, LOWERED[storage, code] if "yes" in fates else ""))
     pythons = []
     for kind in choices(hints(PythonSpec)["kind"]):
-        taken = [
+        fates = [
             fate(name, f"python={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
             for name in names
         ]
-        pythons.append((f"`{kind}`", *taken, first_comment(CONF / "python" / f"{kind}.yaml")))
+        pythons.append((f"`{kind}`", *fates, first_comment(CONF / "python" / f"{kind}.yaml")))
     out = ["# Code, Python and run folder on each backend\n", GENERATED, PLACEMENT]
     out += ["## storage.run and code\n", table(("`storage.run=`", "`code=`", *names, "how"), *places)]
     out += ["## python\n", table(("`python=`", *names, "how"), *pythons)]

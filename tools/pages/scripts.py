@@ -42,9 +42,9 @@ def page() -> str:
 
 def _function(name: str, text: str) -> tuple[str, str]:
     """Its first comment line, `# NAME ARGUMENTS: what it does`, which may go on in the next ones."""
-    found = re.search(rf"^# ({name}\b[^:\n]*)(?:: (.*(?:\n# .*)*))?\n{name}\(\) ", text, re.MULTILINE)
-    assert found, f"no comment `# {name} …` above {name}() in trainer/rt/*.sh"
-    return f"`{found[1]}`", (found[2] or "").replace("\n# ", " ")
+    match = re.search(rf"^# ({name}\b[^:\n]*)(?:: (.*(?:\n# .*)*))?\n{name}\(\) ", text, re.MULTILINE)
+    assert match, f"no comment `# {name} …` above {name}() in trainer/rt/*.sh"
+    return f"`{match[1]}`", (match[2] or "").replace("\n# ", " ")
 
 
 SCRIPTS = """\

@@ -13,18 +13,18 @@ from ..options import KubernetesOptions
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    wanted, key = plan.resources.gpu_type, label(options)
-    if wanted is not None and not values(plan, options):
-        mapped = f"backend.gpu_labels.{wanted}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
-        near = nearest(wanted.upper(), _types(key))
-        others = ((resource, PRODUCTS[other].split()) for resource, other in DISCOVERED.items())
-        vendors = [resource for resource, products in others if any(is_of_type(p, wanted) for p in products)]
-        known = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
-        example = f", such as {known[-1]}" if known else ""
+    requested, key = plan.resources.gpu_type, label(options)
+    if requested is not None and not values(plan, options):
+        mapped = f"backend.gpu_labels.{requested}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
+        near = nearest(requested.upper(), _types(key))
+        others = ((resource, PRODUCTS[label_key].split()) for resource, label_key in DISCOVERED.items())
+        vendors = [resource for resource, products in others if any(is_of_type(p, requested) for p in products)]
+        similar = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
+        example = f", such as {similar[-1]}" if similar else ""
         because = f"the label {key} has the names of products{example}, and the pods would be Pending for ever"
         hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
         hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
-        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {wanted}", because, hint, key="gpu_type")
+        yield Diagnostic("JC4521", f"no node is labelled as having a GPU {requested}", because, hint, key="gpu_type")
 
 
 def _types(key: str) -> list[str]:

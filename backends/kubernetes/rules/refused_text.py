@@ -59,11 +59,11 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
         "queue.exclude": plan.queue.exclude,
         "backend.image_pull_secrets": options.image_pull_secrets,
     }
-    found = [(key, text, f"{key}={_as_name(text)}") for key, text in single.items() if text is not None]
+    entries = [(key, text, f"{key}={_as_name(text)}") for key, text in single.items() if text is not None]
     for key, names in several.items():
         hint = f"{key}=[{','.join(map(_as_name, names))}]"
-        found += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
-    for key, text, hint in found:
+        entries += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
+    for key, text, hint in entries:
         if not is_name(text):
             yield _refused(key, text, "a name is a-z, 0-9, dash and dot", hint)
         elif key == "queue.name" and not _is_value(text):
@@ -103,19 +103,19 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
 
 def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """A label of which a node would need two values; a selector has one, the last."""
-    said = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
+    owners = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
     once = []
     for i, text in enumerate(options.node_selector):
-        key, at = text.partition("=")[0], f"backend.node_selector.{i}"
-        if key not in said:
+        key, option = text.partition("=")[0], f"backend.node_selector.{i}"
+        if key not in owners:
             once.append(text)
-        said.setdefault(key, at)
+        owners.setdefault(key, option)
     hint = _listed("backend.node_selector", once)
     for i, text in enumerate(options.node_selector):
-        key, at = text.partition("=")[0], f"backend.node_selector.{i}"
-        if said[key] != at:
+        key, option = text.partition("=")[0], f"backend.node_selector.{i}"
+        if owners[key] != option:
             because = "a node has one value of a label"
-            yield Diagnostic("JC4504", f"{at}: {key} is said by {said[key]} already", because, hint, key=at)
+            yield Diagnostic("JC4504", f"{option}: {key} is said by {owners[key]} already", because, hint, key=option)
 
 
 def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -123,8 +123,8 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
     for i, text in enumerate(options.tolerations):
         taint, colon, effect = text.partition(":")
         key, _, value = taint.partition("=")
-        known = re.fullmatch(LABEL_KEY, key) and _is_value(value)
-        if not known or (colon and effect not in EFFECTS):
+        is_valid = re.fullmatch(LABEL_KEY, key) and _is_value(value)
+        if not is_valid or (colon and effect not in EFFECTS):
             yield _refused(
                 f"backend.tolerations.{i}", text, f"it is KEY[=VALUE][:EFFECT], with {', '.join(EFFECTS)}", hint
             )
@@ -152,15 +152,15 @@ def _as_key(text: str) -> str:
 def _as_taint(text: str) -> str:
     taint, _, effect = text.partition(":")
     key, equals, value = taint.partition("=")
-    known = (nearest(effect, EFFECTS) or EFFECTS)[0]
-    return f"{_as_key(key)}{equals}{_as_value(value)}:{known}"
+    valid_effect = (nearest(effect, EFFECTS) or EFFECTS)[0]
+    return f"{_as_key(key)}{equals}{_as_value(value)}:{valid_effect}"
 
 
 def _as_image(text: str) -> str:
     bare = text.rpartition("://")[2]
     name, colon, tag = bare.rpartition(":")
     tries = (bare, f"{name.lower()}{colon}{tag}", bare.lower())
-    return next((each for each in tries if re.fullmatch(IMAGE, each)), "pytorch/pytorch:2.9.0")
+    return next((candidate for candidate in tries if re.fullmatch(IMAGE, candidate)), "pytorch/pytorch:2.9.0")
 
 
 def _listed(key: str, items: Sequence[str]) -> str:

@@ -39,6 +39,6 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "it is an absolute path without a colon, and would hide what is in the image or what jobc puts there"
         yield from refuse(f"target {mount.target}", because, "target: /shared")
-    elif place(mount.target) in [place(other.target) for other in mounts[:i]]:
+    elif place(mount.target) in [place(earlier.target) for earlier in mounts[:i]]:
         instead = f"target: {place(mount.target)}-{i}"
         yield from refuse(f"target {mount.target} is taken", "a pod has one volume at a path", instead)

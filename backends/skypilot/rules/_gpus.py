@@ -36,20 +36,20 @@ class Asked(NamedTuple):
 
 def asked(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
     """Each type once for each cloud, those of clouds before those of sites."""
-    return sorted(dict.fromkeys(_typed(plan, options)), key=lambda each: each.is_site)
+    return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
 
 
 def counted(plan: LaunchPlan, options: SkypilotOptions) -> list[Asked]:
     """Those that are a type alone, `H100`; not `H100:8`, which is refused."""
-    return [each for each in asked(plan, options) if ":" not in each.type]
+    return [request for request in asked(plan, options) if ":" not in request.type]
 
 
 def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Asked]:
     """Of the entries of any_of and ordered, else of the job itself."""
-    own = plan.resources.gpu_type
-    entries = [(f"backend.{n}", each) for n in ("any_of", "ordered") for each in getattr(options, n)]
-    for key, each in entries:
-        if name := each.gpu_type or own:
-            yield Asked(key if each.gpu_type else "gpu_type", cloud_of(each.infra or options.infra), name)
-    if own and not entries:
-        yield Asked("gpu_type", cloud(plan, options), own)
+    gpu_type = plan.resources.gpu_type
+    entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
+    for key, alternative in entries:
+        if name := alternative.gpu_type or gpu_type:
+            yield Asked(key if alternative.gpu_type else "gpu_type", cloud_of(alternative.infra or options.infra), name)
+    if gpu_type and not entries:
+        yield Asked("gpu_type", cloud(plan, options), gpu_type)

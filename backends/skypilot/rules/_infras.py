@@ -14,7 +14,11 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
     if options.infra is not None:
         yield "backend.infra", options.infra
     for name in ("any_of", "ordered"):
-        yield from ((f"backend.{name}", each.infra) for each in getattr(options, name) if each.infra is not None)
+        yield from (
+            (f"backend.{name}", alternative.infra)
+            for alternative in getattr(options, name)
+            if alternative.infra is not None
+        )
 
 
 def is_read(infra: str) -> bool:

@@ -20,9 +20,9 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     count = plan.topology.gpus
     if not count or options.instance_type is not None:
         return
-    for each in counted(plan, options):
-        if each.cloud and not each.is_site and count <= each.most:
-            yield from _not_sold(each, count)
+    for request in counted(plan, options):
+        if request.cloud and not request.is_site and count <= request.most:
+            yield from _not_sold(request, count)
 
 
 def _not_sold(each: Asked, count: int) -> Iterator[Diagnostic]:

@@ -11,8 +11,8 @@ from ._gpus import asked
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    for each in asked(plan, options):
-        if ":" in each.type:
+    for request in asked(plan, options):
+        if ":" in request.type:
             because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
-            hint = f"gpu_type={each.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
-            yield Diagnostic("JC4704", f"{each.type} is no type of GPU", because, hint, key=each.key)
+            hint = f"gpu_type={request.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
+            yield Diagnostic("JC4704", f"{request.type} is no type of GPU", because, hint, key=request.key)

@@ -13,16 +13,16 @@ from ..options import SkypilotOptions
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    said = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
-    said += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
-    exact = {target for _, _, target in said}  # of these JC4600 tells
+    targets = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
+    targets += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
+    exact = {target for _, _, target in targets}  # of these JC4600 tells
     for section in ("volumes", "file_mounts"):
         key = f"backend.extra.{section}"
-        said += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
+        targets += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
     owners = {normpath(task.sent(plan)): "the code"} if plan.code.kind == "git" else {}
-    for name, key, target in said:
-        place = normpath(target)
-        if place in owners:
-            because = f"{owners[place]} is at {place}, and a node has one thing at a path"
-            yield Diagnostic("JC4708", f"{name}: target {target} is taken", because, f"target: {place}-2", key=key)
-        owners.setdefault(place, name)
+    for name, key, target in targets:
+        path = normpath(target)
+        if path in owners:
+            because = f"{owners[path]} is at {path}, and a node has one thing at a path"
+            yield Diagnostic("JC4708", f"{name}: target {target} is taken", because, f"target: {path}-2", key=key)
+        owners.setdefault(path, name)

@@ -22,19 +22,19 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
 
 def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     """The key of the profile that would say it -> what is asked for."""
-    said = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
-    names = [parts[1] for parts in said if len(parts) > 1 and parts[1] != "*"]
+    sites = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
+    names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
     facts = {}
     if names and options.clusters is None:
         facts["backend.clusters"] = names[0]
     if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
         facts["backend.qos"] = f"QOS {plan.queue.qos}"
-    asked = plan.queue.name or next(
-        (parts[2] for parts in said if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
+    partition = plan.queue.name or next(
+        (parts[2] for parts in sites if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
     )
-    if options.cloud == "slurm" and asked and not options.partitions:
-        facts["site.partitions"] = f"partition {asked}"
-    if said and not options.partitions:  # which may say it each for itself
+    if options.cloud == "slurm" and partition and not options.partitions:
+        facts["site.partitions"] = f"partition {partition}"
+    if sites and not options.partitions:  # which may say it each for itself
         nodes, gpus = plan.topology.nodes, plan.topology.gpus
         if nodes > 1 and options.most_nodes is None:
             facts["site.nodes"] = f"{nodes} nodes"

@@ -13,9 +13,9 @@ from ._gpus import counted
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     count = plan.topology.gpus
-    for each in counted(plan, options):
-        if count > each.most:
-            usual = min(each.most, GPUS.get(each.type, 8))
-            because = f"a machine has at most {each.most} of them, and gpus is per node"
+    for request in counted(plan, options):
+        if count > request.most:
+            usual = min(request.most, GPUS.get(request.type, 8))
+            because = f"a machine has at most {request.most} of them, and gpus is per node"
             hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
-            yield Diagnostic("JC4705", f"{count} {each.type} on a node", because, hint, key="gpus")
+            yield Diagnostic("JC4705", f"{count} {request.type} on a node", because, hint, key="gpus")

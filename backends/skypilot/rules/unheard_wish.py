@@ -17,12 +17,14 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         for n in ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
     }
     wishes["hosts"] = plan.resources.hosts
-    heard = options.cloud == "slurm"
-    if cloud(plan, options) not in ("slurm", "kubernetes") or (heard and any("/" not in i for _, i in infras(options))):
+    is_slurm = options.cloud == "slurm"
+    if cloud(plan, options) not in ("slurm", "kubernetes") or (
+        is_slurm and any("/" not in i for _, i in infras(options))
+    ):
         wishes["queue.name"] = plan.queue.name
     for key, value in wishes.items():
-        if value and (not heard or key == "queue.name"):
-            where = options.infra or cloud(plan, options) or "any"
-            because = f"infra {where} does not support it; the job is the same without"
+        if value and (not is_slurm or key == "queue.name"):
+            infra = options.infra or cloud(plan, options) or "any"
+            because = f"infra {infra} does not support it; the job is the same without"
             hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)

@@ -12,8 +12,8 @@ from ._infras import infras, is_read, is_site
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     for key, text in infras(options):
-        cloud, _, rest = text.partition("/")
-        name = rest if cloud.lower() in ("k8s", "kubernetes") else rest.partition("/")[0]
+        cloud, _, cluster_path = text.partition("/")
+        name = cluster_path if cloud.lower() in ("k8s", "kubernetes") else cluster_path.partition("/")[0]
         if not name or options.clusters is None or not is_site(cloud) or name in (*options.clusters, "*"):
             continue
         if is_read(text):

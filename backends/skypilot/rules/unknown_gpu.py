@@ -12,13 +12,13 @@ from ._gpus import counted
 
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    told = set()
-    for each in counted(plan, options):
-        if each.type in GPUS or (each.key, each.type) in told:
+    reported = set()
+    for request in counted(plan, options):
+        if request.type in GPUS or (request.key, request.type) in reported:
             continue
-        told.add((each.key, each.type))
-        near = nearest(each.type.upper(), GPUS)
+        reported.add((request.key, request.type))
+        near = nearest(request.type.upper(), GPUS)
         because = "SkyPilot takes any name, and finds none when it launches"
         hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; `sky gpus list` shows them"
-        severity = Severity.WARNING if each.is_site else Severity.ERROR
-        yield Diagnostic("JC4704", f"no GPU {each.type} is known", because, hint, key=each.key, severity=severity)
+        severity = Severity.WARNING if request.is_site else Severity.ERROR
+        yield Diagnostic("JC4704", f"no GPU {request.type} is known", because, hint, key=request.key, severity=severity)

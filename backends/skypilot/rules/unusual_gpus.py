@@ -13,12 +13,12 @@ from ._gpus import counted
 
 def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     count = plan.topology.gpus
-    for each in counted(plan, options):
-        if each.is_site and options.most_gpus is None and USUAL_GPUS < count <= each.most:
+    for request in counted(plan, options):
+        if request.is_site and options.most_gpus is None and USUAL_GPUS < count <= request.most:
             because = (
                 f"few machines have more than {USUAL_GPUS}, and SkyPilot finds out when it launches; gpus is per node"
             )
             fewer = spread(count, plan.topology.nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the profile if they have as many"
-            title = f"{count} {each.type} on a node"
+            title = f"{count} {request.type} on a node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)

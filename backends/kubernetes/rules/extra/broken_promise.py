@@ -189,9 +189,9 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     extra = known(options)
     for promise in PROMISES:
         for path in promise.paths:
-            for at, value in values_at(extra, path):
+            for value_path, value in values_at(extra, path):
                 if value is not None and promise.breaks(value):
-                    key = ".".join((KEY, *at))
+                    key = ".".join((KEY, *value_path))
                     title = f"{key} {promise.verb}"
                     yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
 

@@ -13,8 +13,8 @@ from ._added import pod_spec
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    own = (c for c in pod_spec(options).get("containers") or () if c.get("name") == "node")
-    names = (entry.get("name", "") for container in own for entry in container.get("env") or ())
+    node_containers = (c for c in pod_spec(options).get("containers") or () if c.get("name") == "node")
+    names = (entry.get("name", "") for container in node_containers for entry in container.get("env") or ())
     for name in names:
         if name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"

@@ -22,7 +22,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     if "dnsPolicy" not in spec:
         return
     policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")
-    own = config if isinstance(config, Mapping) else {}
+    dns_config = config if isinstance(config, Mapping) else {}
     key = f"{_SPEC}.dnsPolicy"
     hint = f"{_SPEC}.dnsConfig.searches=[example.org], beside the cluster's names"
     if policy == "Default":
@@ -30,7 +30,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     elif policy == "ClusterFirst" and options.host_network:
         because = "on the host's network that is the node's own resolver, which does not know the name of node 0"
         hint = f"{key}=ClusterFirstWithHostNet, which it is without"
-    elif policy == "None" and not (own.get("nameservers") and own.get("searches")):
+    elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
         because = "then dnsConfig alone says who knows the name of node 0: nameservers and searches"
         hint = f"leave it out, or beside it dnsConfig.{EXAMPLE}"
     else:

@@ -17,7 +17,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
     if plan.network.profile == "tcpx":
         volumes += [volume["name"] for volume in tcpx.volumes()]
-    for at, why in forms.unmatched(pod_spec(options), ("node",), volumes):
-        key = ".".join((KEY, POD, "spec", *at))
+    for path, why in forms.unmatched(pod_spec(options), ("node",), volumes):
+        key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would refuse the job when it is sent"
         yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)

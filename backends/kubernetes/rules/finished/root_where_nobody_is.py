@@ -15,12 +15,12 @@ from ._containers import SPEC, Tree, containers
 
 def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for container, key in containers(pod):
-        of_pod, own = (each.get("securityContext") or {} for each in (pod, container))
-        context = {**of_pod, **{name: value for name, value in own.items() if value is not None}}
+        of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
+        context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
             because = "the kubelet would not start it, and the pod waits in CreateContainerConfigError"
-            if "runAsUser" in own:
-                here = f"{key}.securityContext.runAsUser"
+            if "runAsUser" in of_container:
+                field = f"{key}.securityContext.runAsUser"
             else:
-                here = "backend.run_as_user" if options.run_as_user == 0 else f"{SPEC}.securityContext.runAsUser"
-            yield Diagnostic("JC4550", f"{here}=0 beside runAsNonRoot", because, f"{here}=1000", key=here)
+                field = "backend.run_as_user" if options.run_as_user == 0 else f"{SPEC}.securityContext.runAsUser"
+            yield Diagnostic("JC4550", f"{field}=0 beside runAsNonRoot", because, f"{field}=1000", key=field)

@@ -18,13 +18,13 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for container, key in containers(pod):
         owners: dict[str, str] = {}
         for mount in container.get("volumeMounts") or ():
-            at, name = place(str(mount.get("mountPath", ""))), mount["name"]
-            is_in_ours = container["name"] == CONTAINER and is_own(at) and at not in (FILES, ARTIFACT)
-            if at in owners or is_in_ours:
-                because = f"{owners.get(at, 'jobc')} is at {at}, and a container has one volume at a path"
+            path, name = place(str(mount.get("mountPath", ""))), mount["name"]
+            is_in_ours = container["name"] == CONTAINER and is_own(path) and path not in (FILES, ARTIFACT)
+            if path in owners or is_in_ours:
+                because = f"{owners.get(path, 'jobc')} is at {path}, and a container has one volume at a path"
                 if is_in_ours:
                     because = f"{OWN} is jobc's: its scripts, and the artifact that they unpack"
-                here = f"{key}.volumeMounts.{name}"
-                hint = f"{here}.mountPath=/{name}" if f"/{name}" not in owners else f"leave out {here}"
-                yield Diagnostic("JC4550", f"{here}: {at} is taken", because, hint, key=here)
-            owners.setdefault(at, name)
+                mount_key = f"{key}.volumeMounts.{name}"
+                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"leave out {mount_key}"
+                yield Diagnostic("JC4550", f"{mount_key}: {path} is taken", because, hint, key=mount_key)
+            owners.setdefault(path, name)

@@ -25,27 +25,27 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
-    said = container.get("resources") or {}
-    limits, requests = said.get("limits") or {}, said.get("requests") or {}
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, request in ((name, request) for name, request in requests.items() if request is not None):
-        here, limit = f"{key}.resources.limits", limits.get(name)
+        field, limit = f"{key}.resources.limits", limits.get(name)
         is_shared = re.fullmatch(SHARED, name) is not None
         if limit is None and not is_shared:
-            title = f"{here} has no {name}"
+            title = f"{field} has no {name}"
             because = f"{request} are asked for, and of a device the request is the limit as well"
         elif limit is None or _amount(request) == _amount(limit) or (is_shared and _amount(request) < _amount(limit)):
             continue
         else:
-            title = f"{here}: {name} {limit} is {'less than' if is_shared else 'not'} the {request} that are asked for"
+            title = f"{field}: {name} {limit} is {'less than' if is_shared else 'not'} the {request} that are asked for"
             because = "the API server would refuse the job when it is sent"
-        yield Diagnostic("JC4550", title, because, f"{here}={{{name}: {request}}}", key=here)
+        yield Diagnostic("JC4550", title, because, f"{field}={{{name}: {request}}}", key=field)
 
 
 def _amount(quantity: Any) -> Fraction:
     """Source: Kubernetes API reference, Quantity."""
-    found = re.fullmatch(QUANTITY, str(quantity))
-    assert found is not None, "its form was checked"
-    unit = found[3] or ""
+    match = re.fullmatch(QUANTITY, str(quantity))
+    assert match is not None, "its form was checked"
+    unit = match[3] or ""
     number = Fraction(str(quantity).removesuffix(unit))
     scale: Fraction
     if unit.endswith("i"):

@@ -12,15 +12,15 @@ from ...schema import At
 
 def check(task: Finished) -> Iterator[Diagnostic]:
     for section, inner in task.section("config").items():
-        known = CONFIG_KEYS.get(section)
-        if known is None:
+        valid_names = CONFIG_KEYS.get(section)
+        if valid_names is None:
             because = f"of ~/.sky/config.yaml a task may set {', '.join(sorted(CONFIG_KEYS))}"
             yield _dropped(task, ("config", section), because, nearest(section, CONFIG_KEYS) or ["kubernetes"])
             continue
         for name in mapping(inner):
-            if name not in known:
-                because = f"a task may set {', '.join(known)} there, and any other key is taken and not read"
-                yield _dropped(task, ("config", section, name), because, nearest(name, known) or [*known])
+            if name not in valid_names:
+                because = f"a task may set {', '.join(valid_names)} there, and any other key is taken and not read"
+                yield _dropped(task, ("config", section, name), because, nearest(name, valid_names) or [*valid_names])
 
 
 def _dropped(task: Finished, at: At, because: str, instead: list[str]) -> Diagnostic:

@@ -14,8 +14,8 @@ from ...finished import Finished
 def check(task: Finished) -> Iterator[Diagnostic]:
     if not any(machine.cloud in PODS for machine in task.machines()):
         return
-    for name, said in task.section("resources", "labels").items():
-        value = str(said)
+    for name, label in task.section("resources", "labels").items():
+        value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key(("resources", "labels", name))
             because = "Kubernetes takes at most 63 of A-Za-z0-9-_. with a letter or digit at both ends"

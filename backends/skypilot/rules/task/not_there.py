@@ -47,11 +47,11 @@ LACKS = (
 
 def check(task: Finished) -> Iterator[Diagnostic]:
     for machine in task.machines():
-        asked = machine.asked
+        settings = machine.asked
         for lack in LACKS:
             # Pyxis stops containers
-            is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and asked.get("image_id")
-            if machine.cloud in lack.clouds and lack.asks(asked.get(lack.field)) and not is_pyxis:
+            is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
+            if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
                 key = task.key(machine.place(lack.field))
                 title, hint = f"{machine.cloud} {lack.what}", undo(key, lack.undo)
                 yield Diagnostic("JC4711", title, lack.because, hint, key=key)

@@ -18,9 +18,9 @@ def check(task: Finished) -> Iterator[Diagnostic]:
 
 
 def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
-    place, said = machine.place("disk_size"), machine.asked.get("disk_size")
+    path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
     least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
-    size, typed, key = _gigabytes(said), task.options.disk_size, task.key(place)
+    size, typed, key = _gigabytes(disk_size), task.options.disk_size, task.key(path)
     if key == "backend.disk_size" and typed is not None:
         size = typed / 1024**3
     if size is not None and size < least:
@@ -32,5 +32,5 @@ def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
 
 def _gigabytes(said: Any) -> float | None:
     """A size as SkyPilot reads it, a number of GB or with a unit; None when it is none, which its schema says."""
-    found = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
-    return int(found[1]) * 1024.0 ** ("kmgtp".index(found[2] or "g") - 2) if found else None
+    match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
+    return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None

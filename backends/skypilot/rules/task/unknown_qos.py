@@ -9,9 +9,9 @@ from ...finished import SBATCH, Finished, text
 
 
 def check(task: Finished) -> Iterator[Diagnostic]:
-    qos, known = text(task.section(*SBATCH).get("qos")), task.options.qos
-    if qos and known is not None and qos not in known:
+    qos, qos_names = text(task.section(*SBATCH).get("qos")), task.options.qos
+    if qos and qos_names is not None and qos not in qos_names:
         key = task.key((*SBATCH, "qos"))
-        because = f"backend.qos has {', '.join(known) or 'none'}; SkyPilot launches, and Slurm never starts it"
-        hint = f"{key}={(nearest(qos, known) or [*known, 'null'])[0]}"
+        because = f"backend.qos has {', '.join(qos_names) or 'none'}; SkyPilot launches, and Slurm never starts it"
+        hint = f"{key}={(nearest(qos, qos_names) or [*qos_names, 'null'])[0]}"
         yield Diagnostic("JC4713", f"no QOS {qos} at this site", because, hint, key=key)

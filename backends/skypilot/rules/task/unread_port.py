@@ -10,8 +10,8 @@ from ...finished import Finished
 
 
 def check(task: Finished) -> Iterator[Diagnostic]:
-    said = task.section("resources").get("ports")
-    for port in map(str, said if isinstance(said, list) else [] if said is None else [said]):
+    ports = task.section("resources").get("ports")
+    for port in map(str, ports if isinstance(ports, list) else [] if ports is None else [ports]):
         first, dash, last = port.partition("-")
         numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
         if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
