@@ -325,7 +325,8 @@ def _missing_config(
     if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    close = _close(options, option) or (options if len(options) == 1 else [])
+    meant = aliases.option_of(group, option)
+    close = [meant] if meant in options else _close(options, option) or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
     if culprit is None:
         hint = _item(group, option, loader) or f"leave {group} out"

@@ -47,6 +47,9 @@ KEYS: Mapping[str, str] = {
     "train_micro_batch_size_per_gpu": "batch.micro",
     "gradient_clipping": "optim.clip_norm",
     "max_grad_norm": "optim.clip_norm",
+    "grad_clip": "optim.clip_norm",
+    "clip_grad_norm": "optim.clip_norm",
+    "strategy": "parallel",
     "learning_rate": "optim.lr",
     "max_steps": "loop.steps",
     "num_train_epochs": "loop.epochs",
@@ -56,6 +59,24 @@ IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
     "gres": "gpus=8, for gpu:8",
     "num_processes": "procs, which counts those of one node",
     "ntasks": "nodes and procs: tasks are nodes x procs",
+    "entrypoint": "the command, at the end of the line: -- train.py",
+    "script": "the command, at the end of the line: -- train.py",
+    "debug": "network.debug=true for the log of NCCL; jobc smoke DIR tests the nodes of a job",
+    "profile.active": "profile.steps=[5,6,7] names the steps to profile",
+    "zero2": "parallel=deepspeed parallel.zero_stage=2",
+    "zero3": "parallel=deepspeed parallel.zero_stage=3, or parallel=fsdp",
+    "tp": "the bundled trainer has no tensor parallelism; a program of your own may: -- train.py",
+    "tensor_parallel": "the bundled trainer has no tensor parallelism; a program of your own may: -- train.py",
+    "fp8": "the bundled trainer has no FP8; a program of your own may: -- train.py",
+    "iterable": "the bundled trainer reads data sets with a length; a program of your own may stream: -- train.py",
+}
+OPTIONS: Mapping[tuple[str, str], str] = {  # (group, what other tools call an option) -> the option
+    ("parallel", "hybrid_shard"): "hsdp",
+    ("parallel", "hybridshard"): "hsdp",
+    ("parallel", "full_shard"): "fsdp",
+    ("parallel", "fsdp2"): "fsdp",
+    ("parallel", "ddp_spawn"): "ddp",
+    ("parallel", "zero"): "deepspeed",
 }
 RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlier versions of jobc
 
@@ -70,6 +91,11 @@ def key_of(typed: str) -> str:
 def in_words(typed: str) -> str:
     """What to type instead of an engine's word that has no one key; "" for no such word."""
     return _same(IN_WORDS).get(_plain(typed.removeprefix("backend.")), "")
+
+
+def option_of(group: str, typed: str) -> str:
+    """The option of a config group for another tool's word; "" for no such word."""
+    return OPTIONS.get((group, typed.lower()), "")
 
 
 def _same(words: Mapping[str, str]) -> dict[str, str]:
