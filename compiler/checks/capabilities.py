@@ -53,9 +53,9 @@ def honoured(backend: Backend, key: str) -> tuple[str, ...]:
 
 def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
     """What a backend does not honour of the value of a demand, or of its values when there are several."""
-    known = honoured(backend, demand.key)
+    supported = honoured(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
-    return () if known == ANY else tuple(value for value in values if value not in known)
+    return () if supported == ANY else tuple(value for value in values if value not in supported)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
 
     table: plan key -> spec keys; values: the leaves of the spec
     """
-    found = []
+    ignored = []
     for demand in demands(plan):
         wrong, keys = refused(backend, demand), table.get(demand.key, ())
         if not wrong:
@@ -85,8 +85,8 @@ def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mappin
         if demand.must or not all(value.is_default for value in below.values()):
             for key in _saying(wrong, keys, below):
                 leaves = tuple(sorted(k for k in below if at(k, key)))
-                found.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
-    return found
+                ignored.append(LeftOut(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
+    return ignored
 
 
 def said_left_out(
@@ -100,34 +100,34 @@ def said_left_out(
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
     """The spec keys that say one of the words, such as `code.kind`, or `secrets.TOKEN` for k8s:A/B; else the first."""
-    said = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
-    return said or [*keys[:1]] or [""]
+    matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
+    return matching_keys or [*keys[:1]] or [""]
 
 
 def check_honours(
     missing: Iterable[LeftOut], backend: Backend, able: Callable[[Demand], list[str]]
 ) -> Iterator[Diagnostic]:
     """JC4101 for each must, JC4102 for each wish. able: names of the other backends that honour it"""
-    for each in missing:
-        others, known = able(each.demand), honoured(backend, each.demand.key)
-        lack = f"it knows {', '.join(known)}" if known else f"it has no word for {each.demand.key}"
-        undo = _instead(each.key, known[0]) if known else _undo(each.key, each.leaves)
+    for item in missing:
+        others, supported = able(item.demand), honoured(backend, item.demand.key)
+        lack = f"it knows {', '.join(supported)}" if supported else f"it has no word for {item.demand.key}"
+        undo = _instead(item.key, supported[0]) if supported else _undo(item.key, item.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
-        if each.demand.must:
+        if item.demand.must:
             yield Diagnostic(
                 "JC4101",
-                f"backend {backend.name} cannot honour {each.typed}",
-                lack if known else f"{lack}, and without it this would be another job",
+                f"backend {backend.name} cannot honour {item.typed}",
+                lack if supported else f"{lack}, and without it this would be another job",
                 hint,
-                key=each.key,
+                key=item.key,
             )
         else:
             yield Diagnostic(
                 "JC4102",
-                f"backend {backend.name} leaves out {each.typed}",
+                f"backend {backend.name} leaves out {item.typed}",
                 f"{lack}; the job is the same without",
                 hint,
-                key=each.key,
+                key=item.key,
                 severity=Severity.NOTE,
             )
 

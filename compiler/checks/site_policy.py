@@ -58,8 +58,11 @@ class Policy:
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
         """JC3090"""
-        image, allowed = (spec.image or "").removeprefix(_DOCKER), [each.removeprefix(_DOCKER) for each in self.images]
-        if allowed and image and not any(fnmatchcase(image, each) for each in allowed):
+        image, allowed = (
+            (spec.image or "").removeprefix(_DOCKER),
+            [pattern.removeprefix(_DOCKER) for pattern in self.images],
+        )
+        if allowed and image and not any(fnmatchcase(image, pattern) for pattern in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
             hint = f"image={_image_of(allowed[0])}"
             title = f"image {spec.image} is not allowed here"
@@ -99,7 +102,7 @@ def _image_of(pattern: str) -> str:
 def asked_keys() -> frozenset[str]:
     """Spec keys that a policy asks every job for, once check() has found that every policy can be asked."""
     policies = [plugin.load_module() for plugin in find_policies()]
-    return frozenset(f"labels.{label}" for each in policies if isinstance(each, Policy) for label in each.labels)
+    return frozenset(f"labels.{label}" for policy in policies if isinstance(policy, Policy) for label in policy.labels)
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -109,8 +112,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             policy = plugin.load_module()
             if not isinstance(policy, AnyPolicy):
                 raise TypeError("it has no `name` and `check`")
-            found: list[Any] = list(policy.check(spec, plan))
-            if wrong := next((each for each in found if not isinstance(each, Diagnostic)), None):
+            diagnostics: list[Any] = list(policy.check(spec, plan))
+            if wrong := next(
+                (diagnostic for diagnostic in diagnostics if not isinstance(diagnostic, Diagnostic)), None
+            ):
                 raise TypeError(f"it yields {wrong!r}, which is no Diagnostic")
         except (Exception, SystemExit) as error:  # another package's code may raise anything
             title, because = f"policy {plugin.name} cannot be asked", f"{type(error).__name__}: {error}"
@@ -118,4 +123,4 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
                 "JC3093", title, because, "mend its package, or remove it where no policy is meant to hold"
             )
         else:
-            yield from (replace(each, policy=plugin.name) for each in found)
+            yield from (replace(diagnostic, policy=plugin.name) for diagnostic in diagnostics)

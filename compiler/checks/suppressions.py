@@ -51,10 +51,10 @@ class Allowance:
     origin: Origin
 
     def covers(self, found: Diagnostic) -> bool:
-        place = found.origin
-        if place is None or (place.root, place.path) != (self.origin.root, self.origin.path):
+        position = found.origin
+        if position is None or (position.root, position.path) != (self.origin.root, self.origin.path):
             return False
-        return place.line in self.lines and found.code == self.code
+        return position.line in self.lines and found.code == self.code
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Levels:
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
         """The findings as they are reported."""
-        return [judged for each in found for judged in self._judge(each)]
+        return [judged for diagnostic in found for judged in self._judge(diagnostic)]
 
     def settle(
         self,
@@ -92,7 +92,7 @@ class Levels:
         return judged
 
     def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:
-        allowance = next((each for each in self.allowances if each.covers(found)), None)
+        allowance = next((candidate for candidate in self.allowances if candidate.covers(found)), None)
         if allowance and (found.severity is not Severity.ERROR or found.judgment):
             yield replace(found, allowed=allowance.because)
             return
@@ -110,8 +110,8 @@ class Levels:
         A note with --strict too: another backend may have a use for it.
         """
         found = list(found)
-        asked = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
-        return [_idle(a) for a in asked if not any(a.covers(d) for d in found if d.allowed)]
+        allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
+        return [_idle(a) for a in allowances if not any(a.covers(d) for d in found if d.allowed)]
 
 
 def _idle(allowance: Allowance) -> Diagnostic:
@@ -134,27 +134,27 @@ def _idle(allowance: Allowance) -> Diagnostic:
 
 def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
     """The comments of all files, `ROOT:PATH` -> text. CompileError JC3080 for those that cannot be read."""
-    found: list[Allowance] = []
+    allowances: list[Allowance] = []
     refused: list[Diagnostic] = []
-    for place, text in files.items():
+    for location, text in files.items():
         if not _COMMENT.search(text):
             continue
-        root, _, path = place.partition(":")
+        root, _, path = location.partition(":")
         lines, values = text.split("\n"), list(value_lines(text))
-        for number, column, said in _comments(text, lines):
+        for number, column, comment in _comments(text, lines):
             origin = Origin(root, path, number, column)
-            if form := _FORM.fullmatch(said):
+            if form := _FORM.fullmatch(comment):
                 line = _value_line(lines, number)
-                there = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
-                found.append(Allowance(form[1], _code(form[1]), form[2], line, there, origin))
-            elif _MEANT.search(said):  # else it is a comment like others
+                covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
+                allowances.append(Allowance(form[1], _code(form[1]), form[2], line, covered_lines, origin))
+            elif _MEANT.search(comment):  # else it is a comment like others
                 because = (
                     "it is `allow`, a code or its name, the word `because`, and a reason for whoever reads it next"
                 )
                 refused.append(Diagnostic("JC3080", "cannot read what is allowed", because, _EXAMPLE, origin))
     if refused:
         raise CompileError(refused)
-    return tuple(found)
+    return tuple(allowances)
 
 
 def _code(word: str) -> str:
@@ -169,11 +169,11 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
     starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]
     ends = [(t.end_mark.line, t.end_mark.column) for t in tokens]
     for row, line in enumerate(lines):
-        for found in _COMMENT.finditer(line):
-            at = (row, found.start())
-            before = bisect_right(starts, at)
-            if not before or ends[before - 1] <= at:
-                yield row + 1, found.start() + 1, found[0].rstrip()
+        for match in _COMMENT.finditer(line):
+            position = (row, match.start())
+            before = bisect_right(starts, position)
+            if not before or ends[before - 1] <= position:
+                yield row + 1, match.start() + 1, match[0].rstrip()
 
 
 def _value_line(lines: list[str], number: int) -> int:

@@ -55,7 +55,7 @@ def unsaid(
 def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
     only_trainer = _read_by_trainer_alone(table)
     used = {*composed.interpolated(), *read}
-    return {key for key in values if key in only_trainer and not any(at(key, taken) for taken in used)}
+    return {key for key in values if key in only_trainer and not any(at(key, used_key) for used_key in used)}
 
 
 def _read_by_trainer_alone(table: KeyTable) -> set[str]:
@@ -74,8 +74,10 @@ def _chosen(composed: Composed) -> list[str]:
 
 def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
     """Whether an option's file of jobc's own gave some values, and all are lost."""
-    given = [k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)]
-    return bool(given) and lost.issuperset(given)
+    option_keys = [
+        k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)
+    ]
+    return bool(option_keys) and lost.issuperset(option_keys)
 
 
 def _passing(command: Sequence[str], key: str) -> str:

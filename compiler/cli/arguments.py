@@ -94,12 +94,12 @@ class Arguments:
         """The user's config folders, the first wins: --config-dir, ./jobc, ~/.config/jobc."""
         home = user_config()
         project = Path("jobc")
-        found = [("input", self.config_dir)] if self.config_dir else []
+        folders = [("input", self.config_dir)] if self.config_dir else []
         if project.is_dir() and not (project / "__init__.py").exists():  # a checkout of jobc is no config folder
-            found.append(("project", project))
+            folders.append(("project", project))
         if home.is_dir():
-            found.append(("user", home))
-        return tuple((root, path.absolute()) for root, path in found)
+            folders.append(("user", home))
+        return tuple((root, path.absolute()) for root, path in folders)
 
 
 def user_config() -> Path:
@@ -109,15 +109,15 @@ def user_config() -> Path:
 
 def parse(argv: Sequence[str]) -> Arguments:
     """Raises CompileError JC1110 for an option or command that does not exist."""
-    words, rest = list(argv), None
+    words, program_words = list(argv), None
     if "--" in words:
-        at = words.index("--")
-        words, rest = words[:at], tuple(words[at + 1 :])
+        separator = words.index("--")
+        words, program_words = words[:separator], tuple(words[separator + 1 :])
     first = _command_at(words)
     command = "compile" if first is None else words.pop(first)
     if command in TAKES_ARGUMENTS:
         wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
-        return Arguments(command, tuple(words), rest, help=wants_help)
+        return Arguments(command, tuple(words), program_words, help=wants_help)
     for i, word in enumerate(words):
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
             words[i] = "--info=all"  # what follows is an override
@@ -127,7 +127,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         if command != "diff":  # which takes folders as well
             _refuse_commands(overrides)
     except CompileError:
-        if rest is None:
+        if program_words is None:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
@@ -138,17 +138,17 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
-    return Arguments(command, overrides, rest, **options)
+    return Arguments(command, overrides, program_words, **options)
 
 
 def asked(argv: Sequence[str]) -> Arguments:
     """As much of a command line that cannot be read as says how to answer: its command and format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
-    at = _command_at(words)
-    command = "compile" if at is None else words[at]
-    found = re.findall(r"(?m)^--format(?:=|\n)(\w+)$", "\n".join(words))
-    known = found and found[-1] in FORMATS.get(command, ())
-    return Arguments(command, (), None, format=found[-1] if known else None)
+    index = _command_at(words)
+    command = "compile" if index is None else words[index]
+    formats = re.findall(r"(?m)^--format(?:=|\n)(\w+)$", "\n".join(words))
+    is_supported = formats and formats[-1] in FORMATS.get(command, ())
+    return Arguments(command, (), None, format=formats[-1] if is_supported else None)
 
 
 def _command_at(words: Sequence[str]) -> int | None:
@@ -169,16 +169,18 @@ def is_override(word: str) -> bool:
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
     """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
-    at = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
-    if at is not None:
-        first = at
+    index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
+    if index is not None:
+        first = index
         while first - 1 in bare and not (first > 1 and words[first - 2].startswith("-")):
             first -= 1  # `python` before train.py
         verb = [command] if command != "compile" else []
         hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
         because = "without ` -- ` before it, your own command would be read as overrides and options of jobc"
-        place = Origin(COMMAND_LINE, words[at])
-        raise CompileError([Diagnostic("JC1110", f"{words[at]} is no override and no command", because, hint, place)])
+        origin = Origin(COMMAND_LINE, words[index])
+        raise CompileError(
+            [Diagnostic("JC1110", f"{words[index]} is no override and no command", because, hint, origin)]
+        )
 
 
 def _no_effect(option: str, because: str, hint: str) -> CompileError:
@@ -186,12 +188,12 @@ def _no_effect(option: str, because: str, hint: str) -> CompileError:
 
 
 def _no_format(command: str, name: str) -> CompileError:
-    known = FORMATS.get(command, ())
-    if not known:
+    formats = FORMATS.get(command, ())
+    if not formats:
         because = "only what jobc compiles, checks, plans or compares has one"
         return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
-    title, because = f"jobc {command} has no format {name}", f"it has {', '.join(known)}"
-    return CompileError([Diagnostic("JC1110", title, because, f"--format {known[0]}")])
+    title, because = f"jobc {command} has no format {name}", f"it has {', '.join(formats)}"
+    return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
 
 
 def option_names() -> list[str]:
@@ -230,9 +232,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """argparse's one line (Python 3.10 to 3.14) as a diagnostic."""
-        known = {name: action for action in self._actions for name in action.option_strings}
+        actions = {name: action for action in self._actions for name in action.option_strings}
         about = re.match(r"argument ([^:]+): (.*)", message)
-        if about and (action := known.get(about[1].split("/")[-1])):
+        if about and (action := actions.get(about[1].split("/")[-1])):
             option = action.option_strings[-1]
             value = next(iter(action.choices)) if action.choices else action.dest.upper()
             takes_none = action.nargs == 0
@@ -243,7 +245,7 @@ class _Parser(argparse.ArgumentParser):
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
-        close = nearest(name, known)
+        close = nearest(name, actions)
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
@@ -260,8 +262,8 @@ def _script_with(name: str) -> str:
     """`jobc logs DIR --rank N` for --rank; "" when no script of an artifact has that option."""
     from .scripts import options_of
 
-    found = ((verb, option) for verb in SCRIPTS for option in options_of(verb) if option.split()[0] == name)
-    return next((f"jobc {verb} DIR {option}" for verb, option in found), "")
+    matches = ((verb, option) for verb in SCRIPTS for option in options_of(verb) if option.split()[0] == name)
+    return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")
 
 
 def _key_like(option: str) -> str:
@@ -303,7 +305,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     add("--detach", action="store_true", help="with run: return at once")
     add(
         "--format",
-        choices=tuple(dict.fromkeys(name for known in FORMATS.values() for name in known)),
+        choices=tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats)),
         help="diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json",
     )
     add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")

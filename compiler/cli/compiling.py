@@ -24,38 +24,38 @@ from .terminal import put, put_text
 
 
 def compile_command(arguments: Arguments) -> int:
-    wanted = request(arguments)
+    requested = request(arguments)
     if arguments.cfg or arguments.info:
-        return _show_config(arguments, wanted)
+        return _show_config(arguments, requested)
     if not arguments.multirun:
         gc.disable()  # one compile ends before its garbage is worth collecting
-    compiled = compile_sweep(wanted, tell_progress()) if arguments.multirun else [compile_job(wanted)]
+    compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     sweeps = sweep_folders(compiled)
-    found = _found(compiled, sweeps, arguments.out)
+    diagnostics = _found(compiled, sweeps, arguments.out)
     if not arguments.for_machines:  # before an error of writing; a document is one, with either
-        report(found)
+        report(diagnostics)
     folders: list[Compiled | SweepFolder] = [*compiled, *(sweep for sweep in sweeps if sweep.artifacts)]
-    written = [(one, write_job(one, arguments.out, arguments.force)) for one in folders]
+    written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
     if arguments.for_machines:
-        report(found, arguments)
+        report(diagnostics, arguments)
     elif arguments.multirun:  # when all is written, for the reader of a pipe may leave
         put(*table(written))
     else:
-        ((one, target),) = written
-        put(f"{show(target)}  {len(one.artifacts)} files, start with {show(target / 'submit.sh')}")
+        ((folder, target),) = written
+        put(f"{show(target)}  {len(folder.artifacts)} files, start with {show(target / 'submit.sh')}")
     return OK
 
 
 def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
     """A line for each directory of a sweep; ranks: of the whole job, GPUs: of a node."""
     rows = [("backend", "nodes", "ranks", "GPUs", "files", "start with")]
-    for one, target in written:
+    for folder, target in written:
         size = ("all points at once", "", "")
-        if isinstance(one, Compiled):
-            there = one.plan.topology
-            size = (str(there.nodes), str(there.world_size), str(there.gpus))
-        rows.append((target.name, *size, str(len(one.artifacts)), show(target / "submit.sh")))
+        if isinstance(folder, Compiled):
+            topology = folder.plan.topology
+            size = (str(topology.nodes), str(topology.world_size), str(topology.gpus))
+        rows.append((target.name, *size, str(len(folder.artifacts)), show(target / "submit.sh")))
     backend = max(len(row[0]) for row in rows)
     return [
         f"{name:<{backend}}  {f'{nodes:>5}  {ranks:>5}  {gpus:>4}':<18}  {files:>5}  {start}"
@@ -64,22 +64,22 @@ def table(written: Sequence[tuple[Compiled | SweepFolder, Path]]) -> list[str]:
 
 
 def _found(compiled: list[Compiled], sweeps: list[SweepFolder], out: Path) -> list[Diagnostic]:
-    found = [d for one in compiled for d in (*one.diagnostics, *beside(one, out), *not_here(one, out))]
-    return [*found, *(d for sweep in sweeps for d in sweep.diagnostics)]
+    diagnostics = [d for job in compiled for d in (*job.diagnostics, *beside(job, out), *not_here(job, out))]
+    return [*diagnostics, *(d for sweep in sweeps for d in sweep.diagnostics)]
 
 
 def check_command(arguments: Arguments) -> int:
-    wanted = request(arguments)
+    requested = request(arguments)
     try:
-        compiled = compile_sweep(wanted, tell_progress()) if arguments.multirun else [compile_job(wanted)]
+        compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
         _refuse_collisions(compiled)
-        found = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
+        diagnostics = [*_found(compiled, sweep_folders(compiled), arguments.out), *_of_sizes(compiled)]
     except CompileError as error:
-        found = list(error.diagnostics)
-    report(found, arguments)
-    if not has_errors(found) and not arguments.for_machines:
+        diagnostics = list(error.diagnostics)
+    report(diagnostics, arguments)
+    if not has_errors(diagnostics) and not arguments.for_machines:
         put("no errors")
-    return DIAGNOSTICS if has_errors(found) else OK
+    return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
 def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
@@ -94,16 +94,16 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
     Raises CompileError when the job needs something of this folder. What somebody gave is as they mean it.
     """
-    out, here = out.resolve(), Path.cwd()
+    out, current = out.resolve(), Path.cwd()
     project = out.parent
-    if project == here:
+    if project == current:
         return []
     kinds = {"code.root": compiled.plan.code.kind, "python.path": compiled.spec.python.kind}
     needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
     values = compiled.source_map.spec
     ours = [key for key in needed if values[key].is_default]
     because = f"a relative path begins in the folder that holds {out.name}/, and that is not the one you are in"
-    back = os.path.relpath(here, project)
+    back = os.path.relpath(current, project)
 
     def found(keys: list[str], title: str, severity: Severity) -> Diagnostic:
         from_there = {key: os.path.normpath(os.path.join(back, values[key].value)) for key in keys}
@@ -124,15 +124,15 @@ def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
     if plan.code.kind in ("snapshot", "rsync"):
         root = out.resolve().parent / Path(plan.code.root).expanduser()
         sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not be there yet
-    found = []
+    diagnostics = []
     for key, path in sent.items():
         if not Path(path).expanduser().exists():
             because = "submit.sh sends it from the machine where it is called, and refuses the job without it"
             origin = values[key].origin if key in values else None
             hint = f"{key}=… names what is here; or submit where it is"
             title = f"there is no {path} on this machine"
-            found.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
-    return found
+            diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
+    return diagnostics
 
 
 def show(path: Path) -> str:
@@ -142,16 +142,16 @@ def show(path: Path) -> str:
 
 
 def _refuse_collisions(compiled: list[Compiled]) -> None:
-    there: dict[str, Compiled] = {}
-    for one in compiled:
-        other = there.setdefault(one.place, one)
-        if other is one:
+    jobs_by_folder: dict[str, Compiled] = {}
+    for job in compiled:
+        existing = jobs_by_folder.setdefault(job.place, job)
+        if existing is job:
             continue
         because, hint = "a value is swept twice, and two points are one job", "give each value once"
-        if (one.spec, one.options) != (other.spec, other.options):
+        if (job.spec, job.options) != (existing.spec, existing.options):
             because = "two points differ only in what a folder name cannot hold, or behind the 60 characters it takes"
             hint = "compile them without -m, each with a name=… of its own"
-        raise CompileError([Diagnostic("JC5005", f"two artifacts would be {one.place}", because, hint)])
+        raise CompileError([Diagnostic("JC5005", f"two artifacts would be {job.place}", because, hint)])
 
 
 def _show_config(arguments: Arguments, wanted: Request) -> int:
@@ -160,9 +160,9 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
     with hydra_ready(search_path(wanted)) as loader:
-        config, taken = compose_config(loader, wanted.config_name, overrides, known_keys)
+        config, applied = compose_config(loader, wanted.config_name, overrides, known_keys)
         if arguments.info:
-            put_text(_info(arguments.info, wanted.config_name, [o.canonical for o in taken], config))
+            put_text(_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
             return OK
         if arguments.cfg == "job":
             with open_dict(config):

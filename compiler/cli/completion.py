@@ -59,15 +59,15 @@ def candidates(line: str) -> list[str]:
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
     if equals:
-        return [f"{operator}{key}={found}" for found in _fitting(value, _values(key))]
-    found = _fitting(typed, _keys(typed))
+        return [f"{operator}{key}={matching}" for matching in _fitting(value, _values(key))]
+    matching = _fitting(typed, _keys(typed))
     if not operator and len(words) == 2:
-        found += _fitting(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
-    return [f"{operator}{candidate}" for candidate in found]
+        matching += _fitting(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
+    return [f"{operator}{candidate}" for candidate in matching]
 
 
 def _fitting(start: str, found: Iterable[str]) -> list[str]:
-    return sorted({one for one in found if one.startswith(start)})
+    return sorted({candidate for candidate in found if candidate.startswith(start)})
 
 
 def _keys(typed: str) -> Iterable[str]:
@@ -86,11 +86,11 @@ def _keys(typed: str) -> Iterable[str]:
 
 def _fields(section: str) -> dict[str, object]:
     """The keys directly below a section; all variants of a union together."""
-    found: dict[str, object] = {"backend": None} if not section else {}
+    fields: dict[str, object] = {"backend": None} if not section else {}
     for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
-            found.update(hints(variant))
-    return found
+            fields.update(hints(variant))
+    return fields
 
 
 def _types_at(key: str) -> list[object]:
@@ -123,11 +123,11 @@ def groups() -> dict[str, list[str]]:
     """group -> options over all config folders, the user's included."""
     roots = [path for _, path in parse(()).config_dirs]
     roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]
-    found: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     for root in roots:
         for file in root.glob("*/**/*.yaml"):
-            found.setdefault(file.parent.relative_to(root).as_posix(), []).append(file.stem)
-    return found
+            options.setdefault(file.parent.relative_to(root).as_posix(), []).append(file.stem)
+    return options
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"completion": completion_command, "_complete": complete_command}

@@ -40,32 +40,32 @@ VERSUS = "vs"
 def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
-        found = compare(a, b)
+        comparison = compare(a, b)
     except (DamagedRecord, Unreadable) as error:
         hint = "compile the job again, with --force"
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
-        put_json({"a": a.name, "b": b.name, **document(found)})
+        put_json({"a": a.name, "b": b.name, **document(comparison)})
     else:
-        put(*_text(a, b, found))
-    return DIFFERS if found.differs else OK
+        put(*_text(a, b, comparison))
+    return DIFFERS if comparison.differs else OK
 
 
 def _sides(arguments: Arguments) -> tuple[Side, Side]:
     words = arguments.words
     if VERSUS in words:
-        at = words.index(VERSUS)
-        sides = [_compiled_or_written(arguments, part) for part in _of_versus(words[:at], words[at + 1 :])]
+        index = words.index(VERSUS)
+        sides = [_compiled_or_written(arguments, part) for part in _of_versus(words[:index], words[index + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
-        rest = tuple(word for word in words if word not in folders)
+        overrides = tuple(word for word in words if word not in folders)
         sides = [*map(_written, folders)]
-        if rest:
-            sides.append(_compiled(arguments, rest))
+        if overrides:
+            sides.append(_compiled(arguments, overrides))
         elif len(folders) == 1:
             sides.append(_now(arguments, folders[0]))
     else:
         points = compile_unlabelled(request(arguments), tell_progress())
-        sides = [_side(one.where or one.place, one) for one in points]
+        sides = [_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these words make {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
@@ -89,11 +89,11 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
     """`words -- COMMAND vs …`, as it can be read: the commands as overrides."""
-    at = rest.index(VERSUS)
-    others, command = rest[at + 1 :], []
+    index = rest.index(VERSUS)
+    others, command = rest[index + 1 :], []
     if "--" in others:
         others, command = others[: others.index("--")], [command_word(others[others.index("--") + 1 :])]
-    return shlex.join(["jobc", "diff", *words, command_word(rest[:at]), VERSUS, *others, *command])
+    return shlex.join(["jobc", "diff", *words, command_word(rest[:index]), VERSUS, *others, *command])
 
 
 def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> Side:
@@ -102,8 +102,8 @@ def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
-    one = compile_job(request(dataclasses.replace(arguments, words=words)))
-    return _side(" ".join(words), one)
+    job = compile_job(request(dataclasses.replace(arguments, words=words)))
+    return _side(" ".join(words), job)
 
 
 def _now(arguments: Arguments, word: str) -> Side:
@@ -139,27 +139,27 @@ def _written(word: str) -> Side:
         because = f"edited by hand: {', '.join(edit.path for edit in of_records)}"
         raise CompileError([Diagnostic("JC5009", title, because, "compile it again, with --force")])
     paths = {*read_manifest(folder)["files"], *(edit.path for edit in edits)}
-    there = {path: folder / path for path in paths if (folder / path).is_file()}
-    files = {path: text_of(file) for path, file in there.items()}
+    existing = {path: folder / path for path in paths if (folder / path).is_file()}
+    files = {path: text_of(file) for path, file in existing.items()}
     return Side(
         word,
         files,
-        frozenset(path for path, file in there.items() if is_executable(file)),
+        frozenset(path for path, file in existing.items() if is_executable(file)),
         frozenset(edit.path for edit in edits if edit.kind == "link"),
     )
 
 
 def _attempts(run: Path) -> list[Path]:
-    found = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / MANIFEST).is_file()]
-    return sorted(found, key=lambda path: int(path.name))
+    attempts = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / MANIFEST).is_file()]
+    return sorted(attempts, key=lambda path: int(path.name))
 
 
 def _text(a: Side, b: Side, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
         is_equal = made(a.files) == made(b.files)
-        where = "in the same files" if is_equal else "in files of other comments, order or spaces"
-        return [*lines, f"the same job, {where}"]
+        remark = "in the same files" if is_equal else "in files of other comments, order or spaces"
+        return [*lines, f"the same job, {remark}"]
     return [*lines, *describe(found)]
 
 
@@ -183,8 +183,8 @@ def describe(found: Comparison) -> list[str]:
         lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
         rows = [
-            (one.path, f"{one.lines} line{'s' if one.lines != 1 else ''}" if one.kind == "changed" else one.kind)
-            for one in found.files
+            (file.path, f"{file.lines} line{'s' if file.lines != 1 else ''}" if file.kind == "changed" else file.kind)
+            for file in found.files
         ]
         lines += ["", "files", *_aligned(rows)]
     return lines

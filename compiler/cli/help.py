@@ -40,8 +40,8 @@ def show_help(arguments: Arguments) -> int:
     put_text("\noptions:")
     _show_options()
     put_text("\ngroups (group=option):")
-    for group, found in sorted(groups().items()):
-        put_text(f"  {group:<12} {', '.join(sorted(set(found)))}")
+    for group, options in sorted(groups().items()):
+        put_text(f"  {group:<12} {', '.join(sorted(set(options)))}")
     put_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
         put_text(f"  {key:<12} {text}")
@@ -71,9 +71,9 @@ def _show_command(command: str) -> int:
 
 def _show_script_options(verb: str) -> None:
     """Those of all backends together: there is no artifact yet to ask."""
-    if found := options_of(verb):
+    if options := options_of(verb):
         put_text(f"\noptions, where the backend has them; `jobc {verb} DIR --help` shows those of one artifact:")
-    for option, text in found.items():
+    for option, text in options.items():
         put_text(f"  {option:<18} {text}")
 
 

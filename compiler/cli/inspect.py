@@ -19,25 +19,25 @@ from .terminal import put, put_text
 
 def explain_command(arguments: Arguments) -> int:
     """jobc explain CODE|NAME …"""
-    known = code_pages()
+    pages = code_pages()
     if not arguments.words:
-        for page in known.values():
+        for page in pages.values():
             put(page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# "))
         return OK
     for word in arguments.words:
         for code in _codes(word):
-            put_text(known[code].read_text(encoding="utf-8"))
+            put_text(pages[code].read_text(encoding="utf-8"))
     return OK
 
 
 def _codes(word: str) -> tuple[str, ...]:
     """Return the code that was typed, or the codes of the name that was typed; CompileError JC1111 when unknown."""
-    known, names = code_pages(), code_names()
-    if word.upper() in known:
+    pages, names = code_pages(), code_names()
+    if word.upper() in pages:
         return (word.upper(),)
     if word.lower() in names:
         return names[word.lower()]
-    close = nearest(word.upper(), known) or nearest(word.lower(), names)
+    close = nearest(word.upper(), pages) or nearest(word.lower(), names)
     hint = f"jobc explain {close[0]}" if close else "jobc explain lists all codes"
     raise CompileError([Diagnostic("JC1111", f"no diagnostic has the code or name {word}", "", hint)])
 
@@ -64,11 +64,11 @@ def backends_command(arguments: Arguments) -> int:
 
 def take_option(words: list[str], option: str) -> str | None:
     """The value of an option, which both are taken out of `words`; "" where it has none, None without the option."""
-    for at, word in enumerate(words):
+    for index, word in enumerate(words):
         name, sign, value = word.partition("=")
         if name == option:
-            value = value if sign else "".join(words[at + 1 : at + 2])
-            del words[at : at + (1 if sign else 2)]
+            value = value if sign else "".join(words[index + 1 : index + 2])
+            del words[index : index + (1 if sign else 2)]
             return value
     return None
 
@@ -97,7 +97,7 @@ def no_artifact(folder: Path, command: str) -> CompileError:
 
 def _leaf_keys(options: type) -> list[str]:
     keys = spec_keys(options, "backend")
-    return [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
+    return [key for key in keys if not any(subkey.startswith(f"{key}.") for subkey in keys)]
 
 
 def usage(command: str, wanted: str, example: str) -> CompileError:

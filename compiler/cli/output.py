@@ -58,8 +58,8 @@ def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     plain: dict[str, Any] = {"code": d.code, "name": code_name(d.code), "severity": d.severity.value, "title": d.title}
     plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
     if d.origin:
-        here = {"root": d.origin.root, "path": d.origin.path, "file": file_of(d.origin, folders)}
-        plain["place"] = {**here, "line": d.origin.line, "column": d.origin.column}
+        source = {"root": d.origin.root, "path": d.origin.path, "file": file_of(d.origin, folders)}
+        plain["place"] = {**source, "line": d.origin.line, "column": d.origin.column}
     return {**plain, "points": list(d.points), "otherwise": list(d.otherwise), "allowed": d.allowed}
 
 
@@ -96,16 +96,16 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
 
 def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     """A place in a file; the key, or the words of the command line, where there is no file."""
-    place = d.origin
+    origin = d.origin
     location: dict[str, Any] = {}
-    if place and place.root != COMMAND_LINE:
-        file = _in_repository(file_of(place, folders))
-        uri = quote(file) if file else f"{place.root}:{quote(place.path)}"
-        there: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
-        if place.line:
-            there["region"] = {"startLine": place.line, "startColumn": place.column}
-        location["physicalLocation"] = there
-    if name := d.key or (place.path if place else ""):
+    if origin and origin.root != COMMAND_LINE:
+        file = _in_repository(file_of(origin, folders))
+        uri = quote(file) if file else f"{origin.root}:{quote(origin.path)}"
+        physical: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
+        if origin.line:
+            physical["region"] = {"startLine": origin.line, "startColumn": origin.column}
+        location["physicalLocation"] = physical
+    if name := d.key or (origin.path if origin else ""):
         location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "parameter"}]
     return location
 
@@ -124,8 +124,8 @@ def _annotation(d: Diagnostic, folders: Folders) -> str:
         named |= {"line": d.origin.line, "col": d.origin.column}
     named["title"] = f"{d.code} {code_name(d.code)}".strip()
     properties = ",".join(f"{name}={_escaped(one_line(str(value)), ':,')}" for name, value in named.items())
-    place = f"{d.origin}: " if d.origin and not file else ""
-    return f"::{level} {properties}::{_escaped(one_line(place) + _message(d))}"
+    prefix = f"{d.origin}: " if d.origin and not file else ""
+    return f"::{level} {properties}::{_escaped(one_line(prefix) + _message(d))}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -134,7 +134,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 def _message(d: Diagnostic) -> str:
     lines = [d.title]
-    lines += [f"{name}: {said}" for name, said in (("because", d.because), ("hint", d.hint)) if said]
+    lines += [f"{name}: {text}" for name, text in (("because", d.because), ("hint", d.hint)) if text]
     return "\n".join(one_line(line) for line in [*lines, *([f"points: {points_of(d)}"] if d.points else [])])
 
 

@@ -39,13 +39,13 @@ def plan_command(arguments: Arguments) -> int:
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
     points = plan_sweep(request(arguments), tell_progress())
     sizes, of_sizes = estimate(points)
-    found = [d for one in points for d in one.diagnostics] + of_sizes
-    report(found)
+    diagnostics = [d for point in points for d in point.diagnostics] + of_sizes
+    report(diagnostics)
     put_text(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
-        gpu_mem = [one.spec.estimate.gpu_mem for one in points]
+        gpu_mem = [point.spec.estimate.gpu_mem for point in points]
         _draw(lambda file: plot(sizes, gpu_mem, file), arguments.plot)
-    return DIAGNOSTICS if has_errors(found) else OK
+    return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
 def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
@@ -53,23 +53,23 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
     A step_s is that of the first point that has it.
     """
-    labels = _apart([one.spec.point or one.spec.name for one in points])
+    labels = _apart([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], Pace | None] = {}
     sizes: list[Figures] = []
-    found: list[Finding] = []
-    for label, one in zip(labels, points, strict=True):
-        asked = one.spec.estimate.step_s, one.spec.estimate.run
-        if asked not in paces:
-            paces[asked] = _pace(*asked, samples_of_rank(one.plan.train))
-        size = figures(label, one.spec, one.plan, paces[asked], _attempts(one), _notice_s(one), one.unsaid)
+    findings: list[Finding] = []
+    for label, point in zip(labels, points, strict=True):
+        pace_key = point.spec.estimate.step_s, point.spec.estimate.run
+        if pace_key not in paces:
+            paces[pace_key] = _pace(*pace_key, samples_of_rank(point.plan.train))
+        size = figures(label, point.spec, point.plan, paces[pace_key], _attempts(point), _notice_s(point), point.unsaid)
         sizes.append(size)
-        for each in warnings(size, one.spec, one.plan):
-            placed = replace(each.diagnostic, origin=one.origin_of(each.diagnostic.key))
-            found += [replace(each, diagnostic=d) for d in at_point(one.levels.judge([placed]), one.where)]
-    comments = dict.fromkeys(comment for one in points for comment in one.levels.allowances)
+        for finding in warnings(size, point.spec, point.plan):
+            placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
+            findings += [replace(finding, diagnostic=d) for d in at_point(point.levels.judge([placed]), point.where)]
+    comments = dict.fromkeys(comment for point in points for comment in point.levels.allowances)
     return sizes, [
-        *told_once(found),
-        *Levels(tuple(comments)).unused((each.diagnostic for each in found), of_sizes=True),
+        *told_once(findings),
+        *Levels(tuple(comments)).unused((finding.diagnostic for finding in findings), of_sizes=True),
     ]
 
 
@@ -78,7 +78,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
-        apart[next(each for each in itertools.chain([label], others) if each not in apart)] = None
+        apart[next(candidate for candidate in itertools.chain([label], others) if candidate not in apart)] = None
     return list(apart)
 
 
@@ -109,13 +109,13 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)
     try:
-        found, because = measured(Path(run)), "its metrics hold no step"
+        measurement, because = measured(Path(run)), "its metrics hold no step"
     except Unreadable as error:
-        found, because = None, f"{error.path} {error.reason}"
-    if found is None:
+        measurement, because = None, f"{error.path} {error.reason}"
+    if measurement is None:
         hint = "estimate.run=runs/NAME/RUN_ID of a run of the trainer, or estimate.step_s=0.5"
         raise CompileError([Diagnostic("JC2124", f"cannot take the time of a step from {run}", because, hint)])
-    return Pace(found.step_s, found.samples_of_rank or samples)
+    return Pace(measurement.step_s, measurement.samples_of_rank or samples)
 
 
 def _draw(draw: Callable[[Path], None], file: Path) -> None:

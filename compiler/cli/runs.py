@@ -41,8 +41,8 @@ def run_command(arguments: Arguments) -> int:
     target = write_job(compiled, arguments.out, arguments.force)
     put(f"compiled {show(target)}", flush=True)
     script = target.absolute() / "submit.sh"
-    known = options_in(text_of(script))  # some backends wait by themselves, some never do
-    words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in known)]
+    options = options_in(text_of(script))  # some backends wait by themselves, some never do
+    words = [str(script), *(option for option in ["--detach" if arguments.detach else "--wait"] if option in options)]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
 
 

@@ -16,7 +16,7 @@ OPTION = re.compile(r"#   (--\S+(?: [A-Z]+)?|--|[A-Z]+)  +(\S.*)")  # a word in 
 
 def options_in(script: str) -> dict[str, str]:
     """`--run ID` -> what it does, from the text of a script or of its template."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     lines = script.split("\n# usage: ", 1)[-1].split("\n")
     last = ""
     for line in lines[1:]:
@@ -25,19 +25,19 @@ def options_in(script: str) -> dict[str, str]:
         if not line.startswith("#"):
             break
         if option := OPTION.match(line):
-            last, found[option[1]] = option[1], option[2]
+            last, options[option[1]] = option[1], option[2]
         elif last:
-            found[last] += " " + line.lstrip("# ")
-    return found
+            options[last] += " " + line.lstrip("# ")
+    return options
 
 
 def options_of(verb: str) -> dict[str, str]:
     """Those that DIR/VERB.sh has on some backend that is installed."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for template in templates(f"{verb}.sh.j2"):
         for option, text in options_in(template.read_text(encoding="utf-8")).items():
-            found.setdefault(option, text)
-    return found
+            options.setdefault(option, text)
+    return options
 
 
 def templates(name: str) -> Iterator[Path]:

@@ -45,13 +45,13 @@ def verify_command(arguments: Arguments) -> int:
         raise usage("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    found = [readable(word, lambda folder: _verified(folder, arguments)) for word in words]
+    results = [readable(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
-        put_json([one.document() for one in found])
+        put_json([result.document() for result in results])
     else:
-        for one in found:
-            report(one.diagnostics) if isinstance(one, Refused) else _tell(one)
-    return DIAGNOSTICS if any(one.differs for one in found) else OK
+        for result in results:
+            report(result.diagnostics) if isinstance(result, Refused) else _tell(result)
+    return DIAGNOSTICS if any(result.differs for result in results) else OK
 
 
 def _removed() -> CompileError:
@@ -90,7 +90,7 @@ class Verified:
                 "causes": self.drift.causes,
                 "files": self.drift.files,
                 "library": self.drift.library,
-                "refused": [{"code": one.code, "title": one.title} for one in self.drift.refused],
+                "refused": [{"code": diagnostic.code, "title": diagnostic.title} for diagnostic in self.drift.refused],
                 "not_here": self.drift.elsewhere,
                 **_meaning(self.drift),
             }
@@ -113,7 +113,7 @@ class Refused:
 
     def document(self) -> dict[str, Any]:
         fields = ("code", "title", "because", "hint")
-        refused = [{field: getattr(one, field) for field in fields} for one in self.diagnostics]
+        refused = [{field: getattr(diagnostic, field) for field in fields} for diagnostic in self.diagnostics]
         return {"directory": self.folder, "refused": refused}
 
 
@@ -140,14 +140,14 @@ def _verified(word: str, arguments: Arguments) -> Verified:
 
     if not (Path(word) / MANIFEST).is_file():
         raise no_artifact(Path(word), "jobc verify")
-    manifest, found, again, unknown = read_manifest(Path(word)), None, None, ""
+    manifest, input_drift, again, unknown = read_manifest(Path(word)), None, None, ""
     try:
-        found, again = drift(Path(word), arguments.config_dirs)
+        input_drift, again = drift(Path(word), arguments.config_dirs)
     except NotHere as error:
         unknown = str(error)
     edits = tuple(verify(Path(word), again.texts if again else {}))
     command = _again(Path(word), arguments.config_dir)
-    return Verified(word, len(manifest["files"]), manifest["digest"], edits, found, unknown, command)
+    return Verified(word, len(manifest["files"]), manifest["digest"], edits, input_drift, unknown, command)
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
@@ -163,8 +163,8 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []
     options += ["--strict"] * was.strict
-    out, place = folder.absolute().parent.parent, folder / PLACE
-    is_copy = not place.is_file() or out / text_of(place).strip() != folder.absolute()
+    out, place_file = folder.absolute().parent.parent, folder / PLACE
+    is_copy = not place_file.is_file() or out / text_of(place_file).strip() != folder.absolute()
     options += [] if is_copy or show(out) == "artifacts" else ["--out", show(out)]
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 

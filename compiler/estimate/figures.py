@@ -66,26 +66,26 @@ def figures(
     unsaid: Set[str] = frozenset(),
 ) -> Figures:
     """unsaid: keys whose values hold for nothing, of a program of the user's own"""
-    given, topology = spec.estimate, plan.topology
+    estimate, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
-    steps = schedule(plan.train, topology.world_size, given, size, unsaid)
+    steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)
     needs = memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
     total_s = steps.steps * step_s if steps.steps and step_s else None
     size_of_save = needs.checkpoint if needs else None
-    write_s = size_of_save / given.write_rate if size_of_save is not None and given.write_rate else None
+    write_s = size_of_save / estimate.write_rate if size_of_save is not None and estimate.write_rate else None
     chance, knows_saves = None, "checkpoint.every_steps" not in unsaid
-    if given.mtbf and write_s is not None and given.restart is not None:
+    if estimate.mtbf and write_s is not None and estimate.restart is not None:
         every = min(spec.checkpoint.every_steps, steps.steps or spec.checkpoint.every_steps)
         interval_s = every * step_s if step_s and knows_saves else None
-        chance = goodput(given.mtbf, topology.nodes, write_s, given.restart, interval_s)
+        chance = goodput(estimate.mtbf, topology.nodes, write_s, estimate.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
     is_ending = not chance or chance.fraction != 0
     if (spent_s := wall_s or total_s) is not None and topology.gpus and is_ending:
         hours = spent_s / 3600 * topology.gpus * topology.nodes
-    price = given.prices.get(spec.gpu_type or ANY_GPU, given.prices.get(ANY_GPU))
+    price = estimate.prices.get(spec.gpu_type or ANY_GPU, estimate.prices.get(ANY_GPU))
     return Figures(
         label=label,
         nodes=topology.nodes,

@@ -20,22 +20,22 @@ def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
         return n
     if size.modules is None:
         return None if size.largest_unit is None else min(2 * size.largest_unit, n)
-    unit, rest = size.modules.block, size.modules.rest
+    unit, unwrapped = size.modules.block, size.modules.rest
     if policy == "SIZE_BASED_WRAP":
-        unit, rest = wrapped(size.modules.tree, parallel["min_num_params"])
+        unit, unwrapped = wrapped(size.modules.tree, parallel["min_num_params"])
     elif {*parallel["transformer_layer_cls_to_wrap"]} - {size.modules.kind}:
         return None
-    return min(2 * unit + rest, n)
+    return min(2 * unit + unwrapped, n)
 
 
 def wrapped(module: Tree, least: int) -> tuple[int, int]:
     """(parameters of the largest unit, those in none) by size: modules of `least` beside what is wrapped in them."""
     if isinstance(module, int):
         return 0, module
-    largest = rest = 0
+    largest = unwrapped = 0
     for count, child in module:
-        inside, left = wrapped(child, least)
-        is_unit = left >= least
-        largest = max(largest, inside, left if is_unit else 0)
-        rest += 0 if is_unit else count * left
-    return largest, rest
+        inside, remaining = wrapped(child, least)
+        is_unit = remaining >= least
+        largest = max(largest, inside, remaining if is_unit else 0)
+        unwrapped += 0 if is_unit else count * remaining
+    return largest, unwrapped

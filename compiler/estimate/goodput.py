@@ -29,8 +29,8 @@ def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, int
     """save_s: that a save stops training for; restart_s: from a failure to the next new step"""
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
-    own = None if interval_s is None else fraction(interval_s, mtbf_s, save_s, restart_s)
-    return Goodput(mtbf_s, interval_s, own, best_s, fraction(best_s, mtbf_s, save_s, restart_s))
+    current_fraction = None if interval_s is None else fraction(interval_s, mtbf_s, save_s, restart_s)
+    return Goodput(mtbf_s, interval_s, current_fraction, best_s, fraction(best_s, mtbf_s, save_s, restart_s))
 
 
 def best_interval_s(mtbf_s: float, save_s: float) -> float:

@@ -129,9 +129,9 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
 
 def table(sizes: Sequence[Figures]) -> str:
     """One column a size; without a trailing line end."""
-    lines = [["", *(one.label for one in sizes)]]
+    lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
-        shown = [[name, *(cell(one) for one in sizes)] for name, cell in rows]
+        shown = [[name, *(cell(figures) for figures in sizes)] for name, cell in rows]
         shown = [row for row in shown if set(row[1:]) != {"–"}]
         if shown:
             lines += [[], [heading, *[""] * len(sizes)], *([f"  {row[0]}", *row[1:]] for row in shown)]
@@ -147,7 +147,7 @@ def table(sizes: Sequence[Figures]) -> str:
 
 def as_json(sizes: Sequence[Figures]) -> str:
     """A list of objects with the fields of Figures; bytes, seconds; null: not known."""
-    return json.dumps([_tree(one) for one in sizes], indent=2)
+    return json.dumps([_tree(figures) for figures in sizes], indent=2)
 
 
 def as_csv(sizes: Sequence[Figures]) -> str:
@@ -155,7 +155,7 @@ def as_csv(sizes: Sequence[Figures]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_flat(_tree(one), "") for one in sizes)
+    writer.writerows(_flat(_tree(figures), "") for figures in sizes)
     return text.getvalue().rstrip("\n")
 
 
@@ -170,7 +170,11 @@ def _columns(figures: type, prefix: str = "") -> Iterator[str]:
     """figures: a dataclass, whose fields may hold others"""
     types = get_type_hints(figures)
     for field in dataclasses.fields(figures):
-        may_be = [each for each in (types[field.name], *get_args(types[field.name])) if isinstance(each, type)]
+        may_be = [
+            member_type
+            for member_type in (types[field.name], *get_args(types[field.name]))
+            if isinstance(member_type, type)
+        ]
         held = next(filter(dataclasses.is_dataclass, may_be), None)
         yield from _columns(held, f"{prefix}{field.name}.") if held else [f"{prefix}{field.name}"]
     if figures is Memory:

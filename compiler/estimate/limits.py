@@ -26,16 +26,16 @@ class Finding:
 def told_once(found: Iterable[Finding]) -> list[Diagnostic]:
     """One diagnostic for each code and place: of several points that of the worst, with the points of all."""
     groups: dict[tuple[str, object, str], list[Finding]] = {}
-    for each in found:
-        d = each.diagnostic
-        groups.setdefault((d.code, d.origin, d.allowed), []).append(each)
+    for finding in found:
+        d = finding.diagnostic
+        groups.setdefault((d.code, d.origin, d.allowed), []).append(finding)
     return [_worst(group) for group in groups.values()]
 
 
 def _worst(group: list[Finding]) -> Diagnostic:
-    worst = max(group, key=lambda each: each.by).diagnostic
-    points = tuple(dict.fromkeys(point for each in group for point in each.diagnostic.points))
-    differs = len({each.diagnostic.because for each in group}) > 1
+    worst = max(group, key=lambda finding: finding.by).diagnostic
+    points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
+    differs = len({finding.diagnostic.because for finding in group}) > 1
     because = f"with {worst.points[0]}, the worst of these, {worst.because}" if differs else worst.because
     return replace(worst, because=because, points=points)
 

@@ -64,13 +64,17 @@ class Memory(States):
 def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
     """train: train.json; uses_trainer: False for a program of the user's, which DeepSpeed's own config decides for"""
     is_zero = train["parallel"]["kind"] == "deepspeed"
-    each = moments(train["optim"]) if uses_trainer else ADAM
-    found = zero(train, size, world_size, uses_trainer, each) if is_zero else _of_torch(train, size, world_size, each)
+    per_parameter = moments(train["optim"]) if uses_trainer else ADAM
+    states = (
+        zero(train, size, world_size, uses_trainer, per_parameter)
+        if is_zero
+        else _of_torch(train, size, world_size, per_parameter)
+    )
     activations = None
     if size.saved_per_sample is not None:
         activations = train["batch"]["micro"] * size.saved_per_sample
-    checkpoint = None if each is None else (FP32 + each) * size.parameters
-    return Memory(**vars(found), activations=activations, checkpoint=checkpoint)
+    checkpoint = None if per_parameter is None else (FP32 + per_parameter) * size.parameters
+    return Memory(**vars(states), activations=activations, checkpoint=checkpoint)
 
 
 def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> States:
@@ -78,16 +82,18 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
     low = FP32 if train["loop"]["precision"] == "fp32" else 2
-    whole: int | None = 0
+    gathered_count: int | None = 0
     host = 0
     share = parallel["shards"] if kind == "hsdp" else world_size if kind == "fsdp" else 1
     weights, gradients = FP32 * n // share, FP32 * n // share
     optimizer = None if moments is None else moments * n // share
     if share > 1:
-        whole = gathered(parallel, size)
+        gathered_count = gathered(parallel, size)
         if train["batch"]["accumulation"] > 1:  # whole until the last pass, which exchanges them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0
     buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast keeps its copies of a pass
-    return States(weights, gradients, optimizer, buffers, None if whole is None else low * whole, host)
+    return States(
+        weights, gradients, optimizer, buffers, None if gathered_count is None else low * gathered_count, host
+    )

@@ -53,10 +53,10 @@ class ModelSize:
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
     """Of the model that is built in, unless they say how large theirs is. None where a program of the user's runs, or a
     recipe, which may build another model than the config names."""
-    given = spec.estimate
-    if given.parameters is not None:
-        n = round(given.parameters)
-        return ModelSize(n, given.largest_unit, None, given.tokens_per_sample or 1)
+    estimate = spec.estimate
+    if estimate.parameters is not None:
+        n = round(estimate.parameters)
+        return ModelSize(n, estimate.largest_unit, None, estimate.tokens_per_sample or 1)
     return model_size(plan.train) if plan.uses_trainer and spec.recipe is None else None
 
 

@@ -28,12 +28,12 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with_memory = [(one, has) for one, has in zip(sizes, gpu_mem, strict=True) if one.memory]
-    with_time = [one for one in sizes if one.total_s]
-    panels = [bool(with_memory), any(one.schedule.steps_of_epoch for one in sizes), bool(with_time)]
+    with_memory = [(figures, has) for figures, has in zip(sizes, gpu_mem, strict=True) if figures.memory]
+    with_time = [figures for figures in sizes if figures.total_s]
+    panels = [bool(with_memory), any(figures.schedule.steps_of_epoch for figures in sizes), bool(with_time)]
     picture = Figure(figsize=(4.5 * max(sum(panels), 1), 4), layout="constrained")
     axes = iter(picture.subplots(1, max(sum(panels), 1), squeeze=False)[0])
-    labels = [one.label for one in sizes]
+    labels = [figures.label for figures in sizes]
     if panels[0]:
         axis = next(axes)
         _memory(axis, with_memory)
@@ -42,11 +42,11 @@ def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) ->
         )
     if panels[1]:
         axis = next(axes)
-        axis.bar(labels, [one.schedule.steps_of_epoch or 0 for one in sizes])
+        axis.bar(labels, [figures.schedule.steps_of_epoch or 0 for figures in sizes])
         axis.set(title="steps of an epoch")
     if panels[2]:
         axis = next(axes)
-        axis.bar([one.label for one in with_time], [(one.total_s or 0) / 3600 for one in with_time])
+        axis.bar([figures.label for figures in with_time], [(figures.total_s or 0) / 3600 for figures in with_time])
         axis.set(title="training", ylabel="hours")
     if len(labels) * max(map(len, labels)) > ROOM:
         for label in (label for axis in picture.axes for label in axis.get_xticklabels()):
@@ -59,16 +59,20 @@ def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
     """A bar for each size, with the bound on its error, and a line for what its GPU has, unless that is far above."""
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:
-        heights = [(getattr(one.memory, part) or 0) / GIB for one, _ in sizes]
+        heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]
         axis.bar(places, heights, bottom=bottom, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    errors = {at: one.memory.error / GIB for at, (one, _) in enumerate(sizes) if one.memory and one.memory.error}
+    errors = {
+        index: figures.memory.error / GIB
+        for index, (figures, _) in enumerate(sizes)
+        if figures.memory and figures.memory.error
+    }
     if errors:
-        tops = [bottom[at] for at in errors]
+        tops = [bottom[index] for index in errors]
         axis.errorbar([*errors], tops, [*errors.values()], fmt="none", color="black", capsize=4, label="give or take")
-    limits = {at: has / GIB for at, (_, has) in enumerate(sizes) if has and has / GIB < FAR * max(bottom)}
+    limits = {index: has / GIB for index, (_, has) in enumerate(sizes) if has and has / GIB < FAR * max(bottom)}
     if limits:
-        ends = [at - 0.5 for at in limits], [at + 0.5 for at in limits]
+        ends = [index - 0.5 for index in limits], [index + 0.5 for index in limits]
         axis.hlines([*limits.values()], *ends, color="black", linestyle="dashed", label="gpu_mem")
     axis.set(title="memory of one rank", ylabel="GiB")
-    axis.set_xticks(places, [one.label for one, _ in sizes])
+    axis.set_xticks(places, [figures.label for figures, _ in sizes])

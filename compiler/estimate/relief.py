@@ -71,11 +71,11 @@ def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), rank
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
     """Every whole part of the micro batch, the largest first; a program of the user's has its own."""
-    batch, given = plan.train["batch"], spec.batch
+    batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
     for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():
         new = {"micro": batch["micro"] // parts, "accumulation": batch["accumulation"] * parts}
-        computed = given.accumulation is None and given.global_ is not None
+        computed = batch_spec.accumulation is None and batch_spec.global_ is not None
         words = [f"batch.{key}={value}" for key, value in new.items() if key == "micro" or not computed]
         changes.append(Change(tuple(words), {"batch": new}))
     return changes
@@ -101,5 +101,5 @@ def _widest(plan: LaunchPlan) -> Change:
         return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"
     words = ("parallel=fsdp", *(("loop.compile=blocks",) if compiles else ()))
-    given = {key: value for key, value in plan.train["parallel"].items() if key in FSDP}
-    return Change(words, {"parallel": {**FSDP, **given, "kind": "fsdp", "offload_params": False}})
+    fsdp_options = {key: value for key, value in plan.train["parallel"].items() if key in FSDP}
+    return Change(words, {"parallel": {**FSDP, **fsdp_options, "kind": "fsdp", "offload_params": False}})

@@ -50,23 +50,23 @@ def schedule(
     loop = train["loop"]
     batch = {} if unsaid >= BATCH else train["batch"]
     of_batch = batch.get("global")
-    found = given.samples
-    if found is None and "data.kind" not in unsaid:
-        found = _known_samples(train["data"])
+    epoch_samples = given.samples
+    if epoch_samples is None and "data.kind" not in unsaid:
+        epoch_samples = _known_samples(train["data"])
     ceil = floor = quotient = in_epoch = empty = samples = None
     steps, epochs = (None, None) if unsaid >= LENGTH else (loop["steps"], loop["epochs"])
     if steps is not None and of_batch is not None:
         samples = steps * of_batch
-    if found is not None and of_batch is not None:
-        ceil, floor, quotient = -(-found // of_batch), found // of_batch, found / of_batch
+    if epoch_samples is not None and of_batch is not None:
+        ceil, floor, quotient = -(-epoch_samples // of_batch), epoch_samples // of_batch, epoch_samples / of_batch
         in_epoch = floor if loop["drop_last"] else ceil
-        empty = 0 if loop["drop_last"] else ceil * of_batch - found
-        counted = floor * of_batch if loop["drop_last"] else found
+        empty = 0 if loop["drop_last"] else ceil * of_batch - epoch_samples
+        counted = floor * of_batch if loop["drop_last"] else epoch_samples
         if epochs is not None:
             steps, samples = epochs * in_epoch, epochs * counted
         elif steps is not None and in_epoch:
-            whole, rest = divmod(steps, in_epoch)
-            samples = whole * counted + min(rest * of_batch, counted)
+            full_epochs, remaining_steps = divmod(steps, in_epoch)
+            samples = full_epochs * counted + min(remaining_steps * of_batch, counted)
             epochs = steps / in_epoch
     per_sample = given.tokens_per_sample or (size.tokens_per_sample if size else 1)
     return Schedule(
@@ -74,7 +74,7 @@ def schedule(
         micro=batch.get("micro"),
         accumulation=batch.get("accumulation"),
         global_batch=of_batch,
-        epoch_samples=found,
+        epoch_samples=epoch_samples,
         steps_ceil=ceil,
         steps_floor=floor,
         steps_quotient=quotient,

@@ -24,7 +24,7 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
     """train: train.json; moments: bytes of the optimizer for one parameter"""
     n, parallel, is_low = size.parameters, train["parallel"], train["loop"]["precision"] != "fp32"
     stage = parallel["zero_stage"]
-    of_optimizer, of_gradients, of_weights = (ranks if stage >= at else 1 for at in (1, 2, 3))
+    of_optimizer, of_gradients, of_weights = (ranks if stage >= threshold else 1 for threshold in (1, 2, 3))
     of_weight = 2 if is_low and not uses_trainer else FP32
     copy = FP32 if stage or of_weight < FP32 else 0
     weights, gradients = of_weight * n // of_weights, of_weight * n // of_gradients

@@ -60,18 +60,18 @@ def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 def gathered(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
     """Findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     try:
-        found.extend(run_all(*checks))  # keeps what was found before the exception
+        diagnostics.extend(run_all(*checks))  # keeps what was found before the exception
     except (Exception, SystemExit) as error:
-        return found, error
-    return found, None
+        return diagnostics, error
+    return diagnostics, None
 
 
 @cache
 def _rules(folder: str) -> tuple[Callable[..., Iterable[Any]], ...]:
     """Those of a folder, by their names."""
-    place = import_module(folder).__file__
-    assert place is not None, f"{folder} has no __init__.py"
-    names = sorted(file.stem for file in Path(place).parent.glob("[a-z]*.py"))
+    init_file = import_module(folder).__file__
+    assert init_file is not None, f"{folder} has no __init__.py"
+    names = sorted(file.stem for file in Path(init_file).parent.glob("[a-z]*.py"))
     return tuple(import_module(f"{folder}.{name}").check for name in names)

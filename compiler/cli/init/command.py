@@ -42,17 +42,17 @@ class Wanted:
 
 def init_command(arguments: Arguments) -> int:
     """jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]"""
-    wanted = _wanted(arguments.words)
-    asking = "--yes" not in wanted.options and sys.stdin.isatty()
-    facts = find(wanted.given, os.environ)
+    requested = _wanted(arguments.words)
+    asking = "--yes" not in requested.options and sys.stdin.isatty()
+    facts = find(requested.given, os.environ)
     for fact in facts:
         put(f"  {_said(fact):<56} {fact.by}")
-    name = wanted.name or next((fact.value for fact in facts if fact.key == "name"), "site")
+    name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
         name, facts = questions(name, facts, _ask)
-    target = _target(name, arguments, wanted.options)
-    text = _that_compiles(name, facts, wanted.given, arguments.config_dirs)
+    target = _target(name, arguments, requested.options)
+    text = _that_compiles(name, facts, requested.given, arguments.config_dirs)
     put_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
         put("nothing is written")
@@ -74,8 +74,8 @@ def _wanted(words: Sequence[str]) -> Wanted:
             hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
             because = "it takes one name, KEY=VALUE words, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not know {word}", because, hint)])
-    given = [_given(word) for word in words if "=" in word and word[0] != "-"]
-    return Wanted(names[0] if names else "", tuple(given), frozenset(words) & frozenset(OPTIONS))
+    facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
+    return Wanted(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
 
 
 def _given(word: str) -> Fact:
@@ -88,20 +88,22 @@ def _given(word: str) -> Fact:
 
 def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
     """What is given, and what this machine, or the first of the hosts that are given, says beside it."""
-    said = {fact.key: fact.value for fact in given}
-    found = list(probe.slurm(probe.here)) if said.get("backend", "slurm") == "slurm" else []
-    where: Run = probe.here
-    if not found and "hosts" in said:
-        where = probe.on(_first_host(said["hosts"]))
-        found = [Fact("backend", "ssh", "hosts are given"), *probe.machine(where)]
-    elif not found:
-        found = [Fact("backend", "local", "no sinfo answers"), *probe.machine(where)]
-    found += [*probe.interfaces(where), *probe.python(environment)]
-    place = said.get("python.path") or next((fact.value for fact in found if fact.key == "python.path"), "")
-    found += probe.torch(where, f"{place}/bin/python" if place else "python3")
-    if "python" in said:
-        found = [fact for fact in found if fact.key not in ("python", "python.path")]
-    return [*given, *(fact for fact in found if not fact.key or fact.key not in said)]
+    given_values = {fact.key: fact.value for fact in given}
+    facts = list(probe.slurm(probe.here)) if given_values.get("backend", "slurm") == "slurm" else []
+    runner: Run = probe.here
+    if not facts and "hosts" in given_values:
+        runner = probe.on(_first_host(given_values["hosts"]))
+        facts = [Fact("backend", "ssh", "hosts are given"), *probe.machine(runner)]
+    elif not facts:
+        facts = [Fact("backend", "local", "no sinfo answers"), *probe.machine(runner)]
+    facts += [*probe.interfaces(runner), *probe.python(environment)]
+    python_path = given_values.get("python.path") or next(
+        (fact.value for fact in facts if fact.key == "python.path"), ""
+    )
+    facts += probe.torch(runner, f"{python_path}/bin/python" if python_path else "python3")
+    if "python" in given_values:
+        facts = [fact for fact in facts if fact.key not in ("python", "python.path")]
+    return [*given, *(fact for fact in facts if not fact.key or fact.key not in given_values)]
 
 
 def _first_host(text: str) -> str:
@@ -119,24 +121,26 @@ def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
     """The name, and the facts as somebody at a terminal mends them; an empty answer takes what was found."""
     put_text("\nEnter takes what stands in brackets, - leaves a value out, Ctrl-C ends without writing anything.")
     name = ask(f"name of the site [{name}]", name)
-    said = {fact.key: fact for fact in facts}
-    asked = [("backend", "backend: slurm, ssh, pdsh or local")]
+    facts_by_key = {fact.key: fact for fact in facts}
+    remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
     backend = ""
-    while asked:
-        key, question = asked.pop(0)
-        found = said[key].value if key in said else ""
-        answer = ask(f"{question} [{found}]" if found else question, found)
+    while remaining:
+        key, question = remaining.pop(0)
+        default = facts_by_key[key].value if key in facts_by_key else ""
+        answer = ask(f"{question} [{default}]" if default else question, default)
         if answer in ("", "-"):
-            said.pop(key, None)
-        elif answer != found:
-            said[key] = Fact(key, answer, "as answered")
+            facts_by_key.pop(key, None)
+        elif answer != default:
+            facts_by_key[key] = Fact(key, answer, "as answered")
         if key == "backend":
             backend = answer
-            asked += _questions_of(backend)
+            remaining += _questions_of(backend)
     if backend != "slurm":  # its own facts
-        said = {key: fact for key, fact in said.items() if not key.startswith(("backend.", "site.partition"))}
+        facts_by_key = {
+            key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
+        }
     shown = [fact for fact in facts if not fact.key]
-    return name, [*(fact for key, fact in said.items() if key), *shown]
+    return name, [*(fact for key, fact in facts_by_key.items() if key), *shown]
 
 
 def _questions_of(backend: str) -> list[tuple[str, str]]:
@@ -207,11 +211,11 @@ def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
 
 def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
     """Compile the smallest job with the profile. CompileError when it cannot be used."""
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "cluster").mkdir()
-        (Path(place) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "cluster").mkdir()
+        (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
         words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # what a job must bring is not the site's
-        compile_job(Request(words, None, (("input", Path(place)), *folders)))
+        compile_job(Request(words, None, (("input", Path(folder)), *folders)))
 
 
 def _write(target: Path, text: str) -> None:

@@ -63,24 +63,24 @@ def slurm(run: Run) -> list[Fact]:
     rows = run(*_SINFO)
     if rows is None:
         return []
-    found = [Fact("backend", "slurm", "sinfo answers")]
+    facts = [Fact("backend", "slurm", "sinfo answers")]
     if version := re.search(r"(\d+)\.(\d+)", run("sbatch", "--version") or ""):
-        found.append(Fact("backend.version", f"{version[1]}.{version[2]}", "sbatch --version"))
-    found += _config(run("scontrol", "show", "config") or "")
-    return [*found, *partitions(rows)]
+        facts.append(Fact("backend.version", f"{version[1]}.{version[2]}", "sbatch --version"))
+    facts += _config(run("scontrol", "show", "config") or "")
+    return [*facts, *partitions(rows)]
 
 
 def _config(text: str) -> list[Fact]:
     """What of `scontrol show config` a job must know."""
-    said = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
-    by, found = "scontrol show config", []
-    if name := said.get("ClusterName"):
-        found.append(Fact("name", name, f"{by}: ClusterName"))
-    if said.get("SelectType") not in (None, "select/cons_tres"):  # the only one that knows --gpus-per-node
-        found.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={said['SelectType']}"))
-    if "associations" in said.get("AccountingStorageEnforce", ""):
-        found.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
-    return found
+    settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+    by, facts = "scontrol show config", []
+    if name := settings.get("ClusterName"):
+        facts.append(Fact("name", name, f"{by}: ClusterName"))
+    if settings.get("SelectType") not in (None, "select/cons_tres"):  # the only one that knows --gpus-per-node
+        facts.append(Fact("backend.gpus_as", "gres", f"{by}: SelectType={settings['SelectType']}"))
+    if "associations" in settings.get("AccountingStorageEnforce", ""):
+        facts.append(Fact("site.requires", "[queue.account]", f"{by}: AccountingStorageEnforce"))
+    return facts
 
 
 def partitions(rows: str) -> list[Fact]:
@@ -88,20 +88,20 @@ def partitions(rows: str) -> list[Fact]:
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
         if row.count("|") == 5:
-            name, *rest = row.split("|")
+            name, *values = row.split("|")
             columns = merged.setdefault(name, {})
-            for column, value in zip(("nodes", "cpus", "mib", "gres", "limit"), rest, strict=True):
+            for column, value in zip(("nodes", "cpus", "mib", "gres", "limit"), values, strict=True):
                 columns.setdefault(column, []).append(value)
     default = [Fact("site.partition", name[:-1], "sinfo: the default") for name in merged if name.endswith("*")]
-    found = [Fact(f"site.partitions.{name.rstrip('*')}", _partition(c), "sinfo") for name, c in merged.items()]
-    return default + found
+    facts = [Fact(f"site.partitions.{name.rstrip('*')}", _partition(c), "sinfo") for name, c in merged.items()]
+    return default + facts
 
 
 def _partition(columns: Mapping[str, Sequence[str]]) -> str:
     """The facts of one partition as YAML; of nodes that differ the largest."""
     gpus = [_gpus(gres) for gres in columns["gres"]]
     types = sorted({kind for kinds, _ in gpus for kind in kinds})
-    said = {
+    fields = {
         "nodes": str(sum(_numbers(columns["nodes"]))),
         "gpus": str(max(count for _, count in gpus)),
         "gpu_types": f"[{', '.join(types)}]" if types else "",
@@ -109,25 +109,25 @@ def _partition(columns: Mapping[str, Sequence[str]]) -> str:
         "mem": f"{max(_numbers(columns['mib']), default=0)}MiB",
         "time": limit(columns["limit"][0]),
     }
-    return "{" + ", ".join(f"{key}: {value}" for key, value in said.items() if value not in ("", "0MiB")) + "}"
+    return "{" + ", ".join(f"{key}: {value}" for key, value in fields.items() if value not in ("", "0MiB")) + "}"
 
 
 def _numbers(texts: Sequence[str]) -> list[int]:
-    return [int(found[0]) for text in texts if (found := re.match(r"\d+", text))]
+    return [int(match[0]) for text in texts if (match := re.match(r"\d+", text))]
 
 
 def _gpus(gres: str) -> tuple[list[str], int]:
     """(kinds, how many) of a node: `gpu:a100:4(S:0-1),gpu:v100:2` is ([a100, v100], 6)."""
-    found = re.findall(r"(?:^|,)gpu(?::([^:(),]+))??:(\d+)", gres)
-    return [kind for kind, _ in found if kind], sum(int(count) for _, count in found)
+    matches = re.findall(r"(?:^|,)gpu(?::([^:(),]+))??:(\d+)", gres)
+    return [kind for kind, _ in matches if kind], sum(int(count) for _, count in matches)
 
 
 def limit(text: str) -> str:
     """Slurm's [DAYS-]HOURS:MINUTES:SECONDS, or MINUTES:SECONDS, as ours; "" for none."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not match:
         return ""
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return show_duration(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
@@ -136,17 +136,17 @@ def limit(text: str) -> str:
 
 def machine(run: Run) -> list[Fact]:
     """GPUs, cores and memory of one machine; all of a site are taken to be like it."""
-    found = []
+    facts = []
     if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
         kinds = [line.strip() for line in names.split("\n") if line.strip()]
-        found.append(Fact("site.gpus", str(len(kinds)), f"nvidia-smi: {', '.join(sorted(set(kinds)))}"))
+        facts.append(Fact("site.gpus", str(len(kinds)), f"nvidia-smi: {', '.join(sorted(set(kinds)))}"))
     elif (text := run("rocm-smi", "--showid")) is not None:
-        found.append(Fact("site.gpus", str(len(set(re.findall(r"GPU\[(\d+)\]", text)))), "rocm-smi --showid"))
+        facts.append(Fact("site.gpus", str(len(set(re.findall(r"GPU\[(\d+)\]", text)))), "rocm-smi --showid"))
     if (cores := run("nproc")) is not None:
-        found.append(Fact("site.cpus", cores.strip(), "nproc"))
+        facts.append(Fact("site.cpus", cores.strip(), "nproc"))
     if total := re.search(r"^MemTotal: +(\d+) kB", run("cat", "/proc/meminfo") or "", re.MULTILINE):
-        found.append(Fact("site.mem", f"{int(total[1]) // 1024}MiB", "/proc/meminfo"))
-    return found
+        facts.append(Fact("site.mem", f"{int(total[1]) // 1024}MiB", "/proc/meminfo"))
+    return facts
 
 
 def interfaces(run: Run) -> list[Fact]:
@@ -159,14 +159,14 @@ def interfaces(run: Run) -> list[Fact]:
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
     """The environment that is active in the calling shell; modules are told only, for not all are of Python."""
-    found = []
+    facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):
-            found = [Fact("python", kind, f"${variable}"), Fact("python.path", path, f"${variable}")]
+            facts = [Fact("python", kind, f"${variable}"), Fact("python.path", path, f"${variable}")]
             break
     if loaded := environment.get("LOADEDMODULES"):  # Environment Modules 3 or newer, Lmod
-        found.append(Fact("", f"modules loaded here: {loaded.replace(':', ' ')}", "$LOADEDMODULES"))
-    return found
+        facts.append(Fact("", f"modules loaded here: {loaded.replace(':', ' ')}", "$LOADEDMODULES"))
+    return facts
 
 
 def torch(run: Run, interpreter: str) -> list[Fact]:

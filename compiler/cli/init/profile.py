@@ -51,23 +51,23 @@ def _rank(key: str, value: Any) -> tuple[bool, float]:
 
 
 def _set(tree: dict[str, Any], keys: Sequence[str], fact: Fact) -> None:
-    head, *rest = keys
+    head, *subkeys = keys
     if head == "partitions":  # a partition may have a dot in its name
-        rest = [".".join(rest)] if rest else []
-    if not rest:
+        subkeys = [".".join(subkeys)] if subkeys else []
+    if not subkeys:
         tree[head] = fact
     elif isinstance(tree.setdefault(head, {}), dict):
-        _set(tree[head], rest, fact)
+        _set(tree[head], subkeys, fact)
 
 
 def _lines(key: str, value: Any, depth: int) -> list[str]:
     head = f"{'  ' * depth}{_scalar(key)}:"
     if isinstance(value, Fact):
         return [_line(f"{head} {_scalar(value.value)}", value.by)]
-    said = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
-    if len(value) > 1 and len(said) == 1 and None not in said:  # one look-up said them all
+    sources = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
+    if len(value) > 1 and len(sources) == 1 and None not in sources:  # one look-up said them all
         value = {name: Fact(inner.key, inner.value, "") for name, inner in value.items()}
-        head = _line(head, said.pop() or "")
+        head = _line(head, sources.pop() or "")
     return [head, *(line for name, inner in value.items() for line in _lines(name, inner, depth + 1))]
 
 

@@ -35,19 +35,23 @@ def why_command(arguments: Arguments) -> int:
     if folder := take_option(words, "--config-dir"):
         arguments = replace(arguments, config_dir=Path(folder))
     places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
-    rest = [word for word in words if word not in places]
+    remaining = [word for word in words if word not in places]
     _refuse_options(words)
-    if not words or (not places and not any(_is_name(word) for word in rest)):
-        raise usage("why", WANTED, f"jobc why {_a_line_of(Path(rest[0]))}" if rest and _is_path(rest[0]) else EXAMPLE)
-    if rank is not None and not any(_is_variable(word) for word in rest):
+    if not words or (not places and not any(_is_name(word) for word in remaining)):
+        raise usage(
+            "why",
+            WANTED,
+            f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
+        )
+    if rank is not None and not any(_is_variable(word) for word in remaining):
         because = "it says where that rank runs and what a variable is there; a key and a line are the same for all"
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "leave out --rank")])
     jobs: dict[Path, Job] = {}
-    for place in places:
-        for line in _each_line(place):
+    for location in places:
+        for line in _each_line(location):
             put(*_of_line(line, jobs, arguments))
-    if rest:
-        _tell(_job(rest, arguments), list(filter(_is_name, rest)), rank)
+    if remaining:
+        _tell(_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
     return OK
 
 
@@ -102,11 +106,11 @@ def _rank(words: list[str]) -> tuple[list[str], int | None]:
     """The words without `--rank N`, and N."""
     if "--rank" not in words:
         return words, None
-    at = words.index("--rank")
-    number = words[at + 1] if at + 1 < len(words) else ""
+    index = words.index("--rank")
+    number = words[index + 1] if index + 1 < len(words) else ""
     if not number.isdecimal():
         raise usage("why", "a number after --rank", "jobc why artifacts/hello/local RANK --rank 3")
-    return [*words[:at], *words[at + 2 :]], int(number)
+    return [*words[:index], *words[index + 2 :]], int(number)
 
 
 def _is_path(word: str) -> bool:
@@ -162,8 +166,8 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
         of_lines = [key for key in plan_keys if key in job.source_map.table]  # else it is made of others in plan.txt
         yield from _dependent(job, spec_keys, of_lines)
     else:
-        known = [*job.source_map.spec, *job.source_map.table, *job.plan]
-        close = nearest(name, known)
+        all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
+        close = nearest(name, all_keys)
         hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
         raise CompileError(
             [Diagnostic("JC5030", f"nothing is called {name}", "it is no key of the spec or plan of this job", hint)]
@@ -173,7 +177,8 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
 def _alike(key: str, name: str) -> bool:
     """Whether a plan key is the one meant, or below it. plan.txt writes the only group of nodes without `groups.0`."""
     return any(
-        each == name or each.startswith(f"{name}.") for each in (key, key.replace("topology.groups.0", "topology"))
+        candidate == name or candidate.startswith(f"{name}.")
+        for candidate in (key, key.replace("topology.groups.0", "topology"))
     )
 
 
@@ -189,13 +194,13 @@ def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
     yield from column_lines("lines", dict.fromkeys(rows))
-    whole = [
+    files = [
         f"{job.folder}{path}"
         for path, keys in job.source_map.chosen.items()
         if set(job.source_map.spec_keys(keys)) & set(spec_keys)
     ]
-    yield from column_lines("files", whole)
-    if not rows and not whole:
+    yield from column_lines("files", files)
+    if not rows and not files:
         yield "  lines    none: no file of this job depends on it"
 
 

@@ -24,5 +24,5 @@ def chosen_by(plan: Mapping[str, Any], path: str) -> str:
 
 def _has_engine(backend: str) -> bool:
     """Whether something else than submit.sh places the nodes; a backend that is not installed here is taken for one."""
-    known = find_plugins().get(backend)
-    return known is None or known.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT
+    plugin = find_plugins().get(backend)
+    return plugin is None or plugin.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

@@ -30,7 +30,7 @@ class Job:
     @cached_property
     def lines(self) -> dict[str, list[str]]:
         """Spec key -> `PATH:LINE  text` of every line that depends on it."""
-        found: dict[str, list[str]] = {}
+        lines_by_key: dict[str, list[str]] = {}
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
@@ -38,17 +38,17 @@ class Job:
                 if keys not in behind:
                     behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
-                    found.setdefault(key, []).append(self.show_written(path, number))
-        return found
+                    lines_by_key.setdefault(key, []).append(self.show_written(path, number))
+        return lines_by_key
 
     @cached_property
     def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
         """Path -> number of a line that jobc wrote -> its number now, and whether it is as it was; gone: not there."""
-        found = {}
+        numbers_by_path = {}
         for path, lines in self.files.items():
             written = enumerate(as_written(self.written.get(path, ()), lines), 1)
-            found[path] = {was: (number, is_same) for number, (was, is_same) in written}
-        return found
+            numbers_by_path[path] = {was: (number, is_same) for number, (was, is_same) in written}
+        return numbers_by_path
 
     def show_written(self, path: str, was: int) -> str:
         """A line that jobc wrote, as it is now."""
@@ -71,11 +71,11 @@ def as_written(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | N
         return [(number, True) for number in range(1, len(now) + 1)]
     from ...emit.line_diff import opcodes
 
-    found: list[tuple[int | None, bool]] = []
+    matches: list[tuple[int | None, bool]] = []
     for kind, a, a_end, b, b_end in opcodes(written, now):
         stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
-        found += [(a + n + 1 if stands_for else None, kind == "equal") for n in range(b_end - b)]
-    return found
+        matches += [(a + n + 1 if stands_for else None, kind == "equal") for n in range(b_end - b)]
+    return matches
 
 
 def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
 
 def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
     """Those of node.sh with nothing in the branches of other launchers, and of the smoke test, which has its own."""
-    found, of, arm = [], "", ""
+    result, of, arm = [], "", ""
     for line in lines:
         if start := re.fullmatch(r"case \$(launcher|payload) in", line):
             of, arm = start[1], ""
@@ -137,5 +137,5 @@ def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
         elif head := re.match(r"  (\w+|\*)\)", line):
             arm = head[1]
         is_other = (of == "launcher" and arm not in ("", launcher)) or (of == "payload" and arm == "smoke")
-        found.append("" if is_other else line)
-    return found
+        result.append("" if is_other else line)
+    return result

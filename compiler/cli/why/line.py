@@ -82,9 +82,9 @@ def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> I
     via = f", written as {value.via}" if value.via else ""
     yield f"           {value.origin or 'default'}{via}"
     yield from _option(source_map, value.origin)
-    for other in re.findall(r"\$\{([\w.]+)\}", value.via):
-        if other in source_map.spec and other not in told:
-            yield from spec_key(source_map, other, told)
+    for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
+        if referenced_key in source_map.spec and referenced_key not in told:
+            yield from spec_key(source_map, referenced_key, told)
 
 
 def _shown(value: SpecValue) -> str:

@@ -22,9 +22,9 @@ def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
     from ...pipeline.compile import compile_job
     from ..request import request
 
-    made = compile_job(request(replace(arguments, words=words)))
-    lines = {artifact.path: lines_of(artifact.text) for artifact in made.artifacts}
-    return Job(made.source_map, flat_text.read("\n".join(lines[PLAN])), lines, lines)
+    compiled = compile_job(request(replace(arguments, words=words)))
+    lines = {artifact.path: lines_of(artifact.text) for artifact in compiled.artifacts}
+    return Job(compiled.source_map, flat_text.read("\n".join(lines[PLAN])), lines, lines)
 
 
 def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
@@ -35,16 +35,16 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
     changes: tuple[str, ...] = ()
     refused: tuple[Diagnostic, ...] = ()
     try:
-        found, again = drift(folder, arguments.config_dirs)
-        changes, refused = (found.causes, found.refused) if found else ((), ())
+        input_drift, again = drift(folder, arguments.config_dirs)
+        changes, refused = (input_drift.causes, input_drift.refused) if input_drift else ((), ())
     except NotHere as error:
         changes = (str(error),)
     if again is None:
         title = f"{folder} cannot be compiled again, so its lines are not known"
         hint = "call jobc why where the job was compiled, with the --config-dir that it had"
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
-    there = {path: folder / path for path in again.texts if (folder / path).is_file()}
-    files = {path: lines_of(text_of(file)) for path, file in there.items()}
+    existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
+    files = {path: lines_of(text_of(file)) for path, file in existing.items()}
     written = {path: lines_of(text) for path, text in again.texts.items()}
     plan = flat_text.read(again.texts[PLAN]) if PLAN in again.texts else {}  # a sweep's directory has none
     return Job(again.source_map, plan, written, files, shown, changes)

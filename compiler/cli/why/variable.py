@@ -24,45 +24,52 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    made = made_by(job.plan, name)
+    assignment = made_by(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
-    own = _settings(job, name)
-    of_gpus = name in VISIBLE_GPUS and made is None and key not in job.source_map.spec
+    settings = _settings(job, name)
+    of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
     if of_gpus and job.plan:
-        yield f"  how      {chosen_by(job.plan, own[0][0] if own else '')}"
-    if made is not None:
-        yield f"  how      {made.how}"
-    told: set[tuple[str, int]] = set()
-    if made is not None and made.words and job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES:
-        own = []  # those lines are for a single process
-    yield from _all(job, "set", name, own, told)
-    for path, pattern in made.words if made is not None else ():
+        yield f"  how      {chosen_by(job.plan, settings[0][0] if settings else '')}"
+    if assignment is not None:
+        yield f"  how      {assignment.how}"
+    printed: set[tuple[str, int]] = set()
+    if (
+        assignment is not None
+        and assignment.words
+        and job.plan.get("launcher") == "accelerate"
+        and name in LAUNCHER_NAMES
+    ):
+        settings = []  # those lines are for a single process
+    yield from _all(job, "set", name, settings, printed)
+    for path, pattern in assignment.words if assignment is not None else ():
         lines = _lines(job, path)
         passed = [(path, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
-        yield from _all(job, "passed", "", passed, told)
-    for other in made.reads if made is not None else ():
-        yield from _all(job, "through", other, _settings(job, other), told)
+        yield from _all(job, "passed", "", passed, printed)
+    for variable in assignment.reads if assignment is not None else ():
+        yield from _all(job, "through", variable, _settings(job, variable), printed)
     if name == "JOBC_RUN_DIR":
         rows = [("submit.sh", n) for n, line in enumerate(_lines(job, "submit.sh"), 1) if line.startswith("this_job ")]
         by_submit = "run.root" in {key for keys, _ in job.source_map.files.get("submit.sh", ()) for key in keys}
-        yield from _all(job, "through", "", rows if by_submit else (), told)  # else the nodes make the folder
-    yield from _all(job, "through", "", _saving(job, name), told)
+        yield from _all(job, "through", "", rows if by_submit else (), printed)  # else the nodes make the folder
+    yield from _all(job, "through", "", _saving(job, name), printed)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
     if of_gpus:
         yield from plan_key_lines(job, ["topology.gpus"])
-    if not own and key in job.source_map.spec:
+    if not settings and key in job.source_map.spec:
         yield from spec_key(job.source_map, key)
     library = _library()
     if name in LAUNCHER_NAMES:
-        library = {file: lines for file, lines in library.items() if made is not None and file in made.files}
+        library = {
+            file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
+        }
     copied = [
         f"jobc:trainer/rt/{file}:{n}  {lines[n - 1].strip()}"
         for file, lines in library.items()
         for n in _naming(lines, name, file.endswith(".py"))
     ]
     yield from column_lines("on node", copied)
-    if row is None and not of_gpus and not own and not copied and key not in job.source_map.spec:
+    if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
         because = "no file of this job sets it, and docs/environment.md does not name it"
@@ -90,8 +97,8 @@ def _settings(job: Job, name: str) -> list[tuple[str, int]]:
 
 def _saving(job: Job, name: str) -> list[tuple[str, int]]:
     """Lines with which submit.sh and its like take the variable of the shell that a secret is made from."""
-    given = job.source_map.spec.get(f"secrets.{name}")
-    kind, _, ref = str(given.value if given else "").partition(":")
+    secret = job.source_map.spec.get(f"secrets.{name}")
+    kind, _, ref = str(secret.value if secret else "").partition(":")
     paths = [path for path in sorted(job.source_map.files) if path not in _ASIDE and kind == "env"]
     return [(p, n) for p in paths for n, line in enumerate(_lines(job, p), 1) if line.strip() == f"save_secret {ref}"]
 
@@ -108,12 +115,14 @@ def _all(
         yield f"  {title:<8} {job.show(path, number)}"
         yield from _behind(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
-            yield from _all(job, "through", "", [(path, at) for at in _value_below(lines, number)], told)
+            yield from _all(
+                job, "through", "", [(path, line_number) for line_number in _value_below(lines, number)], told
+            )
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
-        for other in _read_in(lines[number - 1], name):
-            local = [(path, at) for at in _setting(_lines(job, path), other)]
-            yield from _all(job, "through", other, _settings(job, other) if other.isupper() else local, told)
+        for variable in _read_in(lines[number - 1], name):
+            local = [(path, line_number) for line_number in _setting(_lines(job, path), variable)]
+            yield from _all(job, "through", variable, _settings(job, variable) if variable.isupper() else local, told)
 
 
 def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
@@ -121,18 +130,18 @@ def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
     if number >= len(lines) or not re.match(r"\s*value", lines[number]):
         return
     depth = len(lines[number]) - len(lines[number].lstrip())
-    for at in range(number, len(lines)):
-        if at > number and len(lines[at]) - len(lines[at].lstrip()) <= depth:
+    for index in range(number, len(lines)):
+        if index > number and len(lines[index]) - len(lines[index].lstrip()) <= depth:
             return
-        if not lines[at].rstrip().endswith(":"):
-            yield at + 1
+        if not lines[index].rstrip().endswith(":"):
+            yield index + 1
 
 
 def _read_in(line: str, name: str) -> list[str]:
     """Variables in what `name` is set to, or in the whole line; of the environment only jobc's."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
-    found = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
-    return [other for other in dict.fromkeys(found) if other not in (name, "python", "rt")]
+    names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
+    return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "rt")]
 
 
 def _place(job: Job, rank: int, name: str) -> str:

@@ -18,11 +18,11 @@ _FAR = 3  # times as often, or as seldom
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s:
         return
-    said, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
-    last = figures.schedule.steps or max(said, best)  # the end of the training, which is saved in any case
-    every, best = min(said, last), min(best, last)
+    configured, best = spec.checkpoint.every_steps, max(round(figures.goodput.best_interval_s / figures.step_s), 1)
+    last = figures.schedule.steps or max(configured, best)  # the end of the training, which is saved in any case
+    every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
-        title = f"checkpoint.every_steps={said} is far from the best"
+        title = f"checkpoint.every_steps={configured} is far from the best"
         because = f"with these failures and saves, saving every {best:,} steps loses least (Daly 2006)"
         by = max(every / best, best / every)
         yield warning("JC2122", title, because, f"checkpoint.every_steps={best}", "checkpoint.every_steps", by)

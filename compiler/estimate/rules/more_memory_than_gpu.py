@@ -16,7 +16,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     needs, has = figures.memory, spec.estimate.gpu_mem
     if needs and has and figures.gpus and needs.least > has:
         title = f"more than the {show_bytes(has)} of a GPU"
-        more = [part for part in ("optimizer", "activations") if part not in needs.unknown]
-        *parts, last = ["weights", "gradients", *more]
+        optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
+        *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {readable_bytes(needs.total)}"
         yield warning("JC2120", title, because, relief(spec, plan, has), "estimate.gpu_mem", needs.total / has)

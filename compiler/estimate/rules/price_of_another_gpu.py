@@ -16,10 +16,10 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     prices, kind = spec.estimate.prices, spec.gpu_type
     if not prices or figures.gpu_hours is None or figures.cost is not None:
         return
-    same = next((price for name, price in prices.items() if name.lower() == (kind or "").lower()), None)
+    match = next((price for name, price in prices.items() if name.lower() == (kind or "").lower()), None)
     is_key = kind is not None and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", kind)
-    hint = f"estimate.prices.{kind if is_key else ANY_GPU}={next(iter(prices.values())) if same is None else same:g}"
-    hint += ", if that is what an hour of one costs" if same is None else ""
+    hint = f"estimate.prices.{kind if is_key else ANY_GPU}={next(iter(prices.values())) if match is None else match:g}"
+    hint += ", if that is what an hour of one costs" if match is None else ""
     title = f"no price for {kind}" if kind else "no price for a GPU of any type"
     because = f"estimate.prices has {', '.join(prices)}, so no cost is reckoned"
     yield Finding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)

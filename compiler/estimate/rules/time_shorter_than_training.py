@@ -23,9 +23,9 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         hint = f"time={show_duration(60 * math.ceil((takes_s + notice_s) / 60))}"
         if attempts > 1 and trains_s:
             hint = f"lifecycle.max_requeues={math.ceil(takes_s / trains_s) - 1}"
-        said = f"training takes about {show_duration(round(takes_s))}"
+        reason = f"training takes about {show_duration(round(takes_s))}"
         if notice_s:
-            said += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
+            reason += f", each attempt is asked to save up to {show_duration(notice_s)} before its limit"
         again = f"the job is started again at most {attempts - 1} times" if attempts > 1 else ""
-        because = f"{said}, and {again or 'the engine does not start it again'}"
+        because = f"{reason}, and {again or 'the engine does not start it again'}"
         yield warning("JC2123", title, because, hint, "time", takes_s / limit)

@@ -12,8 +12,8 @@ from ..limits import Finding
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
-    unit, given = spec.estimate.largest_unit, spec.estimate.parameters
-    if unit is None or given is None or unit <= (n := round(given)):
+    unit, parameters = spec.estimate.largest_unit, spec.estimate.parameters
+    if unit is None or parameters is None or unit <= (n := round(parameters)):
         return
     title = f"a unit of {unit:,} parameters in a model of {n:,}"
     because = "estimate.largest_unit is a part of estimate.parameters"

@@ -49,7 +49,7 @@ def _entries(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -
     for name, value in tree.items():
         path, rule = (*at, name), known.get(name)
         inside = path[2:]
-        if any(inside == own for own in ours):
+        if any(inside == protected for protected in ours):
             continue
         if isinstance(rule, Mapping) and isinstance(value, Mapping):
             yield from _entries(value, file, keys_below(inside, rule, value), ours, path)

@@ -26,10 +26,10 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _value(tree: Tree, path: Path) -> Any:
-    here: Any = tree
+    node: Any = tree
     for part in path:
-        here = here.get(part) if isinstance(here, Mapping) else None
-    return here
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node
 
 
 def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:

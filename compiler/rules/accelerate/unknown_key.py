@@ -17,11 +17,11 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _unknown(entry: Entry) -> Diagnostic:
-    key, whose = entry.key, engine(entry.file)
+    key, engine_name = entry.key, engine(entry.file)
     removed = tables()["deepspeed_removed"].get(".".join(entry.inside)) if entry.file == "deepspeed" else None
     if removed:
-        because = f"{whose} rejects it on every rank: {removed}"
+        because = f"{engine_name} rejects it on every rank: {removed}"
         return Diagnostic("JC4602", f"{key} is gone", because, f"leave out {key}", key=key)
     close = nearest(entry.path[-1], entry.known)
     hint = f"did you mean {close[0]}?" if close else f"leave it out; known here: {', '.join(sorted(entry.known))}"
-    return Diagnostic("JC4602", f"unknown key {key}", f"{whose} has no such key", hint, key=key)
+    return Diagnostic("JC4602", f"unknown key {key}", f"{engine_name} has no such key", hint, key=key)

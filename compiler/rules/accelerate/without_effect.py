@@ -18,13 +18,13 @@ from ._entries import Tree, is_of_fsdp_1
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    at = (section, "extra")
+    parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
         because = f"launcher={plan.launcher} reads no accelerate.yaml to merge it into"
-        yield _without_effect((*at, *next(leaves(extra))), because, "launcher=accelerate")
-    yield from _misplaced(plan, extra, at)
-    yield from _mesh(plan, extra.get("parallelism_config"), at)
-    yield from _gpus(plan, extra.get("gpu_ids"), at)
+        yield _without_effect((*parent, *next(leaves(extra))), because, "launcher=accelerate")
+    yield from _misplaced(plan, extra, parent)
+    yield from _mesh(plan, extra.get("parallelism_config"), parent)
+    yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
         because = f"parallel={plan.parallel} makes no deepspeed.json to merge it into"
         path = (section, "deepspeed_extra", *next(leaves(deepspeed_extra)))
@@ -33,8 +33,8 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
     """A section without the parallelism it belongs to, keys of FSDP 1, what deepspeed.json says."""
-    wanted = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
-    for section, parallel in wanted.items():
+    required_parallel = {"fsdp_config": SHARDED, "deepspeed_config": ("deepspeed",), "parallelism_config": SHARDED}
+    for section, parallel in required_parallel.items():
         if section not in extra:
             continue
         if plan.parallel not in parallel:
@@ -79,12 +79,14 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
 def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
         return
-    found = {name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0}
-    world, product = plan.topology.world_size, prod(found.values())
-    if found and product != world:
-        key = ".".join((*at, "parallelism_config", next(iter(found))))
-        rest = product // next(iter(found.values()))
-        fitting = [f"{key}={world // rest}"] if world % rest == 0 else [f"leave out {key}"]
+    mesh_sizes = {
+        name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0
+    }
+    world, product = plan.topology.world_size, prod(mesh_sizes.values())
+    if mesh_sizes and product != world:
+        key = ".".join((*at, "parallelism_config", next(iter(mesh_sizes))))
+        remaining = product // next(iter(mesh_sizes.values()))
+        fitting = [f"{key}={world // remaining}"] if world % remaining == 0 else [f"leave out {key}"]
         title = f"the sizes of parallelism_config multiply to {product}, and there are {world} ranks"
         because = "each rank has one place in the mesh, and a size that is not said is 1"
         yield Diagnostic("JC4604", title, because, alternatives(fitting), key=key)

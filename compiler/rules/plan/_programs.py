@@ -100,8 +100,8 @@ _STARTERS: Mapping[str, _Starter] = {
 def program(command: Sequence[str]) -> str:
     """The name of the program without its folder, also of `$(which NAME)`; "" for none."""
     first = command[0] if command else ""
-    found = _BY_NAME.fullmatch(first)
-    return (found[2] if found else first).rpartition("/")[2]
+    match = _BY_NAME.fullmatch(first)
+    return (match[2] if match else first).rpartition("/")[2]
 
 
 def started(words: Sequence[str]) -> Sequence[str]:
@@ -111,12 +111,12 @@ def started(words: Sequence[str]) -> Sequence[str]:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
         elif starter := _STARTERS.get(program(words)):
-            rest = _behind_options(words[1:], starter)
+            remaining = _behind_options(words[1:], starter)
             if starter.sub:
-                if list(rest[:1]) != [starter.sub]:
+                if list(remaining[:1]) != [starter.sub]:
                     break
-                rest = _behind_options(rest[1:], starter)
-            words = rest[starter.others :]
+                remaining = _behind_options(remaining[1:], starter)
+            words = remaining[starter.others :]
         else:
             break
     return (*words, *tail)
@@ -163,10 +163,10 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
 
 def launcher(words: Sequence[str]) -> str:
     """The launcher that these words start, which starts ranks of its own; "" for none."""
-    name, rest = _of_python(words) if _is_python(words) else (program(words), words[1:])
+    name, arguments = _of_python(words) if _is_python(words) else (program(words), words[1:])
     name = program((name,))  # of `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
-    return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(rest[:SEARCHED]))) else ""
+    return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(arguments[:SEARCHED]))) else ""
 
 
 def trains(words: Sequence[str]) -> bool:
@@ -194,12 +194,12 @@ def _is_python(words: Sequence[str]) -> bool:
 
 def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The file or module that Python runs, and the words behind it; "" for none, such as with `-c`."""
-    at = 0 if words[0].startswith("-m") else 1
-    while at < len(words) and words[at].startswith("-"):
-        if found := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[at]):
-            named = (found[1], *words[at + 1 :]) if found[1] else tuple(words[at + 1 :])
+    index = 0 if words[0].startswith("-m") else 1
+    while index < len(words) and words[index].startswith("-"):
+        if match := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[index]):
+            named = (match[1], *words[index + 1 :]) if match[1] else tuple(words[index + 1 :])
             return (named[0], named[1:]) if named else ("", ())
-        if re.fullmatch(r"-[a-zA-Z]*[cV]|-|--version|--help(-all)?|-h", words[at]):
+        if re.fullmatch(r"-[a-zA-Z]*[cV]|-|--version|--help(-all)?|-h", words[index]):
             return "", ()
-        at += 2 if words[at] in ("-X", "-W") else 1
-    return (words[at], words[at + 1 :]) if at < len(words) else ("", ())
+        index += 2 if words[index] in ("-X", "-W") else 1
+    return (words[index], words[index + 1 :]) if index < len(words) else ("", ())

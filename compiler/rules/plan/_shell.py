@@ -44,25 +44,25 @@ class Command:
     def words(self) -> Sequence[str]:
         """From the program on."""
         words = started(self.typed)
-        closed = next((at for at, word in enumerate(words) if at and word == ")"), None)
+        closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
 
 
 def commands(text: str) -> list[Command]:
-    plain, found, start = unquoted(text), list[Command](), 0
+    plain, result, start = unquoted(text), list[Command](), 0
     for join in (*_JOIN.finditer(plain), None):
         end = join.start() if join else len(plain)
         typed = tuple(_unquoted_word(text[slice(*word.span())]) for word in _WORD.finditer(plain, start, end))
-        found.append(Command(typed, join[0] if join else "", start, end))
+        result.append(Command(typed, join[0] if join else "", start, end))
         start = join.end() if join else end
-    return found
+    return result
 
 
 def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
     """The words from the program on: of each command in a shell's text, also in a shell's within it; else its own."""
     if text := shell_text(command):
-        for each in commands(text):
-            yield from simple_commands(each.words)
+        for inner_command in commands(text):
+            yield from simple_commands(inner_command.words)
     else:
         yield started(command)
 
@@ -85,21 +85,21 @@ def texts_of_bash(command: Sequence[str] | None) -> Iterator[str]:
     """That text, and those of each bash within it."""
     if text := text_of_bash(command):
         yield text
-        for each in commands(text):
-            yield from texts_of_bash(each.words)
+        for inner_command in commands(text):
+            yield from texts_of_bash(inner_command.words)
 
 
 def _place_of_text(words: Sequence[str]) -> int:
     """Which of the words a shell reads as its text, 0 for none, as in `bash run.sh -c x`, whose -c is the script's."""
     if program(words) not in SHELLS:
         return 0
-    at, reads_text = 1, False
-    while at < len(words) and re.match("[-+].", words[at]):
-        letters = "" if words[at].startswith("--") else words[at][1:]
-        reads_text |= words[at].startswith("-") and "c" in letters
-        has_value = "o" in letters or "O" in letters or words[at] in ("--rcfile", "--init-file")
-        at += 2 if has_value else 1
-    return at if reads_text and at < len(words) else 0
+    index, reads_text = 1, False
+    while index < len(words) and re.match("[-+].", words[index]):
+        letters = "" if words[index].startswith("--") else words[index][1:]
+        reads_text |= words[index].startswith("-") and "c" in letters
+        has_value = "o" in letters or "O" in letters or words[index] in ("--rcfile", "--init-file")
+        index += 2 if has_value else 1
+    return index if reads_text and index < len(words) else 0
 
 
 def open_quote(text: str) -> int | None:
@@ -109,13 +109,13 @@ def open_quote(text: str) -> int | None:
         return None
     if any(kind == "body" and start == end for start, end, kind in _parts(text)):
         return None
-    return next((at for at, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
+    return next((position for position, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
 
 
 def broken_continuations(text: str) -> list[tuple[int, int]]:
     """Where a backslash stands before blanks, or blanks and a comment, and then the line ends: (start, end) of each."""
-    found = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
-    return [broken.span() for broken in found if broken]
+    matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
+    return [broken.span() for broken in matches if broken]
 
 
 def in_one_word(command: Sequence[str] | None) -> bool:
@@ -129,9 +129,9 @@ def with_option(command: Sequence[str], *option: str) -> str:
     words = started(command)
     if tuple(command[-len(words) :]) != tuple(words):
         command = spelled_out(command)
-    at = len(command) - len(words)
-    shell = "bash" if "pipefail" in option and program(command[at:]) in ("sh", "dash") else command[at]
-    return on_a_line([*command[:at], shell, *option, *command[at + 1 :]])  # dash 0.5.12 has no pipefail
+    index = len(command) - len(words)
+    shell = "bash" if "pipefail" in option and program(command[index:]) in ("sh", "dash") else command[index]
+    return on_a_line([*command[:index], shell, *option, *command[index + 1 :]])  # dash 0.5.12 has no pipefail
 
 
 def on_a_line(words: Iterable[str]) -> str:
@@ -160,9 +160,9 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
 def unquoted(text: str) -> str:
     """The text with what is hidden from the shell blanked out in place, so that the signs left are its own."""
     plain = _quotes_blanked(text)
-    while plain != (less := _OF_ANOTHER.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 1), plain)):
-        plain = less
-    return _PATTERN.sub(lambda found: "\n" + " " * (len(found[0]) - 1), plain)
+    while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
+        plain = blanked
+    return _PATTERN.sub(lambda match: "\n" + " " * (len(match[0]) - 1), plain)
 
 
 def _quotes_blanked(text: str) -> str:
@@ -177,23 +177,23 @@ def _quotes_blanked(text: str) -> str:
 def _parts(text: str) -> Iterator[tuple[int, int, str]]:
     """What the text is made of, (start, end, kind): a sign of the shell's own, what is hidden from it, a comment, the
     start of a here-document or its body, which begins with the next line and may have quotes."""
-    at, bodies = 0, list[re.Match[str]]()
-    while at < len(text):
-        start = at
-        if found := _HIDDEN.match(text, at):
-            at = found.end()
-            yield start, at, "comment" if found[0][0] == "#" else "hidden"
-        elif found := _HERE.match(text, at):
-            bodies.append(found)
-            at = found.end()
-            yield start, at, "here"
+    position, bodies = 0, list[re.Match[str]]()
+    while position < len(text):
+        start = position
+        if match := _HIDDEN.match(text, position):
+            position = match.end()
+            yield start, position, "comment" if match[0][0] == "#" else "hidden"
+        elif match := _HERE.match(text, position):
+            bodies.append(match)
+            position = match.end()
+            yield start, position, "here"
         else:
-            at += 1
-            yield start, at, "sign"
+            position += 1
+            yield start, position, "sign"
             if text[start] == "\n" and bodies:
-                end = _end_of(bodies, text, at)
-                yield at, end, "body"
-                at, bodies = end, []
+                end = _end_of(bodies, text, position)
+                yield position, end, "body"
+                position, bodies = end, []
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:

@@ -54,31 +54,37 @@ def variables(spec: JobSpec) -> Iterator[Variable]:
 
 
 def of_command(command: Sequence[str]) -> dict[str, str]:
-    found = _pairs(assigned(command))
+    assignments = _pairs(assigned(command))
     if text := shell_text(command):
-        found |= _of_text(commands(text))
-    return {name: value for name, value in found.items() if not re.search(rf"\$\{{?{name}\b", value)}
+        assignments |= _of_text(commands(text))
+    return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
 
 
 def _of_text(found: Sequence[Command]) -> dict[str, str]:
-    last = max((at for at, each in enumerate(found) if each.words and _may_train(each.words)), default=-1)
+    last = max(
+        (index for index, command in enumerate(found) if command.words and _may_train(command.words)), default=-1
+    )
     result, depth = dict[str, str](), 0
-    for at, each in enumerate(found[: last + 1]):
-        before = found[at - 1] if at else None
-        depth += sum(word in ("(", *_OPEN) for word in each.typed[:1])
+    for index, command in enumerate(found[: last + 1]):
+        before = found[index - 1] if index else None
+        depth += sum(word in ("(", *_OPEN) for word in command.typed[:1])
         is_sure = depth == 0 and not (before and (before.join == "||" or _tests(before)))
-        words = each.words
+        words = command.words
         if is_sure and program(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
             result |= _pairs(words[1:])
-        elif at == last and is_sure:
-            result |= _pairs(assigned(each.typed)) | of_command(words)
-        depth -= sum(word == ")" for word in each.typed) + sum(word in _CLOSE for word in each.typed[:1])
+        elif index == last and is_sure:
+            result |= _pairs(assigned(command.typed)) | of_command(words)
+        depth -= sum(word == ")" for word in command.typed) + sum(word in _CLOSE for word in command.typed[:1])
         depth = max(depth, 0)
     return result
 
 
 def _may_train(words: Sequence[str]) -> bool:
-    return trains(words) or words[0].startswith("./") or any(trains(each.words) for each in commands(shell_text(words)))
+    return (
+        trains(words)
+        or words[0].startswith("./")
+        or any(trains(command.words) for command in commands(shell_text(words)))
+    )
 
 
 def _tests(command: Command) -> bool:
@@ -86,4 +92,4 @@ def _tests(command: Command) -> bool:
 
 
 def _pairs(words: Sequence[str]) -> dict[str, str]:
-    return {found[1]: found[2] for word in words if (found := _ASSIGNED.fullmatch(word))}
+    return {match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))}

@@ -11,8 +11,8 @@ from ._shell import broken_continuations, on_a_line, texts_of_bash
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    found = ((text, broken_continuations(text)) for text in texts_of_bash(spec.command))
-    text, broken = next((each for each in found if each[1]), ("", []))
+    results = ((text, broken_continuations(text)) for text in texts_of_bash(spec.command))
+    text, broken = next((result for result in results if result[1]), ("", []))
     if not broken:
         return
     start, end = broken[0]

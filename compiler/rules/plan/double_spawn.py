@@ -37,7 +37,9 @@ _NUMBER = re.compile(r"-np?|--n(proc|um|gpus)[\w-]*")  # an option whose value m
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes, procs, command = plan.topology.nodes, plan.topology.procs, spec.command or ()
-    name, words = next(((name, each) for each in simple_commands(command) if (name := launcher(each))), ("", ()))
+    name, words = next(
+        ((name, candidate) for candidate in simple_commands(command) if (name := launcher(candidate))), ("", ())
+    )
     if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
@@ -58,10 +60,12 @@ def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
         return True
     if any("PET_" in word for word in spec.command or ()):
         return True
-    own = list(takewhile(lambda word: not word.endswith(".py"), words))
-    in_variable = any(word.startswith("$") and not _NUMBER.fullmatch(before) for before, word in pairwise(own))
+    launcher_words = list(takewhile(lambda word: not word.endswith(".py"), words))
+    in_variable = any(
+        word.startswith("$") and not _NUMBER.fullmatch(before) for before, word in pairwise(launcher_words)
+    )
     return in_variable or all(
-        any(re.fullmatch(rf"({option})(=.*)?", word) for word in own) for option in _OTHER_NODES[name]
+        any(re.fullmatch(rf"({option})(=.*)?", word) for word in launcher_words) for option in _OTHER_NODES[name]
     )
 
 

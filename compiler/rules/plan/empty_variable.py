@@ -34,8 +34,8 @@ _READ = {  # prefix -> what its reader makes of nothing
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    for each in variables(spec):
-        because = next((words for prefix, words in _READ.items() if each.name.startswith(prefix)), "")
-        if not each.value and because:
-            title, hint = f"{each.title} is set to nothing", f"{each.without()}, and it is not set at all"
-            yield Diagnostic("JC3004", title, because, hint, key=each.key, severity=Severity.WARNING)
+    for variable in variables(spec):
+        because = next((words for prefix, words in _READ.items() if variable.name.startswith(prefix)), "")
+        if not variable.value and because:
+            title, hint = f"{variable.title} is set to nothing", f"{variable.without()}, and it is not set at all"
+            yield Diagnostic("JC3004", title, because, hint, key=variable.key, severity=Severity.WARNING)

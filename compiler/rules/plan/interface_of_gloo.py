@@ -22,15 +22,17 @@ _OWN = "network.interface"
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes = plan.topology.nodes
-    own = Variable(_OWN, spec.network.interface or "", _OWN)
-    for each in (*variables(spec), own):
-        if each.name in _GLOO and each.value.startswith(("^", "=")):
-            because = f"only NCCL reads {each.value[0]} as a sign; Gloo looks for an interface of that whole name"
-            yield _error(f"{each.name}={each.value} is no interface", because, each)
+    interface = Variable(_OWN, spec.network.interface or "", _OWN)
+    for variable in (*variables(spec), interface):
+        if variable.name in _GLOO and variable.value.startswith(("^", "=")):
+            because = f"only NCCL reads {variable.value[0]} as a sign; Gloo looks for an interface of that whole name"
+            yield _error(f"{variable.name}={variable.value} is no interface", because, variable)
         elif nodes > 1 and (
-            _names_lo(each.value) if each.name in (*_GLOO, _OWN) else each.name == _NCCL and _nccl_takes_lo(each.value)
+            _names_lo(variable.value)
+            if variable.name in (*_GLOO, _OWN)
+            else variable.name == _NCCL and _nccl_takes_lo(variable.value)
         ):
-            yield _lonely(each, nodes)
+            yield _lonely(variable, nodes)
 
 
 def _names_lo(value: str) -> bool:

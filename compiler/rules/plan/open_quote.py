@@ -11,11 +11,11 @@ from ._shell import open_quote, texts_of_bash
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    found = ((text, open_quote(text)) for text in texts_of_bash(spec.command))
-    text, at = next((each for each in found if each[1] is not None), ("", None))
-    if at is not None:
-        rest = text[at:].split("\n", 1)[0]
-        title = f"a quote has no end: `{rest[:40]}{'…' if len(rest) > 40 else ''}`"
+    results = ((text, open_quote(text)) for text in texts_of_bash(spec.command))
+    text, position = next((result for result in results if result[1] is not None), ("", None))
+    if position is not None:
+        line = text[position:].split("\n", 1)[0]
+        title = f"a quote has no end: `{line[:40]}{'…' if len(line) > 40 else ''}`"
         because = "the shell looks for its other half to the end of the text, and starts nothing"
         yield Diagnostic(
             "JC3013", title, because, "close it, or put a backslash before it", key="command", judgment=True

@@ -26,21 +26,23 @@ _OF_OTHERS = {  # whose version no spec says, and which does not follow from tha
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
-    for each in variables(spec):
-        if each.name in renamed:
-            new, since = renamed[each.name]
-            title, because = f"{each.title} has another name", f"since {since} it is {new}"
-            yield _warning(title, because, each.without(f"env.{new}={each.value}"), each.key)
-        elif each.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
+    for variable in variables(spec):
+        if variable.name in renamed:
+            new, since = renamed[variable.name]
+            title, because = f"{variable.title} has another name", f"since {since} it is {new}"
+            yield _warning(title, because, variable.without(f"env.{new}={variable.value}"), variable.key)
+        elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
             because = "in 2.9 and before the allocator is told by PYTORCH_CUDA_ALLOC_CONF, which newer ones read too"
-            yield _warning(title, because, each.without(f"env.PYTORCH_CUDA_ALLOC_CONF={each.value}"), each.key)
+            yield _warning(
+                title, because, variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}"), variable.key
+            )
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
     """The version at the site; a new one where the site does not say."""
-    found = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
-    return (int(found[1]), int(found[2])) if found else (99, 0)
+    match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
+    return (int(match[1]), int(match[2])) if match else (99, 0)
 
 
 def _warning(title: str, because: str, hint: str, key: str) -> Diagnostic:

@@ -31,7 +31,7 @@ class _Part:
 
     @property
     def typed(self) -> tuple[str, ...]:
-        return tuple(word for each in self.commands for word in each.typed)
+        return tuple(word for command in self.commands for word in command.typed)
 
     @property
     def end(self) -> str:
@@ -40,7 +40,7 @@ class _Part:
     @property
     def runs(self) -> bool:
         """Whether it trains."""
-        return any(trains(each.words) for each in self.commands)
+        return any(trains(command.words) for command in self.commands)
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -67,10 +67,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _parts(found: Sequence[Command]) -> list[_Part]:
     parts, start = list[_Part](), 0
-    for at, each in enumerate(found, start=1):
-        if each.join in _ENDS:
-            parts.append(_Part(tuple(found[start:at])))
-            start = at
+    for index, command in enumerate(found, start=1):
+        if command.join in _ENDS:
+            parts.append(_Part(tuple(found[start:index])))
+            start = index
     return [part for part in parts if part.typed or part is parts[-1]]
 
 
@@ -78,8 +78,8 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
     """The programs before the last command whose failure nothing of the text sees."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
-        for each in part.commands:
-            stops = is_set("errexit", each.words, stops, letter="e")
+        for command in part.commands:
+            stops = is_set("errexit", command.words, stops, letter="e")
         if _exits(part):
             lost, behind = [], []
         elif part.runs and part.typed[0] != "until" and part.typed[:2] != ("while", "!"):
@@ -95,14 +95,17 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
 def _is_seen(part: _Part) -> bool:
     """Whether `set -e` sees the failure of its program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
-    before = max((at for at, each in enumerate(part.commands, start=1) if each.join == "&&"), default=0)
-    return not guarded and not any(trains(each.words) for each in part.commands[:before])
+    before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
+    return not guarded and not any(trains(command.words) for command in part.commands[:before])
 
 
 def _exits(part: _Part) -> bool:
     """`exit $status`, also in a condition: whoever writes that has looked at the status."""
-    words = [tuple(each.words) for each in part.commands]
-    return any(each[:1] in (("exit",), ("return",)) and each[1:2] not in ((), ("0",)) for each in words)
+    words = [tuple(command_words.words) for command_words in part.commands]
+    return any(
+        command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))
+        for command_words in words
+    )
 
 
 def _decides(last: _Part, text: str) -> bool:

@@ -32,9 +32,11 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _is_hidden(found: Sequence[Command]) -> bool:
     """Whether a pipe hides the status of the program."""
-    last = next((each for each in reversed(found) if trains(each.words)), None)
+    last = next((command for command in reversed(found) if trains(command.words)), None)
     if not last:
-        last = next((each for each in reversed(found) if program(each.words) not in ("", *_FILTERS, *TOOLS)), None)
+        last = next(
+            (command for command in reversed(found) if program(command.words) not in ("", *_FILTERS, *TOOLS)), None
+        )
     return bool(last and (trains(last.words) or _is_script(last.words)) and last in _hidden(found))
 
 
@@ -46,17 +48,17 @@ def _is_script(words: Sequence[str]) -> bool:
 
 def _hidden(found: Sequence[Command]) -> Iterator[Command]:
     """Those whose status a pipe hides: each before its last one, alone or in a group."""
-    is_kept, kept = False, list[bool]()
-    for each in found:
-        is_kept = is_set("pipefail", each.words, is_kept)
-        kept.append(is_kept)
+    is_kept, pipefail_states = False, list[bool]()
+    for command in found:
+        is_kept = is_set("pipefail", command.words, is_kept)
+        pipefail_states.append(is_kept)
     groups = [False]  # whether a pipe hides them, the innermost last
-    for each, is_kept in zip(reversed(found), reversed(kept), strict=True):
-        in_pipe = groups[-1] or each.join in ("|", "|&")
+    for command, is_kept in zip(reversed(found), reversed(pipefail_states), strict=True):
+        in_pipe = groups[-1] or command.join in ("|", "|&")
         if in_pipe and not is_kept:
-            yield each
-        groups += [in_pipe] * _closed(each)
-        groups = groups[: max(1, len(groups) - _opened(each))]
+            yield command
+        groups += [in_pipe] * _closed(command)
+        groups = groups[: max(1, len(groups) - _opened(command))]
 
 
 def _closed(command: Command) -> int:

@@ -21,9 +21,9 @@ _FOUND = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    for key, path in [each for name in _SECTIONS for each in _paths(getattr(spec, name), name)]:
-        found = _FOUND.search(_left_to_nodes(spec, key, path))
-        if text := next(filter(None, found.groups()), "") if found else "":
+    for key, path in [entry for name in _SECTIONS for entry in _paths(getattr(spec, name), name)]:
+        match = _FOUND.search(_left_to_nodes(spec, key, path))
+        if text := next(filter(None, match.groups()), "") if match else "":
             text += "/" * text.startswith("~")
             title = f"{key} holds {text}, which nothing expands"
             because = f"it is quoted in the scripts, so it is a path with the letters {text} in it"
@@ -36,8 +36,8 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """Each value that its type says is a path, and the folders of the host that are mounted, by their keys."""
     if isinstance(value, tuple):
-        for i, each in enumerate(value):
-            yield from _paths(each, f"{key}.{i}")
+        for i, item in enumerate(value):
+            yield from _paths(item, f"{key}.{i}")
     elif is_dataclass(value):
         types = get_type_hints(type(value), include_extras=True)
         for field in fields(value):

@@ -26,27 +26,27 @@ _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # by bash 5.2 itsel
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, value in spec.env.items():
-        if (found := _found(value)) and not _EXPANDED.fullmatch(name):
-            because = f"env is quoted, so the ranks get the letters {found}, on purpose or not"
+        if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
+            because = f"env is quoted, so the ranks get the letters {expression}, on purpose or not"
             hint = "the value itself"
             if not plan.uses_trainer:
                 hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
-            yield _warning(f"env.{name} holds {found}, which nothing expands", because, hint, f"env.{name}")
+            yield _warning(f"env.{name} holds {expression}, which nothing expands", because, hint, f"env.{name}")
     command = spec.command or ()
     if in_one_word(command) or any(shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))):
         return  # JC3010 hints at a shell then
     for word in command:
-        if found := _found(word):
+        if expression := _found(word):
             because = "the words after -- reach the program as they are; no shell on the node reads them"
             hint = _in_shell("", derive.command(spec))
-            yield _warning(f"the command holds {found}, which nothing expands", because, hint, "command")
+            yield _warning(f"the command holds {expression}, which nothing expands", because, hint, "command")
             return
 
 
 def _found(text: str) -> str:
     """The first such text as it was typed; "" for none."""
-    found = next(filter(None, (each.search(text) for each in (_FOUND, _HOME, _OLD_WORD))), None)
-    return next(filter(None, found.groups()), "") if found else ""
+    match = next(filter(None, (pattern.search(text) for pattern in (_FOUND, _HOME, _OLD_WORD))), None)
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:

@@ -19,29 +19,32 @@ _DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # of one mask all are o
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    masks, procs = {each.name: each for each in variables(spec) if each.name in _MASKS}, plan.topology.procs
+    masks, procs = (
+        {variable.name: variable for variable in variables(spec) if variable.name in _MASKS},
+        plan.topology.procs,
+    )
     if not masks or not plan.topology.gpus:
         return
-    first, *others = sorted(masks.values(), key=lambda each: _MASKS.index(each.name))
+    first, *others = sorted(masks.values(), key=lambda variable: _MASKS.index(variable.name))
     if others:
-        title = f"{' and '.join(each.name for each in (first, *others))} together"
+        title = f"{' and '.join(variable.name for variable in (first, *others))} together"
         because = "each counts among those that the other leaves, so that in the end ranks may find no GPU"
         yield _error(title, because, others[0].without(), others[0].key)
         return
-    left, hidden = _left(first.value)
-    if left < procs and first.is_known:
-        title = f"{first.title} leaves {left} GPU{'s' * (left != 1)} to {procs} rank{'s' * (procs != 1)}"
-        because = "the other ranks end at once with `invalid device ordinal`" if left else "no rank finds a GPU"
-        other = f"procs={left}" if left else "gpus=0"
-        hint = f"{first.without()}, and the engine gives the GPUs; or {other}"
+    visible, hidden = _left(first.value)
+    if visible < procs and first.is_known:
+        title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
+        because = "the other ranks end at once with `invalid device ordinal`" if visible else "no rank finds a GPU"
+        alternative = f"procs={visible}" if visible else "gpus=0"
+        hint = f"{first.without()}, and the engine gives the GPUs; or {alternative}"
         yield _error(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 
 def _left(mask: str) -> tuple[int, str]:
     """How many GPUs a mask leaves, and what hides others that stand in it."""
     names = mask.split(",")
-    kind = next((each for each in _DEVICES if re.match(each, mask)), _DEVICES[0])
-    devices = [found[1] for found in takewhile(bool, (re.match(kind, name) for name in names)) if found]
+    kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])
+    devices = [match[1] for match in takewhile(bool, (re.match(kind, name) for name in names)) if match]
     if twice := next((device for device in devices if devices.count(device) > 1), None):
         return 0, f"a GPU that stands there twice, {twice}, hides all"
     hides = len(devices) < len(names) - 1

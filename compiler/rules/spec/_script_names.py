@@ -62,8 +62,8 @@ def _library() -> Iterator[str]:
 def _outer(text: str) -> Iterator[str]:
     """What functions set and do not declare, and all that stands outside of them."""
     for function in _FUNCTION.finditer(text):
-        own = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
-        yield from (name for name in _set(function[0]) if name not in own)
+        local_names = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
+        yield from (name for name in _set(function[0]) if name not in local_names)
     yield from _names(_FUNCTION.sub("", text))
 
 
@@ -73,4 +73,4 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _set(text: str) -> Iterator[str]:
-    return (next(filter(None, found)) for found in _SET.findall(_TALK.sub("", text)))
+    return (next(filter(None, groups)) for groups in _SET.findall(_TALK.sub("", text)))

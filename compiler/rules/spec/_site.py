@@ -12,11 +12,11 @@ from ...spec.site_facts import fact, most, place
 
 def too_much(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
     """key: of the job, and of the site's fact; show: a value, as one types it"""
-    asked, limit = getattr(spec, key), most(spec, key)
-    if asked is None or limit is None or asked <= limit:
+    requested, limit = getattr(spec, key), most(spec, key)
+    if requested is None or limit is None or requested <= limit:
         return
     unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
     because = f"{place(spec)} has {show(limit)}" + {"time": " as its longest time"}.get(key, unit)
-    others = [other for other in spec.site.partitions if (fact(spec, key, other) or 0) >= asked]
+    others = [partition for partition in spec.site.partitions if (fact(spec, key, partition) or 0) >= requested]
     hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
-    yield Diagnostic(code, f"{key}={show(asked)} is more than there is", because, hint, key=key)
+    yield Diagnostic(code, f"{key}={show(requested)} is more than there is", because, hint, key=key)

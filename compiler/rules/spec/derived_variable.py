@@ -19,11 +19,16 @@ _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.po
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # it sets them for its own ranks
-    for each in variables(spec):
-        if is_derived(each.name) and not (each.is_of_command and (has_launcher or each.name in _OF_ITS_OWN)):
-            title, because = f"{each.title} is derived, never typed", "a value by hand would contradict the launcher's"
-            hint = each.without() if each.is_of_command else _instead(each.name, each.value)
-            yield Diagnostic("JC2006", title, because, hint, key=each.key, judgment=each.is_of_command)
+    for variable in variables(spec):
+        if is_derived(variable.name) and not (
+            variable.is_of_command and (has_launcher or variable.name in _OF_ITS_OWN)
+        ):
+            title, because = (
+                f"{variable.title} is derived, never typed",
+                "a value by hand would contradict the launcher's",
+            )
+            hint = variable.without() if variable.is_of_command else _instead(variable.name, variable.value)
+            yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_of_command)
 
 
 def _instead(name: str, value: str) -> str:

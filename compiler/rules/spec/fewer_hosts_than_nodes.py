@@ -15,11 +15,13 @@ from ...spec.job_spec import JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.hosts is None or len(usable := inventory(spec, spec.hosts)) >= spec.nodes:
         return
-    left = f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""
+    exclusion_note = (
+        f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""
+    )
     yield Diagnostic(
         "JC2005",
         f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
-        f"each node needs a host of its own{left}",
+        f"each node needs a host of its own{exclusion_note}",
         f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
         key="hosts",
     )

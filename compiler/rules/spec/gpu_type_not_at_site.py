@@ -10,10 +10,10 @@ from ...spec.site_facts import fact, partitions
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    known = [fact(spec, "gpu_types", partition) for partition in partitions(spec) or (None,)]
-    if spec.gpu_type is None or None in known or any(spec.gpu_type in types for types in known):
+    gpu_types = [fact(spec, "gpu_types", partition) for partition in partitions(spec) or (None,)]
+    if spec.gpu_type is None or None in gpu_types or any(spec.gpu_type in types for types in gpu_types):
         return
-    names = sorted({name for types in known for name in types})
+    names = sorted({name for types in gpu_types for name in types})
     because = f"it has {', '.join(names)}" if names else "its machines have no GPUs"
     hint = f"gpu_type={(nearest(spec.gpu_type, names) or names)[0]}" if names else "gpu_type=null gpus=0"
     yield Diagnostic("JC2061", f"no GPU {spec.gpu_type} at this site", because, hint, key="gpu_type")

@@ -50,4 +50,7 @@ def _hint(image: str) -> str:
     """The image that was meant, where a scheme in front or capital letters are all that is wrong."""
     meant = re.sub(r"^(?!file:)[a-z]+://", "", image)
     name = re.sub(r"(:[^/]*)?$", "", meant)
-    return next((f"image={each}" for each in (meant, name.lower() + meant[len(name) :]) if _is_reference(each)), _ANY)
+    return next(
+        (f"image={candidate}" for candidate in (meant, name.lower() + meant[len(name) :]) if _is_reference(candidate)),
+        _ANY,
+    )

@@ -12,8 +12,8 @@ from ...spec.type_hints import options_of, spec_keys, type_at
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    known = spec_keys(JobSpec) if spec.site.requires else ()
-    missing = [key for key in spec.site.requires if key in known and _value(spec, key) in (None, (), {})]
+    known_keys = spec_keys(JobSpec) if spec.site.requires else ()
+    missing = [key for key in spec.site.requires if key in known_keys and _value(spec, key) in (None, (), {})]
     if missing:
         lines = [f"{key}={example(options_of(type_at(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
@@ -23,7 +23,9 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _value(spec: JobSpec, key: str) -> Any:
-    here: Any = spec
+    value: Any = spec
     for part in key.split("."):
-        here = here.get(part) if isinstance(here, Mapping) else getattr(here, part, getattr(here, f"{part}_", None))
-    return here
+        value = (
+            value.get(part) if isinstance(value, Mapping) else getattr(value, part, getattr(value, f"{part}_", None))
+        )
+    return value

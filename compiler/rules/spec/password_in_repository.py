@@ -12,9 +12,9 @@ from ...spec.job_spec import JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.code.kind != "git" or spec.code.repository is None:
         return
-    found = re.match(r"(\w+://)([^/@]*):[^/@]*@(.*)|(https?://)[^/@:]+@(.*)", spec.code.repository)
-    if found:
-        plain = f"{found[1]}{found[3]}" if found[1] else f"{found[4]}{found[5]}"
+    match = re.match(r"(\w+://)([^/@]*):[^/@]*@(.*)|(https?://)[^/@:]+@(.*)", spec.code.repository)
+    if match:
+        plain = f"{match[1]}{match[3]}" if match[1] else f"{match[4]}{match[5]}"
         because = "the artifact would hold it in clear"
         hint = f"code.repository={plain} secrets.GIT_TOKEN=env:GIT_TOKEN (or k8s:SECRET/KEY)"
         title = "code.repository holds a password"

@@ -12,11 +12,11 @@ from ...spec.job_spec import HsdpSpec, JobSpec
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if not isinstance(spec.parallel, HsdpSpec):
         return
-    wanted, of_a_node, world = shards(spec), procs(spec), world_size(spec)
-    if world % wanted == 0 and (of_a_node % wanted == 0 or wanted % of_a_node == 0):
+    shard_count, of_a_node, world = shards(spec), procs(spec), world_size(spec)
+    if world % shard_count == 0 and (of_a_node % shard_count == 0 or shard_count % of_a_node == 0):
         return
     sizes = [size for size in divisors(world) if not (of_a_node % size and size % of_a_node)]
-    title = f"parallel.shards={wanted} with {spec.nodes} nodes of {of_a_node} ranks"
+    title = f"parallel.shards={shard_count} with {spec.nodes} nodes of {of_a_node} ranks"
     because = "the mesh is (ranks / shards) x shards, and a copy of the model has to end where a node ends"
     hint = f"parallel.shards={of_a_node}, the ranks of a node; or {', '.join(map(str, sizes))}"
     yield Diagnostic("JC2074", title, because, hint, key="parallel.shards")

@@ -10,9 +10,11 @@ from ...spec.job_spec import JobSpec
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if (spec.loop.steps is None) == (spec.loop.epochs is None):
-        both = spec.loop.steps is not None
-        because = "both are set, and they disagree about the end" if both else "neither is set, so it would never end"
+        both_set = spec.loop.steps is not None
+        because = (
+            "both are set, and they disagree about the end" if both_set else "neither is set, so it would never end"
+        )
         hint = "loop.steps=400"
-        if both:
+        if both_set:
             hint = f"loop.steps=null, to run {spec.loop.epochs} epochs, or loop.epochs=null"
         yield Diagnostic("JC2004", "set exactly one of loop.steps and loop.epochs", because, hint, key="loop.epochs")

@@ -10,10 +10,10 @@ from ...spec.site_facts import partitions
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    known = spec.site.partitions
-    for name in partitions(spec) if known else ():
-        if name not in known:
+    site_partitions = spec.site.partitions
+    for name in partitions(spec) if site_partitions else ():
+        if name not in site_partitions:
             key = "queue.name" if spec.queue.name else "site.partition"
-            hint = f"{key}={(nearest(name, known) or sorted(known))[0]}"
-            because = f"there are {', '.join(sorted(known))}"
+            hint = f"{key}={(nearest(name, site_partitions) or sorted(site_partitions))[0]}"
+            because = f"there are {', '.join(sorted(site_partitions))}"
             yield Diagnostic("JC2064", f"no partition {name} at this site", because, hint, key=key)

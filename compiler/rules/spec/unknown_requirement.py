@@ -10,9 +10,9 @@ from ...spec.type_hints import spec_keys
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    known = spec_keys(JobSpec) if spec.site.requires else ()
+    known_keys = spec_keys(JobSpec) if spec.site.requires else ()
     for key in spec.site.requires:
-        if key not in known:
-            close = nearest(key, known)
+        if key not in known_keys:
+            close = nearest(key, known_keys)
             hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
             yield Diagnostic("JC2068", f"the site requires {key}", "the key does not exist", hint, key="site.requires")

@@ -10,13 +10,13 @@ from . import _script_names as shell_names
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    asked = [("env", name, name, shell_names.of_nodes) for name in spec.env]
+    entries = [("env", name, name, shell_names.of_nodes) for name in spec.env]
     for name, ref in spec.secrets.items():
-        asked.append(("secrets", name, name, shell_names.of_all))
+        entries.append(("secrets", name, name, shell_names.of_all))
         kind, _, variable = ref.partition(":")
         if kind == "env" and variable != name:
-            asked.append(("secrets", name, variable, shell_names.of_all))
-    for section, name, used, names in asked:
+            entries.append(("secrets", name, variable, shell_names.of_all))
+    for section, name, used, names in entries:
         title = f"{section}.{name}: the scripts, or bash, use {used} themselves"
         if shell_names.is_of_bash(used):
             because = "it is bash's own: bash sets it itself, refuses to, or runs the scripts otherwise with it"
