@@ -60,10 +60,10 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision
-    found = env.accelerate_mixed_precision
+    configured = env.accelerate_mixed_precision
     is_zero = config.parallel.kind == "deepspeed"  # whose precision is in deepspeed.json (zero.py)
     wrong = [
-        *([f"mixed_precision: {found}, not {precision}"] if found != precision and not is_zero else []),
+        *([f"mixed_precision: {configured}, not {precision}"] if configured != precision and not is_zero else []),
         *(["distributed_type: FSDP"] if env.accelerate_use_fsdp else []),
         *(["distributed_type: DEEPSPEED"] if env.accelerate_use_deepspeed and not is_zero else []),
         *(["distributed_type: not DEEPSPEED"] if is_zero and not env.accelerate_use_deepspeed else []),

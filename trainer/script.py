@@ -186,8 +186,8 @@ class Runtime:
             if not self.is_first:
                 return {}
             refuse_what_cannot_be_read("save()", dict(state))
-            kept = keep(dict(state))
-            return {STATE: torch_file(kept), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
+            snapshot = keep(dict(state))
+            return {STATE: torch_file(snapshot), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
 
         measured = None if val_loss is None else float(val_loss)
         is_saved = self._saver.save(step, contents, measured, wait or self.save_asked)
@@ -196,8 +196,8 @@ class Runtime:
 
     def _refuse_an_older(self, step: int) -> None:
         if self._newest is None:
-            found = newest_first(self._checkpoints) if self.is_first else []
-            self._newest = self.group.from_first(step_of(found[0]) if found else -1)
+            folders = newest_first(self._checkpoints) if self.is_first else []
+            self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
             if self._newest >= 0:
                 why = f"{self._checkpoints} has step {self._newest} of an earlier start, which this one has not loaded"
                 raise BrokenInput(why, hint="call load() before the first save(), or begin with an empty run folder")
@@ -213,28 +213,28 @@ class Runtime:
         Raises BrokenInput when all checkpoints are damaged, TrainerError when a disk does not give what is there.
         """
         self._refuse_when_over("load()")
-        found = checkpoint.newest_verified(self._checkpoints, self.group)
-        forked = found is None and self._env.init_from is not None
-        self._newest = -1 if found is None else step_of(found.folder)
-        if found is None and self._env.init_from is not None:
-            found = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
-        if found is None:
+        newest = checkpoint.newest_verified(self._checkpoints, self.group)
+        forked = newest is None and self._env.init_from is not None
+        self._newest = -1 if newest is None else step_of(newest.folder)
+        if newest is None and self._env.init_from is not None:
+            newest = checkpoint.newest_verified(self._env.init_from / "checkpoints", self.group)
+        if newest is None:
             return None
-        about = found.about()
+        about = newest.about()
         if "identity" in about:
             why, hint = "was saved by the trainer, and not by a script", "start a new run"
-            raise BrokenInput(f"{found.folder} {why}", hint=hint)
-        state, random_states = found.load(STATE), found.load(RANDOM)
+            raise BrokenInput(f"{newest.folder} {why}", hint=hint)
+        state, random_states = newest.load(STATE), newest.load(RANDOM)
         if not isinstance(state, dict):
-            raise BrokenInput(f"{found.folder / STATE} was not written by save()")
+            raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
         if not forked:
-            self._saver.damaged = found.passed_over
+            self._saver.damaged = newest.passed_over
             self.step = about["step"]
             if about["world_size"] == self.world_size:
-                found.set_random_state(random_states)
+                newest.set_random_state(random_states)
         if self.is_first:
-            words = [f"skipped {line}" for line in found.damaged]
-            print(", ".join([f"begins at step {self.step}, from {found.folder}", *words]), flush=True)
+            words = [f"skipped {line}" for line in newest.damaged]
+            print(", ".join([f"begins at step {self.step}, from {newest.folder}", *words]), flush=True)
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
@@ -245,8 +245,8 @@ class Runtime:
         Raises BrokenInput for a name that each line has already: attempt, world_size, time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
-        if taken := sorted(about.keys() & values.keys()):
-            raise BrokenInput(f"log(): each line has its own {taken[0]}", hint=f"log(step, my_{taken[0]}=…)")
+        if reserved := sorted(about.keys() & values.keys()):
+            raise BrokenInput(f"log(): each line has its own {reserved[0]}", hint=f"log(step, my_{reserved[0]}=…)")
         numbers = {name: float(value) for name, value in values.items()}
         self._metrics.write({"step": step, **numbers, **about})
         if self.is_first:

@@ -39,8 +39,8 @@ def check(env: environment.Env, signals: StopSignals) -> int:
     with join(env, TIMEOUT_S, lambda: signals.received is not None) as group:
         name = torch.tensor(list(socket.gethostname().encode()[:64].ljust(64)), dtype=torch.uint8)
         hosts = {bytes(row.tolist()).decode().strip() for row in group.gather(name)}
-        place = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
-        ok = [f"process group: {place} in {time.monotonic() - start:.1f} s"]
+        scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
+        ok = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]
 
         start = time.monotonic()
         ones = torch.ones(MESSAGE_FLOATS, device=group.device)

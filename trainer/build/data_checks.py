@@ -42,7 +42,7 @@ def check_same_data(digest: str, group: Group) -> None:
     digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
     if len(set(digests)) == 1:
         return
-    ranks = {digest: [rank for rank, other in enumerate(digests) if other == digest] for digest in digests}
+    ranks = {digest: [rank for rank, rank_digest in enumerate(digests) if rank_digest == digest] for digest in digests}
     raise BrokenInput(
         f"data: the ranks see {len(ranks)} different data sets",
         [f"{digest[:12]} on rank {', '.join(map(str, numbers[:20]))}" for digest, numbers in ranks.items()],

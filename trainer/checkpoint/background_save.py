@@ -71,8 +71,8 @@ class Saver:
         in_background = self._config.background and not wait
         files = contents(self._snapshot.take if in_background else on_cpu)
         if self._group.is_first:
-            kept = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
-            self._under_way = step, self._thread.submit(store.save, self._root, step, files, *kept)
+            retention = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
+            self._under_way = step, self._thread.submit(store.save, self._root, step, files, *retention)
         is_saved = in_background or self.wait()
         if wait:
             self.request.answer()

@@ -101,37 +101,37 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     Raises BrokenInput when the run is another one (see IDENTITY), when every checkpoint is damaged, and when one
     is of a later version of the trainer; StorageLost, on all ranks, when a disk does not give what is there.
     """
-    found = newest_verified(root, group)
-    if found is None:
+    newest = newest_verified(root, group)
+    if newest is None:
         return None
-    state = _state_of(found)
-    _refuse_another_run(found.folder, state["identity"], identity(config))
-    where = f"{root.name}/{found.folder.name}"
-    _set(parallel.load_weights, found.load("weights.pt"), f"{where} is of another model")
+    state = _state_of(newest)
+    _refuse_another_run(newest.folder, state["identity"], identity(config))
+    name = f"{root.name}/{newest.folder.name}"
+    _set(parallel.load_weights, newest.load("weights.pt"), f"{name} is of another model")
     load_optimizer = partial(_load_optimizer, parallel)
-    _set(load_optimizer, found.load("optimizer.pt"), f"{where} does not fit the optimizer", OWN_OPTIMIZER)
+    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not fit the optimizer", OWN_OPTIMIZER)
     step = state["step"]
-    words = where
-    if found.rank:
-        words += f" of rank {found.rank}"
-    random_states = found.load("rng.pt")
+    words = name
+    if newest.rank:
+        words += f" of rank {newest.rank}"
+    random_states = newest.load("rng.pt")
     if state["world_size"] == group.world_size:
-        found.set_random_state(random_states)
+        newest.set_random_state(random_states)
     else:
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
-    words += "".join(f", skipped {line}" for line in found.damaged)
-    return Start(step, words, state["parts"], found.passed_over)
+    words += "".join(f", skipped {line}" for line in newest.damaged)
+    return Start(step, words, state["parts"], newest.passed_over)
 
 
 def fork(root: Path, parallel: Parallel, group: Group) -> Start:
     """Step 0 of a new run with the weights of another run's newest verified checkpoint under `root`."""
-    found = newest_verified(root, group)
-    if found is None:
+    newest = newest_verified(root, group)
+    if newest is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no checkpoint in {root} of any node")
-    _state_of(found)
-    _set(parallel.load_weights, found.load("weights.pt"), f"JOBC_INIT_FROM: {found.folder} is of another model")
-    return Start(0, f"weights of {found.folder}")
+    _state_of(newest)
+    _set(parallel.load_weights, newest.load("weights.pt"), f"JOBC_INIT_FROM: {newest.folder} is of another model")
+    return Start(0, f"weights of {newest.folder}")
 
 
 @dataclass(frozen=True)
@@ -237,10 +237,10 @@ SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
 def _verify(folder: Path) -> tuple[int, str]:
     """Is it what was saved? And what stands against it."""
     try:
-        found = store.problem(folder)
+        problem = store.problem(folder)
     except store.NewerFormat as error:
         return NEWER_FORMAT, str(error)
-    return (SOUND, "") if found is None else (DAMAGED, found)
+    return (SOUND, "") if problem is None else (DAMAGED, problem)
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
@@ -268,8 +268,8 @@ def _refuse_unread(why: str, group: Group) -> None:
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
-        said = group.bytes_from(failed[0], why.encode()).decode()
-        raise unreadable(said + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+        message = group.bytes_from(failed[0], why.encode()).decode()
+        raise unreadable(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
     group.phases.enter("restore")
 
 
@@ -291,23 +291,23 @@ def _in_memory(path: Path) -> io.BytesIO:
     return content
 
 
-def _state_of(found: Found) -> dict[str, Any]:
+def _state_of(checkpoint: Found) -> dict[str, Any]:
     """The content of state.json; all ranks call it. Raises BrokenInput when a script's own save() wrote it."""
-    state = found.about()
+    state = checkpoint.about()
     if "identity" not in state:
         why, hint = "was saved by a script, and not by the trainer", "go on with that script, or start a new run"
-        raise BrokenInput(f"{found.folder} {why}", hint=hint)
+        raise BrokenInput(f"{checkpoint.folder} {why}", hint=hint)
     parts = state.setdefault("parts", {})
     values = (state["identity"], parts, *(parts.values() if isinstance(parts, dict) else ()))
     if not all(isinstance(value, dict) for value in values):
-        raise BrokenInput(f"{found.folder}/state.json was not written by the trainer")
+        raise BrokenInput(f"{checkpoint.folder}/state.json was not written by the trainer")
     return state
 
 
-def _refuse_another_run(folder: Path, saved: dict[str, object], wanted: dict[str, object]) -> None:
-    keys = [key for key in sorted(saved.keys() | wanted.keys()) if saved.get(key) != wanted.get(key)]
+def _refuse_another_run(folder: Path, saved: dict[str, object], current: dict[str, object]) -> None:
+    keys = [key for key in sorted(saved.keys() | current.keys()) if saved.get(key) != current.get(key)]
     if keys:
-        values = ((key, json.dumps(saved.get(key)), json.dumps(wanted.get(key))) for key in keys)
+        values = ((key, json.dumps(saved.get(key)), json.dumps(current.get(key))) for key in keys)
         another_model = any(key.startswith("model.") for key in keys)
         raise BrokenInput(
             f"{folder.parent.name}/{folder.name} belongs to another training",
@@ -330,6 +330,6 @@ def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
         if known_cause(error) is not None:  # a peer that was lost while ranks shared the value out
             raise
-        said = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # of which str() is the key alone
-        lines = [line.strip() for line in said.splitlines()]
+        message = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # of which str() is the key alone
+        lines = [line.strip() for line in message.splitlines()]
         raise BrokenInput(title, lines[1:6] or lines, hint=hint) from error

@@ -50,8 +50,8 @@ class RandomState:
     @classmethod
     def now(cls, device: torch.device) -> "RandomState":
         """The current state of this process."""
-        _, words, left = random.getstate()
-        python = torch.tensor([*words, left is not None, _bits(left or 0.0)], dtype=torch.int64)
+        _, words, next_gauss = random.getstate()
+        python = torch.tensor([*words, next_gauss is not None, _bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
@@ -75,8 +75,8 @@ class RandomState:
         """The inverse of `packed`, also of checkpoints from before NumPy's state was kept."""
         sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
         if len(packed) < sum(sizes):
-            left, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)
-            packed = torch.cat([packed[: 8 * OLD_PYTHON_WORDS], left, packed[8 * OLD_PYTHON_WORDS :], numpy])
+            next_gauss, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)
+            packed = torch.cat([packed[: 8 * OLD_PYTHON_WORDS], next_gauss, packed[8 * OLD_PYTHON_WORDS :], numpy])
         sizes.insert(2, len(packed) - sum(sizes))
         python, cpu, cuda, numpy = (part.clone() for part in packed.split_with_sizes(sizes))
         return cls(python.view(torch.int64), cpu, cuda, numpy.view(torch.int64))

@@ -63,6 +63,6 @@ def load(path: Path, file: BinaryIO) -> Any:
 
 def why_unread(error: Exception) -> str:
     """What torch says, without its advice to read the file in spite of that (torch 2.13)."""
-    said = str(error).rpartition("WeightsUnpickler error: ")[2]
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Weights only load failed")]
+    message = str(error).rpartition("WeightsUnpickler error: ")[2]
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]
     return (lines or [type(error).__name__])[0].partition(". Please")[0]

@@ -20,10 +20,10 @@ class Snapshot:
     def take(self, tree: Any) -> Any:
         """`tree` of mappings, lists, tuples and tensors, with tensors copied; tensors that are one stay one."""
         copies: dict[object, Tensor] = {}
-        taken = self._take(tree, "", copies)
+        copied = self._take(tree, "", copies)
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
             torch.cuda.current_stream().synchronize()  # copies from a GPU were only begun
-        return taken
+        return copied
 
     def _take(self, value: Any, path: str, copies: dict[object, Tensor]) -> Any:
         if isinstance(value, Tensor):
@@ -38,14 +38,14 @@ class Snapshot:
         return value
 
     def _copy(self, tensor: Tensor, path: str, copies: dict[object, Tensor]) -> Tensor:
-        same = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else path
-        if same not in copies:
+        identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else path
+        if identity not in copies:
             memory = self._memory.get(path)
             if memory is None or (memory.shape, memory.dtype) != (tensor.shape, tensor.dtype):
                 memory = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
                 self._memory[path] = memory
-            copies[same] = memory.copy_(tensor, non_blocking=True)
-        return copies[same]
+            copies[identity] = memory.copy_(tensor, non_blocking=True)
+        return copies[identity]
 
 
 def on_cpu(tree: Any) -> Any:

@@ -113,7 +113,7 @@ def _bring_back(target: Path) -> None:
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
     """The file that says what belongs to a checkpoint; written last."""
-    entries = {name: {"size": each.size, "sha256": each.sha256} for name, each in written.items()}
+    entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
     return (json.dumps({**tree, SEAL: _seal(tree)}, indent=2) + "\n").encode()
@@ -235,10 +235,10 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     """
     damaged: list[str] = []
     for folder in newest_first(root):
-        found = problem(folder)
-        if found is None:
+        reason = problem(folder)
+        if reason is None:
             return folder, damaged
-        damaged.append(f"{folder.name}: {found}")
+        damaged.append(f"{folder.name}: {reason}")
     return None, damaged
 
 
@@ -265,27 +265,27 @@ def problem(folder: Path) -> str | None:
         sound = False
     if not sound:
         return f"{MANIFEST} is damaged"
-    return next((wrong for name, said in entries.items() if (wrong := _difference(folder / name, said))), None)
+    return next((wrong for name, expected in entries.items() if (wrong := _difference(folder / name, expected))), None)
 
 
-def _difference(path: Path, said: Written) -> str | None:
+def _difference(path: Path, expected: Written) -> str | None:
     """Of a file from what the manifest says about it, in words. Raises Unreadable."""
     try:
-        found = patiently(lambda file: _as_written(file, said.size), path)
+        actual = patiently(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:
         return f"{path.name} cannot be read ({error.strerror})"
     except untrusted_files.Unreadable as error:
         return f"{path.name} {error.reason}"
-    if found.size != said.size:
-        return f"{path.name} has {found.size:,} bytes instead of {said.size:,}"
-    return None if found == said else f"{path.name} does not have the bytes that were saved"
+    if actual.size != expected.size:
+        return f"{path.name} has {actual.size:,} bytes instead of {expected.size:,}"
+    return None if actual == expected else f"{path.name} does not have the bytes that were saved"
 
 
 def _as_written(path: Path, size: int) -> Written:
     """What a file is now. One of another size than `size` is not read to its end, and has no hash."""
     with open_own(path) as file:
-        found = os.fstat(file.fileno()).st_size
-        return Written(found, sha256_of(file) if found == size else "")
+        actual_size = os.fstat(file.fileno()).st_size
+        return Written(actual_size, sha256_of(file) if actual_size == size else "")
 
 
 def open_own(path: Path) -> BinaryIO:

@@ -16,11 +16,11 @@ def _offload(device: str) -> Leaf:
     """`offload_optimizer` or `offload_param`: None when nothing is moved away from the weights."""
 
     def read(train: Tree) -> Any:
-        where = train["parallel"][device]
-        if where == "none":
+        target = train["parallel"][device]
+        if target == "none":
             return None
-        return {"device": where, "pin_memory": True} | (
-            {"nvme_path": train["parallel"]["nvme_path"]} if where == "nvme" else {}
+        return {"device": target, "pin_memory": True} | (
+            {"nvme_path": train["parallel"]["nvme_path"]} if target == "nvme" else {}
         )
 
     return read
@@ -52,8 +52,8 @@ def engine_config(train: Tree) -> dict[str, Any]:
     """What `deepspeed.initialize` takes."""
 
     def walk(node: Mapping[str, Any]) -> dict[str, Any]:
-        made = {key: walk(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
-        return {key: value for key, value in made.items() if value is not None}
+        values = {key: walk(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
+        return {key: value for key, value in values.items() if value is not None}
 
     return walk(DOCUMENT)
 
@@ -76,18 +76,18 @@ def disagreements(given: object, train: Tree) -> list[str]:
         for path, value in ours.items()
         if theirs.get(path) != value
     ]
-    more = [path for path in _left_out(train) if _at(tree, path) is not None]
-    return [*wrong, *(f"{'.'.join(path)}: there, though {_key(path)} leaves it out" for path in more)]
+    extra = [path for path in _left_out(train) if _at(tree, path) is not None]
+    return [*wrong, *(f"{'.'.join(path)}: there, though {_key(path)} leaves it out" for path in extra)]
 
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
     """What train.json decides, and leaves out."""
-    made = engine_config(train)
-    yield from ((name,) for name in SAID_BY if name not in made)
+    config = engine_config(train)
+    yield from ((name,) for name in SAID_BY if name not in config)
     for name, node in DOCUMENT.items():
         if isinstance(node, Mapping):
-            yield from ((name, inner) for inner in node if inner not in made[name])
-        elif name not in made and name not in SAID_BY:
+            yield from ((name, inner) for inner in node if inner not in config[name])
+        elif name not in config and name not in SAID_BY:
             yield (name,)
 
 
@@ -97,16 +97,16 @@ def _key(path: tuple[str, ...]) -> str:
 
 
 def _at(tree: Tree, path: tuple[str, ...]) -> Any:
-    here: Any = tree
+    node: Any = tree
     for part in path:
-        here = here.get(part) if isinstance(here, Mapping) else None
-    return here
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
-        at = f"{path}.{key}" if path else key
+        leaf_path = f"{path}.{key}" if path else key
         if isinstance(value, Mapping):
-            yield from _leaves(value, at)
+            yield from _leaves(value, leaf_path)
         else:
-            yield at, value
+            yield leaf_path, value

@@ -24,7 +24,7 @@ def identity(config: TrainConfig) -> dict[str, object]:
 def _leaves(tree: Any, path: str) -> dict[str, object]:
     if not isinstance(tree, Mapping) or not tree:
         return {path: tree}
-    found: dict[str, object] = {}
+    leaves: dict[str, object] = {}
     for key, value in tree.items():
-        found |= _leaves(value, f"{path}.{key}" if path else key)
-    return found
+        leaves |= _leaves(value, f"{path}.{key}" if path else key)
+    return leaves

@@ -35,16 +35,16 @@ def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
     """A class is made, and called later; a function is called later, with its arguments by name."""
     function = locate(tree[KEY], where)
     if isinstance(function, type):
-        made: Callable[..., Any] = instantiate(tree, where)
-        return made
+        instance: Callable[..., Any] = instantiate(tree, where)
+        return instance
     _refuse_what_cannot_be_called(function, tree, where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     return functools.partial(function, **arguments) if arguments else function
 
 
-def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], where: str) -> None:
+def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: str) -> None:
     if not callable(function):
-        raise BrokenInput(f"{where}: {tree[KEY]} is no class and no function, but {function!r:.60}")
+        raise BrokenInput(f"{path}: {tree[KEY]} is no class and no function, but {function!r:.60}")
 
 
 def locate(dotted: str, where: str) -> Any:
@@ -53,7 +53,7 @@ def locate(dotted: str, where: str) -> Any:
     for length in range(len(parts) - 1, 0, -1):
         module_name = ".".join(parts[:length])
         try:
-            found: Any = importlib.import_module(module_name)
+            value: Any = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
                 continue  # it is no module, perhaps a class in one
@@ -61,12 +61,12 @@ def locate(dotted: str, where: str) -> Any:
         except Exception as error:
             raise failed(f"{where}: cannot import {module_name}", error) from error
         for name in parts[length:]:
-            if not hasattr(found, name):
-                near = difflib.get_close_matches(name, dir(found), n=1)
-                has = f"{getattr(found, '__file__', None) or found} has no {name}"
+            if not hasattr(value, name):
+                near = difflib.get_close_matches(name, dir(value), n=1)
+                has = f"{getattr(value, '__file__', None) or value} has no {name}"
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
     hint = f"your code is {os.getcwd()}: `code.root` names its folder, and code=snapshot brings it"
     raise BrokenInput(f"{where}: there is no module {parts[0]}, for {dotted}", hint=hint)
 
@@ -90,25 +90,25 @@ def may_pass(error: Exception) -> bool:
 
 def failed(title: str, error: Exception) -> BrokenInput:
     """An error of the user's code in one line, and a second one for its place."""
-    said = next(iter(str(error).strip().splitlines()), "")
+    message = next(iter(str(error).strip().splitlines()), "")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
-    place = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []
-    return BrokenInput(f"{title}: {type(error).__name__}{': ' if said else ''}{said[:300]}", place)
+    location = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []
+    return BrokenInput(f"{title}: {type(error).__name__}{': ' if message else ''}{message[:300]}", location)
 
 
 def _is_ours(filename: str) -> bool:
     return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_TRAINER + os.sep)
 
 
-def _arguments(tree: Any, where: str) -> Any:
+def _arguments(tree: Any, path: str) -> Any:
     if is_target(tree):
-        return instantiate(tree, where)
+        return instantiate(tree, path)
     if isinstance(tree, Mapping):
-        return {key: _arguments(value, f"{where}.{key}") for key, value in tree.items()}
-    return [_arguments(item, where) for item in tree] if isinstance(tree, list | tuple) else tree
+        return {key: _arguments(value, f"{path}.{key}") for key, value in tree.items()}
+    return [_arguments(item, path) for item in tree] if isinstance(tree, list | tuple) else tree
 
 
 def _call(tree: Mapping[str, Any]) -> str:
     """my_pkg.Net(width=64)"""
-    given = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
-    return f"{tree[KEY]}({given})"
+    arguments = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
+    return f"{tree[KEY]}({arguments})"

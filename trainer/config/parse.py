@@ -133,7 +133,7 @@ def _dataclass(tree: object, into: Any, path: str, problems: list[str]) -> Any:
     return _BROKEN if problems else into(**values)
 
 
-def _wrong(path: str, expected: str, found: object, problems: list[str]) -> Any:
-    shown = "null" if found is None else repr(found)
+def _wrong(path: str, expected: str, value: object, problems: list[str]) -> Any:
+    shown = "null" if value is None else repr(value)
     problems.append(f"{path or 'top level'}: expected {expected}, found {shown[:60]}")
     return _BROKEN

@@ -188,8 +188,8 @@ def _of_targets(config: TrainConfig) -> Iterator[str]:
         if collate is not None and not (isinstance(collate, str) and target.DOTTED.fullmatch(collate)):
             yield f"data.collate: expected the dotted name of a function, found {collate!r:.60}"
     if isinstance(config.optim, Target):
-        given = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
-        yield from (f"optim.{problem}" for problem in strict.parse(given, ScheduleConfig)[1])
+        schedule = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
+        yield from (f"optim.{problem}" for problem in strict.parse(schedule, ScheduleConfig)[1])
         if config.parallel.kind == "deepspeed":
             yield "optim: parallel.kind deepspeed saves the state of AdamW alone; take optim=adamw, or parallel=ddp"
 

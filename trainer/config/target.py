@@ -51,8 +51,8 @@ def problems(tree: object, path: str) -> Iterator[str]:
         return
     name = tree.get(KEY)
     if KEY in tree and not (isinstance(name, str) and DOTTED.fullmatch(name)):
-        found = "null" if name is None else repr(name)
-        yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {found[:60]}"
+        shown = "null" if name is None else repr(name)
+        yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {shown[:60]}"
     for key, value in tree.items():
         if KEY in tree and key.startswith("_") and key != KEY:
             yield f"{path}.{key}: beside {KEY} no key begins with _, for an argument is passed by its name"

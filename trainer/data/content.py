@@ -49,11 +49,11 @@ class Content:
         if self._ended:
             return
         self._compare()
-        found = [ranks for ranks, different in self._alike if different >= DIFFERENT]
-        if found:
+        duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
+        if duplicates:
             raise BrokenInput(
-                f"data: {self._named(found)} were given the same samples",
-                [f"the same bytes on rank {listed(ranks)} in {self._steps} steps" for ranks in found[:MOST_NAMED]],
+                f"data: {self._named(duplicates)} were given the same samples",
+                [f"the same bytes on rank {listed(ranks)} in {self._steps} steps" for ranks in duplicates[:MOST_NAMED]],
                 hint="__getitem__ must go by its index alone: the trainer gives each rank others",
             )
 
@@ -63,18 +63,18 @@ class Content:
         if not doubtful:
             return ""
         named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
-        found = f"warning: data: {named} were given the same samples, as far as {most} batches can tell"
-        return f"{found}: many samples may be alike, or __getitem__ goes by more than its index"
+        message = f"warning: data: {named} were given the same samples, as far as {most} batches can tell"
+        return f"{message}: many samples may be alike, or __getitem__ goes by more than its index"
 
-    def _named(self, found: list[list[int]]) -> str:
-        if len(found[0]) == self._group.world_size:
+    def _named(self, groups: list[list[int]]) -> str:
+        if len(groups[0]) == self._group.world_size:
             return f"all {self._group.world_size} ranks"
-        return " and ".join(f"ranks {listed(ranks)}" for ranks in found[:2])
+        return " and ".join(f"ranks {listed(ranks)}" for ranks in groups[:2])
 
     def _compare(self) -> None:
         """Whose batches so far were the same? When nobody's were, that is the end of it."""
-        whole = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
-        mine = [int.from_bytes(whole, "big", signed=True), len(self._batches), len(set(self._batches))]
+        digest_bytes = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
+        mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}
         different: dict[tuple[int, int], int] = {}
         self._group.phases.enter("exchange")  # who is still at its data holds up the others
@@ -88,12 +88,12 @@ class Content:
 
 def digest(batch: Any) -> bytes:
     """Of every tensor in a batch."""
-    found = hashlib.blake2b(digest_size=8)
+    hasher = hashlib.blake2b(digest_size=8)
     for tensor in tensors(batch):
         for part in stored(tensor.detach().cpu()):
             part = part.contiguous()
-            found.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
-    return found.digest()
+            hasher.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
+    return hasher.digest()
 
 
 def stored(tensor: Tensor) -> tuple[Tensor, ...]:
@@ -112,5 +112,5 @@ def stored(tensor: Tensor) -> tuple[Tensor, ...]:
 
 def listed(ranks: list[int]) -> str:
     """0, 2, 4"""
-    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
-    return ", ".join(map(str, ranks[:MOST_NAMED])) + more
+    suffix = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return ", ".join(map(str, ranks[:MOST_NAMED])) + suffix

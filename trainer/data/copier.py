@@ -59,6 +59,6 @@ def changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 def tensors(batch: Any) -> Iterator[Tensor]:
     """Every tensor in a batch."""
-    found: list[Tensor] = []
-    changed(batch, found.append)
-    yield from found
+    leaves: list[Tensor] = []
+    changed(batch, leaves.append)
+    yield from leaves

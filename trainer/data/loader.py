@@ -115,13 +115,13 @@ class Loader:
         if config.workers:
             self._batches = iter(_workers(split, slots, config, device))
         else:
-            self._batches = (fetch(split, each) for each in slots)
+            self._batches = (fetch(split, step_slots) for step_slots in slots)
         self._next: list[Fed] | None = None
 
     def take(self) -> list[Fed]:
         """The micro batches of the next step, in host memory."""
-        taken, self._next = self._next or self._read(), None
-        return taken
+        micro_batches, self._next = self._next or self._read(), None
+        return micro_batches
 
     def ahead(self) -> None:
         """While a GPU computes: read the next step, and start to copy its first batch. Nothing on a CPU, which has no
@@ -164,8 +164,8 @@ class ValidationBatches:
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
     def __iter__(self) -> Iterator[Fed]:
-        here = (fetch(self._split, slots) for slots in self._slots)
-        return (Fed(*fields) for fields in (here if self._workers is None else self._workers))
+        batches = (fetch(self._split, slots) for slots in self._slots)
+        return (Fed(*fields) for fields in (batches if self._workers is None else self._workers))
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:

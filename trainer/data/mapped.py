@@ -39,16 +39,16 @@ class Mapped:
 
     def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
         """The collated samples, as the data set draws them in this epoch."""
-        places_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
+        selected_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
         samples = []
         with random_state_kept():
-            for place in places_B.tolist():
-                seed_sample(mix(self._seed, "sample", epoch, place))
+            for index in selected_B.tolist():
+                seed_sample(mix(self._seed, "sample", epoch, index))
                 try:
-                    samples.append(self.dataset[place])
+                    samples.append(self.dataset[index])
                 except Exception as error:
                     if hasattr(error, "add_note"):  # Python 3.11: a line below the traceback
-                        error.add_note(f"in sample {place} of the data set, epoch {epoch}")
+                        error.add_note(f"in sample {index} of the data set, epoch {epoch}")
                     raise
             return self._collate(samples)
 

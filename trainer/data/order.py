@@ -36,14 +36,14 @@ class Order:
 
     def num_real(self, first_step: int, num_steps: int) -> int:
         """Samples of `num_steps` global steps of one epoch, from `first_step` on; slots that fill up are none."""
-        place = first_step % self.steps_per_epoch
-        first, behind = place * self.batch, (place + num_steps) * self.batch
+        index = first_step % self.steps_per_epoch
+        first, behind = index * self.batch, (index + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
         """indices_G int64 of global step `step`, and how many count: the first ones. The others are valid as well."""
-        epoch, place = divmod(step, self.steps_per_epoch)
-        chosen = permutation(self.seed, epoch, self.num_samples)[place * self.batch : (place + 1) * self.batch]
+        epoch, index = divmod(step, self.steps_per_epoch)
+        chosen = permutation(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:
             return chosen, self.batch
         indices_G = torch.zeros(self.batch, dtype=torch.int64)

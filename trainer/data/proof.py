@@ -77,11 +77,11 @@ class Proof:
         expected = self._order.num_real(self._first_step, len(steps))
         distinct = int(seen_N.count_nonzero())
         overlap, missing = num_fed - distinct, expected - distinct
-        whole = len(steps) == self._order.steps_per_epoch
+        is_full_epoch = len(steps) == self._order.steps_per_epoch
         line = (
             f"data: {expected:,} samples, {self._group.world_size} rank{'s' * (self._group.world_size > 1)},"
             f" overlap {overlap}, missing {missing}, padded {num_padding} (weight 0), epoch {epoch}"
-            + ("" if whole else f", steps {steps.start + 1:,} to {done:,}")
+            + ("" if is_full_epoch else f", steps {steps.start + 1:,} to {done:,}")
         )
         if overlap or missing or num_padding != self._order.batch * len(steps) - expected:
             hint = "a sampler of your own, or a bug of the trainer: its weights are not to be trusted"

@@ -54,7 +54,7 @@ def _signed(number: int) -> int:
 
 def open_source(config: RandomTokensConfig, seed: int, context: int) -> Source:
     """Both splits; another seed has other tokens."""
-    said = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
+    parameters = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
     return Source(
         name="random_tokens",
         train=RandomTokens(mix(seed, "train"), config.samples, context, config.vocabulary),
@@ -64,5 +64,5 @@ def open_source(config: RandomTokensConfig, seed: int, context: int) -> Source:
         tokens_per_sample=context,
         score="bits_per_token",
         summary=f"{config.samples:,} + {config.val_samples:,} held-out samples, vocabulary {config.vocabulary:,}",
-        digest=hashlib.sha256(said.encode()).hexdigest(),
+        digest=hashlib.sha256(parameters.encode()).hexdigest(),
     )

@@ -179,24 +179,32 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
 
     setters = dict.fromkeys(row.setter for row in TABLE if row.like)
     claims = [_claim(setter, present, values) for setter in setters]
-    own = {name: values[name] for name in LAUNCHER_NAMES if name in present}
+    torchrun_values = {name: values[name] for name in LAUNCHER_NAMES if name in present}
     below_torchrun = "TORCHELASTIC_USE_AGENT_STORE" in present
-    given, contradictions, said = launchers.agree(own, claims, values["JOBC_LAUNCHER"], below_torchrun)
+    contract, contradictions, sources = launchers.agree(
+        torchrun_values, claims, values["JOBC_LAUNCHER"], below_torchrun
+    )
     problems += contradictions
-    launched = any(name in given for name in PER_PROCESS_NAMES)
+    launched = any(name in contract for name in PER_PROCESS_NAMES)
     if launched and not contradictions:
-        problems += [f"{name}: not set, but the launcher set {said}" for name in LAUNCHER_NAMES if name not in given]
-        problems += _out_of_range("RANK", "WORLD_SIZE", given) + _out_of_range("LOCAL_RANK", "LOCAL_WORLD_SIZE", given)
+        problems += [
+            f"{name}: not set, but the launcher set {sources}" for name in LAUNCHER_NAMES if name not in contract
+        ]
+        problems += _out_of_range("RANK", "WORLD_SIZE", contract) + _out_of_range(
+            "LOCAL_RANK", "LOCAL_WORLD_SIZE", contract
+        )
     if problems:
         hint = launchers.HINT if contradictions else None
-        if launched and not {"MASTER_ADDR", "MASTER_PORT"} <= given.keys():
+        if launched and not {"MASTER_ADDR", "MASTER_PORT"} <= contract.keys():
             hint = (
                 hint
                 or "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or export both: the host of rank 0, a free port"
             )
         raise BrokenInput(f"environment: {len(problems)} problem{'s' * (len(problems) > 1)}", problems, hint)
     fields = {field_name(row.name): values[row.name] for row in TABLE if not row.like}
-    return Env(**{**fields, **({field_name(name): given[name] for name in given} if launched else SINGLE_PROCESS)})
+    return Env(
+        **{**fields, **({field_name(name): contract[name] for name in contract} if launched else SINGLE_PROCESS)}
+    )
 
 
 def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
@@ -235,8 +243,8 @@ def _parse(text: str, kind: Kind) -> str | Path | int | bool | None:
     return number
 
 
-def _out_of_range(rank: str, size: str, given: Mapping[str, Any]) -> list[str]:
-    rank_value, size_value = given.get(rank), given.get(size)
+def _out_of_range(rank: str, size: str, values: Mapping[str, Any]) -> list[str]:
+    rank_value, size_value = values.get(rank), values.get(size)
     if rank_value is None or size_value is None or rank_value < size_value:
         return []
     return [f"{rank}: {rank_value} is not below {size} {size_value}"]

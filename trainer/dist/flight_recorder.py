@@ -10,7 +10,7 @@ from pathlib import Path
 
 def switch_on(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
     """Set in `environ` what is not set yet. Files: logs/collectives_RANK of the run folder."""
-    wanted = {
+    defaults = {
         "TORCH_FR_BUFFER_SIZE": "20000",  # so many collectives
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",  # torch's own default: after the dump the process ends
@@ -18,5 +18,5 @@ def switch_on(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
     if run_dir is not None:
         logs = run_dir.absolute() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        wanted["TORCH_FR_DUMP_TEMP_FILE"] = f"{logs}/collectives_"
-    environ.update({name: value for name, value in wanted.items() if not environ.get(name)})
+        defaults["TORCH_FR_DUMP_TEMP_FILE"] = f"{logs}/collectives_"
+    environ.update({name: value for name, value in defaults.items() if not environ.get(name)})

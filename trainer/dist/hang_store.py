@@ -91,8 +91,8 @@ class Board:
 
     def _say(self, store: Store) -> None:
         """Another text every time, for the seconds go on: that is the sign of life."""
-        at = self._where()
-        store.set(f"at/{self._rank}", json.dumps([at.place, at.phase, at.seconds]))
+        position = self._where()
+        store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
     def _find_out(self, store: Store) -> str:
         if self._rank == 0:
@@ -117,14 +117,14 @@ class Board:
             after = self._texts(store, ranks)
             if all(new and new != old for old, new in zip(before, after, strict=True)):
                 break
-        seen: list[Seen | None] = []
+        statuses: list[Seen | None] = []
         for old, new in zip(before, after, strict=True):
             if not new or new == old:
-                seen.append(None)
+                statuses.append(None)
             else:
-                place, phase, seconds = json.loads(new)
-                seen.append(Seen((place[0], place[1]), phase, seconds))
-        return verdict(seen, [self._names[rank] for rank in ranks])
+                position, phase, seconds = json.loads(new)
+                statuses.append(Seen((position[0], position[1]), phase, seconds))
+        return verdict(statuses, [self._names[rank] for rank in ranks])
 
     def _texts(self, store: Store, ranks: Sequence[int]) -> list[bytes]:
         keys = [f"at/{rank}" for rank in ranks]
@@ -133,21 +133,21 @@ class Board:
 
 def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     """Who holds up the others, in words. seen: by rank; None = no sign of life"""
-    failed = [name for name, one in zip(names, seen, strict=True) if one and one.phase == "failed"]
+    failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; logs/rank_NN.log says why"
-    silent = [name for name, one in zip(names, seen, strict=True) if one is None]
+    silent = [name for name, status in zip(names, seen, strict=True) if status is None]
     if silent:
         return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"
-    known = [one for one in seen if one is not None]
-    last = min(known, key=lambda one: one.place)
-    behind = [name for name, one in zip(names, known, strict=True) if one.place == last.place]
-    where = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"
-    phases = {one.phase for one in known}
+    alive = [status for status in seen if status is not None]
+    last = min(alive, key=lambda status: status.place)
+    behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
+    description = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"
+    phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
-        return f"all ranks have been {where}: {_why_all(last)}"
+        return f"all ranks have been {description}: {_why_all(last)}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
-    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {where}; the others wait for it{also}"
+    return f"{_listed(behind)} {'has' if len(behind) == 1 else 'have'} been {description}; the others wait for it{also}"
 
 
 def _why_all(last: Seen) -> str:
@@ -165,5 +165,5 @@ def of_step(step: int) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    suffix = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + suffix

@@ -79,8 +79,8 @@ class Watch:
         self._armed: tuple[float, float] | None = None
         self._ended = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(each,), name=name, daemon=True)
-            for name, each in (
+            threading.Thread(target=self._run, args=(target,), name=name, daemon=True)
+            for name, target in (
                 ("watch", self._look),
                 ("watch, on_tick", self._do_on_tick),
                 ("watch, end", self._end_when_over),
@@ -137,8 +137,8 @@ class Watch:
 
     def _look(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
-        at = self.where()
-        if at.phase == "start":  # not begun yet
+        position = self.where()
+        if position.phase == "start":  # not begun yet
             faulthandler.cancel_dump_traceback_later()
             self._armed = None
             return
@@ -147,9 +147,9 @@ class Watch:
             self.words = ""
         if self._board:
             self._board.tell(part_s > self.timeout_s / 2)
-        if at.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
-            self._alarmed, self._again_s = since, 2 * at.seconds if at.phase in AT_DISK else math.inf
-            self._alarm(at, since)
+        if position.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
+            self._alarmed, self._again_s = since, 2 * position.seconds if position.phase in AT_DISK else math.inf
+            self._alarm(position, since)
 
     def _end_when_over(self) -> None:
         """In a thread that writes nothing."""
@@ -184,16 +184,16 @@ class Watch:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
 
-    def _alarm(self, at: Seen, since: float) -> None:
+    def _alarm(self, position: Seen, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
-        doing = AT_DISK.get(at.phase, f"in {at.phase}")
-        words = f"{self.name} has been {doing} {of_step(at.place[0])} for {at.seconds:.0f} s"
-        if at.phase in AT_DISK:
+        doing = AT_DISK.get(position.phase, f"in {position.phase}")
+        words = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
+        if position.phase in AT_DISK:
             words += ", and goes on; does its disk answer? The others wait for it"
         print(f"warning: {words}; what it is doing:\n{_stacks()}", file=sys.stderr, flush=True)
-        if at.phase in AT_DISK:
+        if position.phase in AT_DISK:
             return
-        if at.phase in READING:
+        if position.phase in READING:
             _ask_workers()
         if self._board:
             self._board.ask()

@@ -69,9 +69,9 @@ def agree(
         _complete(claim) for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher)) if claim.counts
     ]
     if own.get("RANK") is not None and own.get("WORLD_SIZE") is not None:
-        found = f"RANK={own['RANK']} WORLD_SIZE={own['WORLD_SIZE']} are set"
+        declared = f"RANK={own['RANK']} WORLD_SIZE={own['WORLD_SIZE']} are set"
         others = [c for c in counting if not (_same(own, c) or _counts_agents(own, c, below_agent))]
-        wrong = [f"{found}, but {claim.launcher} says {claim.text}" for claim in others]
+        wrong = [f"{declared}, but {claim.launcher} says {claim.text}" for claim in others]
         return _filled(own, [claim for claim in counting if _same(own, claim)]), wrong, ", ".join(own)
     if not counting:
         half = [claim for claim in claims if claim.is_half]
@@ -90,34 +90,36 @@ def agree(
     return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
-def _silence(trusted: str, own: Mapping[str, Any], claims: Sequence[Claim]) -> str:
+def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Claim]) -> str:
     """What the trusted launcher has left unsaid, or "": a world of one would be a guess, and wrong in every rank.
 
     A shell in a job of jobc has no launcher and is one process, unless another launcher counts several.
     """
     claim = next((claim for claim in claims if claim.launcher == trusted), None)
-    names, values = (claim.counters, claim.values) if claim else (COUNTERS, own)
-    said = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
-    if len(said) == len(names):
+    names, values = (claim.counters, claim.values) if claim else (COUNTERS, environment)
+    present = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
+    if len(present) == len(names):
         return ""
     if trusted == "jobc" and not any(claim.counts and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
-    found = f"{said[0]}, but no {(set(names) - set(said)).pop()}" if said else f"neither {' nor '.join(names)}"
-    return f"JOBC_LAUNCHER={trusted}, but there is {found}"
+    description = (
+        f"{present[0]}, but no {(set(names) - set(present)).pop()}" if present else f"neither {' nor '.join(names)}"
+    )
+    return f"JOBC_LAUNCHER={trusted}, but there is {description}"
 
 
 def _same(values: Mapping[str, Any], claim: Claim) -> bool:
     """They mean the same ranks. Two agents are not two ranks of one node, which have the same numbers."""
-    sizes = [each.get("LOCAL_WORLD_SIZE") for each in (values, claim.values)]
+    sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)
 
 
-def _counts_agents(own: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
+def _counts_agents(environment: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
     """As in `srun torchrun`: each task became LOCAL_WORLD_SIZE ranks. torchrun may number nodes as they come."""
-    each = own.get("LOCAL_WORLD_SIZE") or 0
-    in_order = own.get("GROUP_RANK") == claim.values["RANK"]
-    return bool(own["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * each and (below_agent or in_order))
+    local_size = environment.get("LOCAL_WORLD_SIZE") or 0
+    in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
+    return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (below_agent or in_order))
 
 
 def _counts_nodes(inner: Claim, outer: Claim) -> bool:
@@ -127,9 +129,9 @@ def _counts_nodes(inner: Claim, outer: Claim) -> bool:
     )
 
 
-def _filled(own: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
+def _filled(environment: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
     """What is set, and what is not from the claims, the first first."""
-    filled = dict(own)
+    filled = dict(environment)
     for claim in claims:
         for name, value in claim.values.items():
             filled.setdefault(name, value)
@@ -175,6 +177,6 @@ def tasks_of_node(text: str, node: int) -> int:
 
 def first_host(text: str) -> str:
     """node[01-04,7],b -> node01; the brackets of a name may be several."""
-    while found := re.match(r"([^],[]*)\[([^],-]+)[^]]*\](.*)$", text):
-        text = "".join(found.groups())
+    while match := re.match(r"([^],[]*)\[([^],-]+)[^]]*\](.*)$", text):
+        text = "".join(match.groups())
     return text.split(",")[0]

@@ -130,9 +130,9 @@ class Group:
         size = self.from_rank(rank, content.getbuffer().nbytes)
         if self.rank != rank:
             content = file_of(size)
-        place = content.getbuffer()
+        buffer = content.getbuffer()
         for start in range(0, size, BROADCAST_BYTES):
-            piece = torch.frombuffer(place, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
+            piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
             self.phases.moves()
         return content
@@ -254,9 +254,9 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
             wait_for_workers=False,
         )
     except RuntimeError as error:
-        place = f"{env.master_addr}:{env.master_port}"
+        address = f"{env.master_addr}:{env.master_port}"
         raise RendezvousFailed(
-            f"rank {env.rank}: cannot open the rendezvous at {place}", [str(error).splitlines()[0]]
+            f"rank {env.rank}: cannot open the rendezvous at {address}", [str(error).splitlines()[0]]
         ) from error
     return PrefixStore(_prefix(env), store)
 

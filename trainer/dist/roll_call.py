@@ -39,17 +39,17 @@ def call(group: Group) -> list[dict[str, str]]:
     mine = json.dumps(answer(group.device)).encode()
     assert len(mine) <= BYTES
     answers = group.gather(torch.tensor(list(mine.ljust(BYTES)), dtype=torch.uint8))
-    return [json.loads(bytes(one.tolist())) for one in answers]
+    return [json.loads(bytes(row.tolist())) for row in answers]
 
 
 def differences(answers: Sequence[dict[str, str]]) -> list[str]:
     """A line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
-    for name in dict.fromkeys(name for one in answers for name in one if name != "host"):
-        values = [one.get(name, "none") for one in answers]
+    for name in dict.fromkeys(name for facts in answers for name in facts if name != "host"):
+        values = [facts.get(name, "none") for facts in answers]
         if len(set(values)) > 1:
-            found = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
-            lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {ranks_text(ranks)}" for ranks in found))
+            groups = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
+            lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {ranks_text(ranks)}" for ranks in groups))
     return lines
 
 
@@ -58,13 +58,15 @@ def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
 
     shards: ranks that share a copy; they follow each other
     """
-    hosts = [one["host"] for one in answers]
+    hosts = [facts["host"] for facts in answers]
     fewest = -(-shards // max(Counter(hosts).values()))
     for first in range(0, len(hosts), shards):
-        found = list(dict.fromkeys(hosts[first : first + shards]))
-        if len(found) > fewest:
+        machines = list(dict.fromkeys(hosts[first : first + shards]))
+        if len(machines) > fewest:
             ranks = ranks_text(range(first, first + shards))
-            return f"{ranks} share a copy of the model, on {', '.join(found[:8])}{', …' if len(found) > 8 else ''}"
+            return (
+                f"{ranks} share a copy of the model, on {', '.join(machines[:8])}{', …' if len(machines) > 8 else ''}"
+            )
     return ""
 
 

@@ -22,8 +22,8 @@ class SaveRequest:
     def is_made(self) -> bool:
         """Has somebody made it, who has no answer yet?"""
         try:
-            found = self._file.stat()
-            self._seen = found.st_ino, found.st_ctime_ns
+            stat = self._file.stat()
+            self._seen = stat.st_ino, stat.st_ctime_ns
         except OSError:
             self._seen = None
         return self._seen not in (None, self._answered)

@@ -54,21 +54,21 @@ def end(code: int) -> NoReturn:
 
 def tell(error: BaseException) -> int:
     """Print `error`, unless that was done before; the exit code. Whoever still has to wait for a disk tells first."""
-    told = vars(error)  # kept in the error itself: one of the user's may have no hash
-    if TOLD not in told:
+    attributes = vars(error)  # kept in the error itself: one of the user's may have no hash
+    if TOLD not in attributes:
         sys.stdout.flush()
-        told[TOLD] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
+        attributes[TOLD] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
         sys.stderr.flush()
-    return int(told[TOLD])
+    return int(attributes[TOLD])
 
 
 def _print(error: BaseException) -> int:
-    known = known_cause(error)
-    if known is None:
+    cause = known_cause(error)
+    if cause is None:
         traceback.print_exception(error)
         return exit_codes.CRASHED
-    print(known if isinstance(known, StoppedEarly) else f"error: {known}", file=sys.stderr)
-    return known.code
+    print(cause if isinstance(cause, StoppedEarly) else f"error: {cause}", file=sys.stderr)
+    return cause.code
 
 
 def _print_exit(error: SystemExit) -> int:
@@ -99,8 +99,8 @@ def known_cause(error: BaseException) -> TrainerError | None:
         return BrokenInput(f"rank {_rank()}: a part of the model had no influence on the loss of a batch", hint=hint)
     if is_lost_peer(error):
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        said = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
-        return PeerLost(f"rank {_rank()} lost a peer: {said}; the first rank that failed says why")
+        message = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without the place in gloo's source
+        return PeerLost(f"rank {_rank()} lost a peer: {message}; the first rank that failed says why")
     return None
 
 

@@ -28,12 +28,12 @@ def note_start(run_dir: Path, most: int | None) -> None:
         last_step(run_dir / "metrics" / "rank_00.jsonl"),
         brought[0] if brought else 0,
     )
-    known = _read(run_dir / PROGRESS, "step", "fruitless")
-    if known is None:
+    previous = _read(run_dir / PROGRESS, "step", "fruitless")
+    if previous is None:
         _write(run_dir, reached, 0)
         return
-    furthest = max(reached, known[0])
-    fruitless = 0 if reached > known[0] else known[1] + 1
+    furthest = max(reached, previous[0])
+    fruitless = 0 if reached > previous[0] else previous[1] + 1
     give_up = most is not None and fruitless >= most
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
@@ -51,9 +51,9 @@ def note_good_end(run_dir: Path) -> None:
 
 def _read(path: Path, *names: str) -> list[int] | None:
     """These numbers of a small file; None when it is not there, or a power failure has left it empty."""
-    known = read_small(path)
+    content = read_small(path)
     try:
-        return [int(known[1][name]) for name in names] if known else None
+        return [int(content[1][name]) for name in names] if content else None
     except (KeyError, ValueError):
         return None
 

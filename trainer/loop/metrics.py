@@ -118,10 +118,10 @@ class MetricsFile:
             os.rename(aside, self.path)
             raise
 
-    def _warn(self, what: str, error: OSError) -> None:
-        if what not in self._warned:
-            print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
-        self._warned.add(what)
+    def _warn(self, message: str, error: OSError) -> None:
+        if message not in self._warned:
+            print(f"warning: {message}: {error}", file=sys.stderr, flush=True)
+        self._warned.add(message)
 
 
 def _json(values: Mapping[str, object]) -> str:
@@ -146,8 +146,8 @@ def flush_interval(flush_s: float, ranks_of_node: int) -> float:
 
 def older(path: Path) -> list[Path]:
     """What was put aside of the file at `path`, oldest first."""
-    found = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
-    return sorted(found, key=_number)
+    parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
+    return sorted(parts, key=_number)
 
 
 def _number(part: Path) -> int:

@@ -31,10 +31,10 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
         return [block for block in named if isinstance(block, nn.Module)] if is_list else []
     inner = [module for module in model.modules() if module is not model]
     if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
-        there = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
+        available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
         raise BrokenInput(
             f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
-            [f"it has {', '.join(there)}"],
+            [f"it has {', '.join(available)}"],
         )
     return [module for module in inner if type(module).__name__ in classes]
 
@@ -68,8 +68,8 @@ def recomputed(forward: Forward) -> Forward:
 
 def compiled(forward: Forward) -> Forward:
     """`forward` by torch.compile. Each shape for itself: there are few, and one general kernel is slower."""
-    made: Forward = torch.compile(forward, dynamic=False)
-    return made
+    compiled_forward: Forward = torch.compile(forward, dynamic=False)
+    return compiled_forward
 
 
 def _replace_forward(block: nn.Module, forward: Forward) -> None:

@@ -130,9 +130,9 @@ class ShardStepper(Stepper):
         except RuntimeError as error:
             if self.has_stepped or known_cause(error) is not None:
                 raise
-            name, said = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
+            name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
             raise BrokenInput(
-                f"optim: {name} cannot step with the tensors of fsdp: {said[:300]}",
+                f"optim: {name} cannot step with the tensors of fsdp: {message[:300]}",
                 hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
             ) from error
         self.has_stepped = True
@@ -194,10 +194,10 @@ def whole(value: Any) -> Any:
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
     """Below `module`, inner ones first: those whose parameters, without the ones taken already, are that many."""
     for child in module.children():
-        taken = list(_large_enough(child, min_num_params))
-        yield from taken
-        theirs = {parameter for one in taken for parameter in one.parameters()}
-        if sum(p.numel() for p in child.parameters() if p not in theirs) >= min_num_params:
+        inner = list(_large_enough(child, min_num_params))
+        yield from inner
+        wrapped = {parameter for descendant in inner for parameter in descendant.parameters()}
+        if sum(p.numel() for p in child.parameters() if p not in wrapped) >= min_num_params:
             yield child
 
 

@@ -29,9 +29,9 @@ def may_build(folder: Path) -> Iterator[None]:
         if mine is not None:
             with contextlib.suppress(OSError):
                 fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for left in (*folder.glob("*/lock"), *folder.glob("*/*/lock")):
-                    if left.lstat().st_uid == os.geteuid():  # others who share the folder have locks of their own
-                        left.unlink(missing_ok=True)
+                for lock in (*folder.glob("*/lock"), *folder.glob("*/*/lock")):
+                    if lock.lstat().st_uid == os.geteuid():  # others who share the folder have locks of their own
+                        lock.unlink(missing_ok=True)
             _share(mine)
         yield
     finally:

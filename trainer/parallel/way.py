@@ -86,24 +86,24 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     """The recipe's, for the model as it is shared. Raises BrokenInput for what is none, for one without a learning
     rate, and for one of torch's that has no parameter of the model: one of the user's may train copies of its own. Rank
     0 warns of parameters left out."""
-    made = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
-    if not isinstance(made, Optimizer):
-        raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(made).__name__}")
-    if not all(isinstance(its.get("lr"), (int, float, torch.Tensor)) for its in made.param_groups):
+    optimizer = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    if not isinstance(optimizer, Optimizer):
+        raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(optimizer).__name__}")
+    if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
         hint = "lr=NUMBER, which loop's schedule then changes; one that finds its own rates takes none"
         raise BrokenInput("recipe: the optimizer of build_optimizer() has a group without a learning rate", hint=hint)
-    known = {parameter for its in made.param_groups for parameter in its["params"]}
+    optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    left_out = [name for name, each in model.named_parameters() if each.requires_grad and each not in known]
+    left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
     shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
-    if len(left_out) == len(trainable) and type(made).__module__.startswith("torch.optim."):
+    if len(left_out) == len(trainable) and type(optimizer).__module__.startswith("torch.optim."):
         hint = "build_optimizer(self, model) takes model.parameters(), of the model that it is given"
         raise BrokenInput("recipe: the optimizer of build_optimizer() has no parameter of the model", hint=hint)
     if left_out and group.is_first:
         count = f"{len(left_out)} of {len(trainable)} parameters"
         line = f"warning: {count} are in no group of the optimizer, which leaves them as they are"
         print(f"{line}\n  {shown}", flush=True)
-    return made
+    return optimizer
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
@@ -116,8 +116,8 @@ def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[s
 def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:
     """Raises BrokenInput when the ranks have other lines, by which messages between them would go wrong."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
-    found = [bytes(one.tolist()) for one in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
-    if unlike := [rank for rank, one in enumerate(found) if one != found[0]]:
+    digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
+    if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
             f"{what} is another one on rank {', '.join(map(str, unlike[:20]))} than on rank 0",
             hint="make it in the same order on all ranks; a `set` has an order of its own in each process",
@@ -135,6 +135,6 @@ def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
 
 def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
     """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
-    found = shapes_of(weights)
-    if wrong := sorted(name for name in found.keys() | shapes if found.get(name) != shapes.get(name)):
+    saved = shapes_of(weights)
+    if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of another model:\n" + "\n".join(wrong))

@@ -40,21 +40,21 @@ def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
         return engine_config(train)
-    given = _read(path)
-    if wrong := disagreements(given, train):
+    document = _read(path)
+    if wrong := disagreements(document, train):
         hint = f"train.json is what the trainer follows: compile again, or put {path.name} back"
         raise BrokenInput(f"{path} disagrees with {env.train_json}", wrong, hint=hint)
-    return given
+    return document
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BrokenInput(f"cannot read {path}: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(document, dict):
         raise BrokenInput(f"{path} holds no mapping")
-    return given
+    return document
 
 
 class Zero:
@@ -65,7 +65,7 @@ class Zero:
     def __init__(
         self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
     ) -> None:
-        told = settings(config, env)
+        engine_settings = settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
         try:
@@ -104,7 +104,7 @@ class Zero:
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
                 model=WithLoss(model, recipe, config.loop.precision),
                 optimizer=optimizer,
-                config=told,
+                config=engine_settings,
                 dist_init_required=False,
             )
         self.module: nn.Module = self.engine
@@ -175,7 +175,7 @@ class Zero:
                 self._set(parameter, weights[names[parameter]].to(torch.float32))
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
-        self.steps = int(next((float(each["step"]) for each in state["state"].values()), 0.0))
+        self.steps = int(next((float(parameter_state["step"]) for parameter_state in state["state"].values()), 0.0))
         if self.stage == 0:
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**of_the_optimizer(state), "param_groups": groups})

@@ -67,8 +67,8 @@ class Stepper:
         self.rates = Rates(optimizer)
         self.scale = LossScale(precision == "fp16")
         self._parameters = list(model.parameters())  # frozen ones as well: who freezes them may thaw them
-        known, groups = set(self._parameters), optimizer.param_groups
-        self._others = [p for group in groups for p in group["params"] if p not in known]  # no other rank knows them
+        weights, groups = set(self._parameters), optimizer.param_groups
+        self._others = [p for group in groups for p in group["params"] if p not in weights]  # no other rank knows them
         self._whole = whole
 
     def backward(self, loss: Tensor) -> None:
@@ -119,9 +119,9 @@ def of_the_optimizer(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
     """Of its parameters, as its state_dict() numbers them; `not of the model 0` and so on for others."""
-    known, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
+    names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return [known[each] if each in known else f"not of the model {next(others)}" for each in parameters]
+    return [names[item] if item in names else f"not of the model {next(others)}" for item in parameters]
 
 
 def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -130,13 +130,13 @@ def by_name(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     They may have another order than when it was saved, such as that of a set. Raises ValueError when they are others.
     """
     saved = state.get(NAMES, names)  # older checkpoints do not say
-    if other := sorted(set(saved) ^ set(names)):
-        raise ValueError("\n".join(["it has other parameters:", *other]))
+    if difference := sorted(set(saved) ^ set(names)):
+        raise ValueError("\n".join(["it has other parameters:", *difference]))
     unnamed = {key: value for key, value in state.items() if key != NAMES}
     if list(saved) == list(names):
         return unnamed
     now = {name: number for number, name in enumerate(names)}
-    moments = {now[saved[number]]: each for number, each in state["state"].items()}
+    moments = {now[saved[number]]: moment for number, moment in state["state"].items()}
     return {**unnamed, "state": moments}
 
 

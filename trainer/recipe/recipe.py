@@ -101,20 +101,20 @@ def make(config: TrainConfig) -> Recipe:
     """The recipe that config.recipe names. Raises BrokenInput when it is none."""
     if config.recipe is None:
         return Recipe(config)
-    found = locate(config.recipe, "recipe")
-    if not (isinstance(found, type) and issubclass(found, Recipe)):
+    recipe_class = locate(config.recipe, "recipe")
+    if not (isinstance(recipe_class, type) and issubclass(recipe_class, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is no subclass of Recipe", hint=hint)
-    made: Recipe = guarded(lambda: found(config), f"recipe: {config.recipe}(config)")
-    return made
+    recipe: Recipe = guarded(lambda: recipe_class(config), f"recipe: {config.recipe}(config)")
+    return recipe
 
 
 def pair(batch: Any) -> Any:
     """(inputs, targets), which is what the methods of Recipe itself take."""
     if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
-        found = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
+        description = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
         raise BrokenInput(
-            f"data: a batch is {type(batch).__name__} ({found:.120}), and not (inputs, target)",
+            f"data: a batch is {type(batch).__name__} ({description:.120}), and not (inputs, target)",
             hint="a data.collate that makes (inputs, targets) of a list of samples, or a recipe with its own loss()",
         )
     return batch

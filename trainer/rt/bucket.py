@@ -153,11 +153,11 @@ class Bucket:
             answer = self._ask("GET", None, query)
             now = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
             tree = ElementTree.fromstring(answer.body)
-            for found in tree.iter():
-                if _tag(found) == "Contents":
-                    written = datetime.fromisoformat(_text(found, "LastModified").replace("Z", "+00:00")).timestamp()
-                    key = unquote(_text(found, "Key")).removeprefix(self._prefix)
-                    yield Listed(key, int(_text(found, "Size")), max(0.0, now - written))
+            for element in tree.iter():
+                if _tag(element) == "Contents":
+                    written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
+                    key = unquote(_text(element, "Key")).removeprefix(self._prefix)
+                    yield Listed(key, int(_text(element, "Size")), max(0.0, now - written))
             if _text(tree, "IsTruncated") != "true":
                 return
             query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
@@ -179,7 +179,7 @@ class Bucket:
         most: bytes of a body that may be read where that is more than LARGEST_ANSWER
         """
         path = self._base + "/" + (self._prefix + key if key is not None else "")
-        said = ""
+        failure = ""
         for attempt in range(TRIES):
             if attempt:
                 self._pause(FIRST_PAUSE_S * 2 ** (attempt - 1) * (0.5 + random.random()))
@@ -191,7 +191,7 @@ class Bucket:
                         f"{self._host}: {error.verify_message}", "SSL_CERT_FILE names your own certificates",
                         exit_codes.DATA_BROKEN,
                     ) from error  # fmt: skip
-                said = f"{type(error).__name__}: {error}"
+                failure = f"{type(error).__name__}: {error}"
                 continue
             if answer.status in fine and not (answer.status == 404 and _said(answer)[0] == "NoSuchBucket"):
                 return answer
@@ -200,8 +200,8 @@ class Bucket:
                 self._wallet.renew()
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
                 raise self._error(method, path, answer)
-            said = f"HTTP {answer.status} {reason}"
-        title = f"the object store at {self._host} does not answer: {said}, {TRIES} times"
+            failure = f"HTTP {answer.status} {reason}"
+        title = f"the object store at {self._host} does not answer: {failure}, {TRIES} times"
         raise BucketError(title, "storage.endpoint; is the network of the node well?", exit_codes.PEER_LOST)
 
     def _once(
@@ -215,12 +215,12 @@ class Bucket:
             target = encoded_path(path) + (f"?{encoded_query(query)}" if query else "")
             connection.request(method, target, body, fields)
             answer = connection.getresponse()
-            known = {name.lower(): value for name, value in answer.getheaders()}
+            received = {name.lower(): value for name, value in answer.getheaders()}
             content = answer.read(most + 1)
             if len(content) > most:
                 title = f"{self.url}: the answer to {method} {path} is larger than {most >> 20} MiB"
                 raise BucketError(title, "somebody else wrote this object: remove it", exit_codes.DATA_BROKEN)
-            return Answer(answer.status, known, content)
+            return Answer(answer.status, received, content)
         finally:
             connection.close()
 
@@ -239,8 +239,8 @@ class Bucket:
             hint = (
                 "no credentials were found: secrets.AWS_ACCESS_KEY_ID and .AWS_SECRET_ACCESS_KEY, or a role of the node"
             )
-            if who := self._wallet.open():
-                hint = f"the key {who.key} is not known there, or may not: {method} {path}"
+            if credentials := self._wallet.open():
+                hint = f"the key {credentials.key} is not known there, or may not: {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 
 
@@ -259,7 +259,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _text(tree: ElementTree.Element, tag: str) -> str:
     """Of the first such element below, "" without one."""
-    return next((found.text or "" for found in tree.iter() if _tag(found) == tag), "")
+    return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 
 def _exactly(file: int, start: int, length: int) -> bytes:

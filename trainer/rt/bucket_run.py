@@ -67,7 +67,7 @@ class BucketRun:
     def ages(self, prefix: str) -> dict[str, float]:
         """name -> seconds since it was written, of the objects below `prefix`."""
         start = len(self.folder) + 1
-        return {found.key[start:]: found.age_s for found in self.bucket.list(self.key(prefix))}
+        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
     def put_first(self, name: str, content: bytes) -> bool:
         """Whether it is this one: no two writers have the same content, but for an owner's. So a put counts that was
@@ -94,13 +94,13 @@ class BucketRun:
         self._wait_for_nodes(attempt, who)
         return attempt
 
-    def _newest_attempt(self, who: Submission) -> tuple[int, bool]:
+    def _newest_attempt(self, submission: Submission) -> tuple[int, bool]:
         """(the newest attempt of this submission, True); else (the one after all others, False)."""
-        found = self._attempts()
-        if not found:
+        attempts = self._attempts()
+        if not attempts:
             return 0, False
-        last = max(found)
-        if found[last] == who.id:
+        last = max(attempts)
+        if attempts[last] == submission.id:
             return last, True
         self._refuse_live(last)
         return last + 1, False
@@ -110,42 +110,44 @@ class BucketRun:
 
     def _attempts(self) -> dict[int, str]:
         """attempt -> submission"""
-        found = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
-        return {int(of[1]): (self.get(name) or b"").decode(errors="replace") for name, of in found if of}
+        matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
+        return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
-    def _begin(self, attempt: int, who: Submission, init_from: str, job: str) -> bool:
+    def _begin(self, attempt: int, submission: Submission, init_from: str, job: str) -> bool:
         """False when another node was first, of this submission or of another one."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
         self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
-        return self.put_first(f"starts/{attempt:05}/owner", who.id.encode())
+        return self.put_first(f"starts/{attempt:05}/owner", submission.id.encode())
 
-    def _begin_next(self, attempt: int, who: Submission, init_from: str, job: str) -> None:
+    def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
         """This node has been in `attempt` before."""
         for name in self.ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
                 why = f"node {node} has ended well, and is not started again with this one"
                 raise Leave(exit_codes.CRASHED, why, "submit.sh --resume goes on")
-        began = sum(owner == who.id for number, owner in self._attempts().items() if number <= attempt)
-        if began > who.most:
+        began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
+        if began > submission.most:
             raise Leave(
-                exit_codes.CRASHED, f"started again {who.most} times, the limit is {who.most}", "lifecycle.max_requeues"
+                exit_codes.CRASHED,
+                f"started again {submission.most} times, the limit is {submission.most}",
+                "lifecycle.max_requeues",
             )
-        again = f"reason=node {who.node} was started again"
-        word = f"{exit_codes.PEER_LOST}\nnode={who.node}\ntime_ns={time.time_ns()}\n{again}\n"
+        again = f"reason=node {submission.node} was started again"
+        word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_first(f"exit/{attempt}/first", word.encode())
-        self._begin(attempt + 1, who, init_from, job)
+        self._begin(attempt + 1, submission, init_from, job)
 
     def _refuse_live(self, attempt: int) -> None:
         """Waits until nothing of an attempt of another submission can be alive. Raises Leave when something is."""
         began = time.monotonic()
-        while heard := self._heard(attempt):
-            name, age = min(heard.items(), key=lambda one: one[1])
+        while ages := self._heard(attempt):
+            name, age = min(ages.items(), key=lambda item: item[1])
             if age + GRAIN_S < time.monotonic() - began:  # written after this one came
-                who, what = self.folder.rpartition("/")[2], name.rpartition("/")[2]
-                why = f"run {who} is live: {what} of another job wrote {age:.0f} s ago"
+                run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
+                why = f"run {run_id} is live: {node_name} of another job wrote {age:.0f} s ago"
                 raise Leave(
                     exit_codes.CRASHED, why, "stop that job first; submit.sh without --resume makes a run of its own"
                 )
@@ -157,23 +159,23 @@ class BucketRun:
     def _heard(self, attempt: int) -> Mapping[str, float]:
         """Of the nodes of an attempt that may be alive: name -> age in seconds."""
         starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
-        found: dict[str, float] = {}
+        alive: dict[str, float] = {}
         spoken = set()
         for name, age in self.ages("state/node_").items():
             keys = small(self.get(name) or b"")[1]
             if keys.get("attempt") == str(attempt):
                 spoken.add(name.rpartition("/")[2])
                 if "ended" not in keys and age < SILENT_S:
-                    found[name] = age
+                    alive[name] = age
         waiting = {name: age for name, age in starts.items() if name.rpartition("/")[2] not in {*spoken, "owner"}}
-        return {**waiting, **found}
+        return {**waiting, **alive}
 
-    def _wait_for_nodes(self, attempt: int, who: Submission) -> None:
-        deadline, said = time.monotonic() + who.timeout_s, ""
-        wanted = [f"starts/{attempt:05}/node_{node:02}" for node in range(who.nodes)]
+    def _wait_for_nodes(self, attempt: int, submission: Submission) -> None:
+        deadline, reported = time.monotonic() + submission.timeout_s, ""
+        expected = [f"starts/{attempt:05}/node_{node:02}" for node in range(submission.nodes)]
         while True:
-            there = self.ages(f"starts/{attempt:05}/")
-            lacking = " ".join(str(node) for node, name in enumerate(wanted) if name not in there)
+            present = self.ages(f"starts/{attempt:05}/")
+            lacking = " ".join(str(node) for node, name in enumerate(expected) if name not in present)
             if not lacking:
                 return
             if self.get(STOP) is not None:
@@ -181,18 +183,18 @@ class BucketRun:
             if (first := self.get(f"exit/{attempt}/first")) is not None:
                 keys = small(first)[1]
                 raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
-            if said != lacking:
-                said = lacking
-                print(f"jobc: node {who.node} is there, waiting for {lacking}", flush=True)
+            if reported != lacking:
+                reported = lacking
+                print(f"jobc: node {submission.node} is there, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
-                why = f"these nodes have not come within {who.timeout_s:.0f} s: {lacking}"
+                why = f"these nodes have not come within {submission.timeout_s:.0f} s: {lacking}"
                 raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh tells what they wait for")
             self._pause(LOOK_S)
 
 
-def _word(who: Submission, attempt: int) -> bytes:
+def _word(submission: Submission, attempt: int) -> bytes:
     """No two are alike, so that reading it again tells whose it is."""
-    return f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
+    return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 
 
 __all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "Leave", "Submission", "small"]

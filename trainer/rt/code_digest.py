@@ -27,6 +27,6 @@ def code_digest(folder: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
-        yield from (Path(place, name) for name in sorted(files))
+        yield from (Path(parent, name) for name in sorted(files))

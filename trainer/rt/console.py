@@ -46,13 +46,13 @@ class Console:
 
     def _push(self, timeout_s: float = 0) -> bool:
         """Write what the other side takes now; True when it took something."""
-        taken = False
+        has_written = False
         while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:
             try:
                 del self._waiting[: os.write(self._descriptor, self._waiting[:PIECE_BYTES])]
-                taken = True
+                has_written = True
             except OSError:  # the terminal or the reader is gone
                 self._open = False
         if not self._open:
             self._waiting.clear()
-        return taken
+        return has_written

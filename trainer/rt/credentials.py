@@ -64,11 +64,11 @@ def _sources(environ: Mapping[str, str], region: str) -> Iterator[Credentials]:
         yield Credentials(environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"], token)
     for source in (_web_identity, _shared_file, _container, _instance):
         try:
-            found = source(environ, region)
+            credentials = source(environ, region)
         except (OSError, ValueError, KeyError, ElementTree.ParseError, configparser.Error):
             continue  # the next source may know; if none does, the store says what is missing
-        if found:
-            yield found
+        if credentials:
+            yield credentials
 
 
 def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None:
@@ -84,9 +84,9 @@ def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None
     }
     service = environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
     tree = ElementTree.fromstring(_ask(f"{service}/", data=urllib.parse.urlencode(query).encode()))
-    found = {element.tag.rpartition("}")[2]: element.text or "" for element in tree.iter()}
+    fields = {element.tag.rpartition("}")[2]: element.text or "" for element in tree.iter()}
     return Credentials(
-        found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"], _seconds(found["Expiration"])
+        fields["AccessKeyId"], fields["SecretAccessKey"], fields["SessionToken"], _seconds(fields["Expiration"])
     )
 
 
@@ -128,9 +128,9 @@ def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
     return _of_answer(json.loads(_ask(roles + role, headers)))
 
 
-def _of_answer(found: Mapping[str, str]) -> Credentials:
-    expires = _seconds(found["Expiration"]) if found.get("Expiration") else float("inf")
-    return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found.get("Token", ""), expires)
+def _of_answer(fields: Mapping[str, str]) -> Credentials:
+    expires = _seconds(fields["Expiration"]) if fields.get("Expiration") else float("inf")
+    return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token", ""), expires)
 
 
 def _ask(

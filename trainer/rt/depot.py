@@ -78,9 +78,9 @@ def main(argv: list[str]) -> int:
 def join(run: BucketRun, words: list[str]) -> int:
     submission, most, timeout_s = words[0], int(words[1]), float(words[2])
     fork_of = words[3] if len(words) > 3 else ""
-    who = Submission(submission, int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"]), most, timeout_s)
+    member = Submission(submission, int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"]), most, timeout_s)
     report, sys.stdout = sys.stdout, sys.stderr  # what it says is for people, what bash reads comes at the end
-    attempt = run.join(who, fork_of, run.folder.split("/")[0])
+    attempt = run.join(member, fork_of, run.folder.split("/")[0])
     fresh_folder(Path(os.environ["JOBC_RUN_DIR"]))
     state = run.get("state/run") or b""
     Path(os.environ["JOBC_RUN_DIR"], "state", "run").write_bytes(state)
@@ -108,8 +108,8 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
     elif verb == "ends":
         return bring_ends(run, Path(words[0]))
     elif verb == "ls":
-        for found in run.bucket.list(run.key("")):
-            print(f"{found.size:>14,}  {found.key[len(run.folder) + 1 :]}")
+        for listed in run.bucket.list(run.key("")):
+            print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
         content = read_log(run, words[0]) or run.get(words[0])
         if content is None:

@@ -39,8 +39,8 @@ class Told(NamedTuple):
     at_once: bool
 
 
-def _exit_code(verdict: Verdict, told: Told) -> int:
-    return exit_codes.INTERRUPTED if told.interrupted else verdict.code
+def _exit_code(verdict: Verdict, stop_state: Told) -> int:
+    return exit_codes.INTERRUPTED if stop_state.interrupted else verdict.code
 
 
 def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
@@ -76,14 +76,14 @@ class Ending:
         Everything known is on disk before anything is waited for: a kill may cut every wait.
         status: that of the launcher, as of waitpid(2)
         """
-        asked = told.asked or told.killed
-        said = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
-        verdict = judge(self.run_folder, self.node, self.ranks, status, said, asked, told.killed)
+        stop_requested = told.asked or told.killed
+        launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
+        verdict = judge(self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed)
         restarts = self._may_restart(verdict, told)
         self._record(verdict, told, is_final=not restarts)
-        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not asked else ""
+        lost = self.peers.unreachable() if verdict.code == exit_codes.PEER_LOST and not stop_requested else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
-        self._report(verdict, said)
+        self._report(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
         self.peers.tell(verdict.code, verdict.reason, *blame)
         if restarts and self._restart():
@@ -102,9 +102,9 @@ class Ending:
         self.output.flush()
         return code
 
-    def _record(self, verdict: Verdict, told: Told, is_final: bool) -> None:
+    def _record(self, verdict: Verdict, stop_state: Told, is_final: bool) -> None:
         """Write how the node ended. Before a restart `exit` only: how it has ended if this process is killed there."""
-        end: dict[str, object] = {"exit": _exit_code(verdict, told), "reason": verdict.reason}
+        end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
         if verdict.first:
             end["failed_rank"] = verdict.first.rank
         if is_final:
@@ -122,13 +122,13 @@ class Ending:
         if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
             self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
-    def _report(self, verdict: Verdict, said: bytes) -> None:
+    def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
         """Print what failed. said: what the launcher printed."""
         if verdict.first:
             self._show(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
-            self.output.print(b"".join(said.splitlines(keepends=True)[-MOST_LINES:]))
-            if verdict.reason.encode() not in said:
+            self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
+            if verdict.reason.encode() not in launcher_output:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
@@ -163,10 +163,10 @@ class Ending:
             if signal.SIGQUIT in arrived:
                 return
 
-    def _may_restart(self, verdict: Verdict, told: Told) -> bool:
+    def _may_restart(self, verdict: Verdict, stop_state: Told) -> bool:
         """A node that ended because a peer failed restarts with that one."""
-        for_peer = told.asked and self.run_folder.first_failure.exists()
-        stopped = told.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
+        for_peer = stop_state.asked and self.run_folder.first_failure.exists()
+        stopped = stop_state.by_somebody or self.run_folder.first_stop.exists() or self.run_folder.stop_mark.exists()
         can = verdict.code in CAN_RESTART or for_peer
         return can and not stopped and self.restarts.made < self.restarts.most
 
@@ -183,7 +183,7 @@ class Ending:
     def _resume_command(self, code: int) -> str:
         """What to type, said once per run; empty when there is nothing to go on with."""
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
-        known = read_small(self.run_folder.resume_command)
-        command = known[1].get("command", "") if known else ""
+        content = read_small(self.run_folder.resume_command)
+        command = content[1].get("command", "") if content else ""
         is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)
         return command if is_wanted and RESUME_COMMAND.fullmatch(command) else ""

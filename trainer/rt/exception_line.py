@@ -39,10 +39,10 @@ def exception_line(log: str, code: str) -> str:
 
 
 def _position(frames: list[tuple[str, str]], code: str) -> str:
-    own = [frame for frame in frames if not LIBRARY.search(frame[0])] or frames
-    if not own:
+    user_frames = [frame for frame in frames if not LIBRARY.search(frame[0])] or frames
+    if not user_frames:
         return ""
-    file, line = own[-1]
+    file, line = user_frames[-1]
     name = file[len(code) + 1 :] if file.startswith(f"{code}/") else PurePosixPath(file).name
     return f" ({_printable(name)}:{line})"
 

@@ -18,8 +18,8 @@ from .run_folder import RunFolder, count_of, read_small, write_small
 
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
     """Write it, unless an earlier one is known. Two nodes may write at one moment: whoever failed tells again."""
-    known = read_small(run.first_failure)
-    if known and not is_earlier(code, keys, *known):
+    recorded = read_small(run.first_failure)
+    if recorded and not is_earlier(code, keys, *recorded):
         return
     with contextlib.suppress(OSError):  # a full disk
         write_small(run.first_failure, code, keys)

@@ -12,9 +12,9 @@ def is_of_type(name: str, wanted: str) -> bool:
     L40 are no L40S, and RTX3090 is `GeForce RTX 3090`.
     """
     name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # MI325X and MI355X as their own memory names them: MI325 OAM
-    said = [_words(part) for part in _parts(name)]
-    ends = [sum(map(len, said[: i + 1])) for i in range(len(said))]
-    flat = [word for words in said for word in words]
+    part_words = [_words(part) for part in _parts(name)]
+    ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
+    flat = [word for words in part_words for word in words]
 
     def has(words: list[str]) -> bool:
         return any(flat[end - len(words) : end] == words for end in ends if end >= len(words))

@@ -40,8 +40,8 @@ class Gpu(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    good, said = compare(listed(os.environ), argv[0])
-    print(said)
+    good, message = compare(listed(os.environ), argv[0])
+    print(message)
     return 0 if good else 1
 
 
@@ -64,14 +64,14 @@ def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
     """Those that the job may use; None where there is neither nvidia-smi nor rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:
-            found = list(tool())
+            gpus = list(tool())
         except (OSError, subprocess.SubprocessError, ValueError, KeyError):
             continue
         names = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
         visible = next((environ[name].split(",") for name in names if environ.get(name)), None)
         if visible is not None and all(index.isdigit() for index in visible):
-            return [gpu for gpu in found if gpu.id in visible]
-        return found
+            return [gpu for gpu in gpus if gpu.id in visible]
+        return gpus
     return None
 
 
@@ -88,9 +88,9 @@ def _rocm() -> Iterator[Gpu]:
     cards = json.loads(_ask("rocm-smi", "--showproductname", "--showmeminfo", "vram", "--json"))
     for card, values in cards.items():
         if card.startswith("card"):
-            known = {key.lower(): value for key, value in values.items()}  # the case differs between versions
-            used = int(known["vram total used memory (b)"]) // 2**20
-            yield Gpu(card.removeprefix("card"), known.get("card series", "AMD GPU"), used)
+            fields = {key.lower(): value for key, value in values.items()}  # the case differs between versions
+            used = int(fields["vram total used memory (b)"]) // 2**20
+            yield Gpu(card.removeprefix("card"), fields.get("card series", "AMD GPU"), used)
 
 
 def _rows(*command: str) -> Iterator[list[str]]:

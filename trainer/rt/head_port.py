@@ -34,9 +34,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("port", type=int, help="0 = choose one")
     parser.add_argument("--lock-fd", type=int, help="open file in which chosen ports are locked, one byte each")
     parser.add_argument("--timeout", type=float, default=0, help="seconds that node 0 has to name the port")
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        print(head_port(RunFolder.from_environment(), asked.port, asked.lock_fd, asked.timeout))
+        print(head_port(RunFolder.from_environment(), options.port, options.lock_fd, options.timeout))
     except NoPort as error:
         print(error.why, error.hint, sep="\n")
         return error.code

@@ -46,13 +46,13 @@ def _numbers() -> list[int]:
 
 def _names() -> list[str]:
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
             check=False, capture_output=True, text=True, timeout=NVIDIA_SMI_S,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return asked.stdout.splitlines() if asked.returncode == 0 else []
+    return process.stdout.splitlines() if process.returncode == 0 else []
 
 
 def _count(number: int, noun: str) -> str:

@@ -21,9 +21,9 @@ def address_towards(host: str) -> str:
 
     Raises OSError when the name does not resolve or there is no route.
     """
-    family, _, _, _, place = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as unused:
-        unused.connect(place)  # asks the routing table; a datagram socket sends nothing by that
+        unused.connect(address)  # asks the routing table; a datagram socket sends nothing by that
         return str(unused.getsockname()[0])
 
 
@@ -31,18 +31,18 @@ def addresses() -> dict[str, str]:
     """The name of the interface by each address of this node."""
     request = struct.pack("=IHHIIBxxxI", 24, RTM_GETADDR, REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0)
     names = dict(socket.if_nameindex())
-    found: dict[str, str] = {}
+    interfaces: dict[str, str] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
         kernel.send(request)
         while True:
             for kind, body in _messages(kernel.recv(1 << 16)):
                 if kind == NLMSG_DONE:
-                    return found
+                    return interfaces
                 family, index = body[0], struct.unpack_from("=I", body, 4)[0]
                 attributes = dict(_attributes(body[8:]))
                 address = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
                 if address is not None and index in names:
-                    found[socket.inet_ntop(family, address)] = names[index]
+                    interfaces[socket.inet_ntop(family, address)] = names[index]
 
 
 def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:

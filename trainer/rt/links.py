@@ -119,8 +119,8 @@ class Links(threading.Thread):
 
     def _learn(self, kind: str, mark: Message) -> bool:
         """Is it news? Then everybody shall hear of it. A first failure gives way to an earlier one."""
-        known = self._marks.get(kind)
-        if known is not None and not (kind == "first" and _is_earlier(mark, known)):
+        current = self._marks.get(kind)
+        if current is not None and not (kind == "first" and _is_earlier(mark, current)):
             return False
         self._marks[kind] = mark
         for link in self._links:
@@ -146,8 +146,8 @@ class Links(threading.Thread):
         """Those of this node's own run folder."""
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
             self._learn("stop", {})
-        if "told" not in self._marks and (told := read_small(self.run_folder.first_stop)):
-            self._learn("told", told[1])
+        if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
+            self._learn("told", stop[1])
         if "mpi" not in self._marks and (daemon := read_small(self.run_folder.mpi_daemon)):
             self._learn("mpi", daemon[1])
         if first := read_small(self.run_folder.first_failure):
@@ -163,7 +163,7 @@ class Links(threading.Thread):
     def _judge(self) -> None:
         """After everything that has come was read: so a pause of this process is taken for nobody's silence."""
         now = time.monotonic()
-        self.lost = {n: self._hosts.get(n, "") for n, heard in self._heard.items() if now - heard > self.lost_s}
+        self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
     def _add(self, connection: socket.socket, node: int = -1) -> Link:
         link = Link(connection, node)
@@ -207,8 +207,8 @@ class Links(threading.Thread):
         raise NotImplementedError
 
 
-def _is_earlier(mark: Message, known: Message) -> bool:
-    return is_earlier(mark["code"], mark["keys"], known["code"], known["keys"])
+def _is_earlier(mark: Message, current: Message) -> bool:
+    return is_earlier(mark["code"], mark["keys"], current["code"], current["keys"])
 
 
 class Hub(Links):
@@ -218,9 +218,9 @@ class Hub(Links):
         super().__init__(run, node)
         self._nodes = nodes
         self._token = secrets.token_hex(16)
-        both = socket.has_dualstack_ipv6()
-        family = socket.AF_INET6 if both else socket.AF_INET
-        self._listener = socket.create_server(("", 0), family=family, backlog=1024, dualstack_ipv6=both)
+        has_dual_stack = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if has_dual_stack else socket.AF_INET
+        self._listener = socket.create_server(("", 0), family=family, backlog=1024, dualstack_ipv6=has_dual_stack)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         port = self._listener.getsockname()[1]
@@ -235,8 +235,8 @@ class Hub(Links):
 
     def _on_greeting(self, link: Link, message: Message) -> None:
         node = message.get("node")
-        right, given = proof(self._token, link.nonce), str(message.get("proof"))
-        if not isinstance(node, int) or not hmac.compare_digest(given.encode(errors="replace"), right.encode()):
+        expected, received = proof(self._token, link.nonce), str(message.get("proof"))
+        if not isinstance(node, int) or not hmac.compare_digest(received.encode(errors="replace"), expected.encode()):
             link.is_open = False
             return
         for earlier in self._links:

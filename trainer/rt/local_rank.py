@@ -11,9 +11,9 @@ import re
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
     """(the launcher's argument, if any; the command) from the words that the wrapper was called with."""
-    at = 1 if argv[:1] and re.fullmatch(r"--local[-_]rank=\d+", argv[0]) else 0
-    rest = argv[at:]
-    return argv[:at], rest[1:] if rest[:1] == ["--"] else rest
+    index = 1 if argv[:1] and re.fullmatch(r"--local[-_]rank=\d+", argv[0]) else 0
+    words = argv[index:]
+    return argv[:index], words[1:] if words[:1] == ["--"] else words
 
 
 def insert(command: list[str], given: list[str]) -> list[str]:
@@ -23,5 +23,5 @@ def insert(command: list[str], given: list[str]) -> list[str]:
         return command
     words = [*command, ""]
     script = next((i for i, word in enumerate(words[:-1]) if word.endswith(".py")), None)
-    at = 3 if words[1] == "-m" else 1 if script is None else script + 1
-    return [*command[:at], *given, *command[at:]]
+    index = 3 if words[1] == "-m" else 1 if script is None else script + 1
+    return [*command[:index], *given, *command[index:]]

@@ -63,19 +63,19 @@ def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Ite
 
 def meet(folder: Path, rank: int, head: str) -> Seen:
     """On any other node."""
-    found = _wait_for(folder / "head")
-    if found is None:
+    head_keys = _wait_for(folder / "head")
+    if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
         why = f"nothing of node 0 was seen in {folder} within {MEET_S:.0f} s; {guess} other storage"
         return Seen(why, None, None, None)
-    port = int(found["port"])
+    port = int(head_keys["port"])
     to_head = why_unreachable(head, port, CONNECT_S)
     clock_s = None if to_head else clock_difference(head, port)
     with _listening(0, time.time) as listens_at:
         address = interfaces.address_towards(head)
         write_small(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
-        seen = _wait_for(folder / f"seen_{rank:02}")
-    from_head = f"node 0 has not tried within {MEET_S:.0f} s" if seen is None else seen["why"] or None
+        answer = _wait_for(folder / f"seen_{rank:02}")
+    from_head = f"node 0 has not tried within {MEET_S:.0f} s" if answer is None else answer["why"] or None
     return Seen(None, to_head, from_head, clock_s)
 
 
@@ -86,14 +86,14 @@ def leave(folder: Path, rank: int) -> None:
 
 def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
     """(clock of node 0 less mine, half the time that the question took), in seconds; None without an answer."""
-    asked = clock()
+    sent = clock()
     try:
         with socket.create_connection((head, port), timeout=CONNECT_S) as connection:
-            said = float(connection.makefile().readline())
+            head_time = float(connection.makefile().readline())
     except (OSError, ValueError):
         return None
     answered = clock()
-    return said - (asked + answered) / 2, (answered - asked) / 2
+    return head_time - (sent + answered) / 2, (answered - sent) / 2
 
 
 @contextmanager
@@ -120,9 +120,9 @@ def _serve(server: socket.socket, clock: Clock) -> None:
 
 def _look_back(folder: Path, name: str) -> None:
     """From node 0 to the address that a node wrote."""
-    found = read_small(folder / name)
-    assert found is not None, "the file was listed"
-    why = why_unreachable(found[1]["address"], int(found[1]["port"]), CONNECT_S)
+    content = read_small(folder / name)
+    assert content is not None, "the file was listed"
+    why = why_unreachable(content[1]["address"], int(content[1]["port"]), CONNECT_S)
     write_small(folder / name.replace("node_", "seen_"), keys={"why": why or ""})
 
 
@@ -131,8 +131,8 @@ def _wait_for(file: Path) -> dict[str, str] | None:
     while time.monotonic() < deadline:
         if file.parent.is_dir():
             os.listdir(file.parent)  # makes a network file system look again
-        found = read_small(file)
-        if found is not None:
-            return found[1]
+        content = read_small(file)
+        if content is not None:
+            return content[1]
         time.sleep(POLL_S)
     return None

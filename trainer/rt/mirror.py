@@ -57,25 +57,25 @@ class Mirror:
         Of older ones only the manifest comes, by which the trainer knows the best one and which ones it may remove.
         """
         start = len(source.folder) + 1
-        listed = {found.key[start:]: found for found in source.bucket.list(source.key("checkpoints/"))}
-        listed = {name: one for name, one in listed.items() if is_below(name)}  # anybody may name an object `../x`
-        found = {name: one.size for name, one in listed.items()}
-        for name, size in found.items():
+        listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
+        listed = {name: item for name, item in listed.items() if is_below(name)}  # anybody may name an object `../x`
+        sizes = {name: item.size for name, item in listed.items()}
+        for name, size in sizes.items():
             if not name.startswith(STEP):
                 self._fetch(source, name, into / name, size)
         newest, stubs = None, {}
-        for step in sorted({name.rpartition("/")[0] for name in found if name.startswith(STEP)}, reverse=True):
-            if not everything or f"{step}/{MANIFEST}" not in found:
+        for step in sorted({name.rpartition("/")[0] for name in sizes if name.startswith(STEP)}, reverse=True):
+            if not everything or f"{step}/{MANIFEST}" not in sizes:
                 continue
-            names = [name for name in found if name.startswith(f"{step}/")]
-            self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, found[f"{step}/{MANIFEST}"])
-            if newest is None and self._fetch_step(source, into / step, step, found):
+            names = [name for name in sizes if name.startswith(f"{step}/")]
+            self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, sizes[f"{step}/{MANIFEST}"])
+            if newest is None and self._fetch_step(source, into / step, step, sizes):
                 newest = step
                 print(f"jobc: brought {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
                 stubs[step] = names
         if into == self.folder.path:
-            leftovers = self._leftovers({name: one.age_s for name, one in listed.items()}) if everything else {}
+            leftovers = self._leftovers({name: item.age_s for name, item in listed.items()}) if everything else {}
             self._note({**stubs, **leftovers})
         return newest
 
@@ -104,18 +104,19 @@ class Mirror:
         for name in ages:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
                 steps.setdefault(name.rpartition("/")[0], []).append(name)
-        whole = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
-        manifests = [read_entries(read_manifest(self.folder.path / step)) for step in whole]
-        known = {name for manifest in manifests for name in manifest or ()}
+        saved = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
+        manifests = [read_entries(read_manifest(self.folder.path / step)) for step in saved]
+        manifest_names = {name for manifest in manifests for name in manifest or ()}
         return {
             step: names
             for step, names in steps.items()
-            if step not in whole and all(name.rpartition("/")[2] in known and ages[name] > oldest for name in names)
+            if step not in saved
+            and all(name.rpartition("/")[2] in manifest_names and ages[name] > oldest for name in names)
         }
 
     def _note(self, stubs: Mapping[str, list[str]]) -> None:
         """For the process that sends: what is here as it is there, and what is only there."""
-        up = {name: seen for name, seen in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
+        up = {name: version for name, version in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
         path = self.folder.path / RESTORED
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
@@ -126,34 +127,34 @@ class Mirror:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
             return
-        self._up = {name: (seen[0], seen[1], seen[2]) for name, seen in note["up"].items()}
+        self._up = {name: (version[0], version[1], version[2]) for name, version in note["up"].items()}
         self._stubs = note["stubs"]
 
     def _fetch(self, source: BucketRun, name: str, path: Path, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         source.bucket.get_file(source.key(name), path, size)
 
-    def _fetch_step(self, source: BucketRun, path: Path, step: str, found: dict[str, int]) -> bool:
+    def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
         """Whether all its files are there, and what was saved; else they are not here either."""
-        wanted = read_entries(read_manifest(path))
-        if wanted is None:
-            wanted = {MANIFEST: (-1, "")}
-        for name, (size, sha256) in wanted.items():
-            if found.get(f"{step}/{name}") == size:
+        entries = read_entries(read_manifest(path))
+        if entries is None:
+            entries = {MANIFEST: (-1, "")}
+        for name, (size, sha256) in entries.items():
+            if sizes.get(f"{step}/{name}") == size:
                 self._fetch(source, f"{step}/{name}", path / name, size)
             if not (path / name).is_file() or sha256_of(path / name) != sha256:
                 print(f"jobc: {step} in the bucket is damaged: {name}", flush=True)
-                for other in wanted.keys() - {MANIFEST}:
-                    (path / other).unlink(missing_ok=True)
+                for file in entries.keys() - {MANIFEST}:
+                    (path / file).unlink(missing_ok=True)
                 return False
         return True
 
     def pull(self) -> None:
         """Marks that others have left."""
-        there = self.run.ages("control/")
-        if STOP in there and not self.folder.stop_mark.exists():
+        marks = self.run.ages("control/")
+        if STOP in marks and not self.folder.stop_mark.exists():
             self._leave_mark(STOP)
-        if SAVE in there and self.node == 0:
+        if SAVE in marks and self.node == 0:
             self._leave_mark(SAVE)
             self.run.bucket.delete([self.run.key(SAVE)])  # it is on its way
         first = f"exit/{self.folder.attempt}/first"
@@ -244,24 +245,24 @@ class Mirror:
                 if name in changed - waiting:
                     self._put(name, now[name])
             elif name.endswith(f"/{MANIFEST}") and folder not in held:
-                self._push_step(folder, {other: now[other] for other in changed if os.path.dirname(other) == folder})
+                self._push_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
         self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # it may have been replaced
 
-    def _is_whole(self, name: str, seen: Seen) -> bool:
-        return seen[1] <= SMALL_BYTES or self._before.get(name) == seen
+    def _is_whole(self, name: str, version: Seen) -> bool:
+        return version[1] <= SMALL_BYTES or self._before.get(name) == version
 
-    def _put(self, name: str, seen: Seen) -> None:
+    def _put(self, name: str, version: Seen) -> None:
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
-            self._up[name] = seen
+            self._up[name] = version
 
     def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
         """What has changed of a checkpoint: large files first, the manifest last."""
         name = f"{step}/{MANIFEST}"
-        seen = changed.pop(name, None)
-        manifest = self._read(name, seen) if seen else b""  # b"": it has not changed
+        version = changed.pop(name, None)
+        manifest = self._read(name, version) if version else b""  # b"": it has not changed
         if manifest is None:
             return
         if manifest:
@@ -269,9 +270,9 @@ class Mirror:
         for file in sorted(changed, key=lambda file: (-changed[file][1], file)):
             self._put(file, changed[file])
         is_all_there = all(self._up.get(file) == changed[file] for file in changed)
-        if seen and is_all_there and self._read(name, seen) == manifest:
+        if version and is_all_there and self._read(name, version) == manifest:
             self.run.put(name, manifest)
-            self._up[name] = seen
+            self._up[name] = version
             print(f"jobc: {step} is in {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
@@ -283,18 +284,18 @@ class Mirror:
         former = self.run.get(name)
         if former is None:
             return
-        same = equal_files(manifest, former)
-        for file in [file for file in changed if file.rpartition("/")[2] in same and file in self._up]:
+        unchanged = equal_files(manifest, former)
+        for file in [file for file in changed if file.rpartition("/")[2] in unchanged and file in self._up]:
             self._up[file] = changed.pop(file)
         if changed:
             self.run.bucket.delete([self.run.key(name)])
             self._up.pop(name, None)
 
-    def _read(self, name: str, seen: Seen) -> bytes | None:
+    def _read(self, name: str, version: Seen) -> bytes | None:
         """None when it has been replaced or removed since that look, which the next one sees."""
         try:
             content = (self.folder.path / name).read_bytes()
-            return content if _seen(self.folder.path / name) == seen else None
+            return content if _seen(self.folder.path / name) == version else None
         except FileNotFoundError:
             return None
 
@@ -328,13 +329,13 @@ class Mirror:
         root = str(self.folder.path)
         for folder, below, files in os.walk(root):
             relative = os.path.relpath(folder, root)
-            at = "" if relative == "." else f"{relative}/"
-            below[:] = [name for name in below if not name.startswith(".") and self._goes_up(f"{at}{name}/")]
+            prefix = "" if relative == "." else f"{relative}/"
+            below[:] = [name for name in below if not name.startswith(".") and self._goes_up(f"{prefix}{name}/")]
             for name in files:
                 path = Path(folder, name)
-                if not name.startswith(".") and self._goes_up(at + name) and not path.is_symlink():
+                if not name.startswith(".") and self._goes_up(prefix + name) and not path.is_symlink():
                     try:
-                        yield at + name, _seen(path)
+                        yield prefix + name, _seen(path)
                     except FileNotFoundError:
                         continue
 

@@ -38,15 +38,15 @@ NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main(argv: list[str]) -> int:
     """The exit code, unless this process becomes another program."""
-    role, rest = argv[0], argv[1:]
+    role, arguments = argv[0], argv[1:]
     if role == "--head":
-        return run_mpirun(rest[2:], float(rest[0]))
+        return run_mpirun(arguments[2:], float(arguments[0]))
     if role == "--agent":
-        return hand_on(rest[0], shlex.split(" ".join(rest[1:])))
+        return hand_on(arguments[0], shlex.split(" ".join(arguments[1:])))
     if role == "--node":
-        return become_daemon(float(rest[0]))
+        return become_daemon(float(arguments[0]))
     if role == "--rank":
-        become_rank(rest[1:])
+        become_rank(arguments[1:])
     raise ValueError(role)
 
 
@@ -100,8 +100,8 @@ def become_daemon(timeout_s: float) -> int:
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
             os.listdir(run.mpi_daemon.parent)  # makes a network file system look again
-        if found := read_small(run.mpi_daemon):
-            words = json.loads(found[1]["words"])
+        if content := read_small(run.mpi_daemon):
+            words = json.loads(content[1]["words"])
             words[words.index(VPID) + 1] = os.environ["JOBC_NODE_RANK"]
             signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
             os.execvp("orted", ["orted", *words[1:]])
@@ -112,14 +112,14 @@ def become_daemon(timeout_s: float) -> int:
 
 def become_rank(command: list[str]) -> NoReturn:
     """With torchrun's variables, which every launcher of jobc sets; they must be what Open MPI says."""
-    own = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
-    for name, said in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
-        if os.environ[said] != own[name]:
-            print(f"jobc: {said} is {os.environ[said]}, and {name} should be {own[name]}", file=sys.stderr)
+    variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
+    for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
+        if os.environ[key] != variables[name]:
+            print(f"jobc: {key} is {os.environ[key]}, and {name} should be {variables[name]}", file=sys.stderr)
             sys.exit(exit_codes.DATA_BROKEN)
     for name in [n for n in os.environ if n.startswith("JOBC_MPI_") or n == AGENT]:
         del os.environ[name]
-    os.environ.update(own)
+    os.environ.update(variables)
     os.execvp(command[0], command)
 
 

@@ -45,13 +45,13 @@ def main(argv: list[str]) -> int:
     add_arguments(parser)
     parser.add_argument("--head", required=True, help="host of node 0")
     parser.add_argument("--timeout", type=float, default=0, help="seconds for its name to resolve")
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        wait_for_name(asked.head, asked.timeout)
-        chosen = choose_interface(asked.interface, asked.head, int(os.environ["JOBC_NODE_RANK"]) == 0)
+        wait_for_name(options.head, options.timeout)
+        chosen = choose_interface(options.interface, options.head, int(os.environ["JOBC_NODE_RANK"]) == 0)
         variables = socket_variables(chosen)
-        if asked.gpus:
-            variables |= fabric_variables(asked.profile, chosen, os.environ)
+        if options.gpus:
+            variables |= fabric_variables(options.profile, chosen, os.environ)
     except Lacking as lacking:
         print(f"{lacking.title.replace('this node', os.uname().nodename)}\n{lacking.hint}")
         return lacking.code
@@ -80,8 +80,10 @@ def wait_for_name(head: str, timeout_s: float) -> None:
             return
         except socket.gaierror:
             if waited_s >= next_line_s:
-                left = f"giving up in {timeout_s - waited_s:.0f} s"
-                print(f"waiting for the head: the name {head} does not resolve; {left}", file=sys.stderr, flush=True)
+                remaining = f"giving up in {timeout_s - waited_s:.0f} s"
+                print(
+                    f"waiting for the head: the name {head} does not resolve; {remaining}", file=sys.stderr, flush=True
+                )
                 next_line_s += SILENT_S
             time.sleep(1)
 
@@ -89,12 +91,14 @@ def wait_for_name(head: str, timeout_s: float) -> None:
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     """The names for TCP, separated by commas: those of the spec if this node has them, else the one towards `head`."""
     if wanted:
-        there = interfaces.addresses()
+        local_addresses = interfaces.addresses()
         for name in wanted.split(","):
-            if name not in there.values():
+            if name not in local_addresses.values():
                 local = ("127.", "::1", "fe80:")
-                known = ", ".join(f"{name} ({at})" for at, name in there.items() if not at.startswith(local))
-                hint = f"it has {known or 'none'}; without network.interface each node finds its own"
+                available = ", ".join(
+                    f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
+                )
+                hint = f"it has {available or 'none'}; without network.interface each node finds its own"
                 raise Lacking(f"network.interface={name}: this node has no such interface with an address", hint)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
@@ -105,14 +109,14 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
         hint = "is the name in DNS or /etc/hosts of this node, and is there a route?"
         raise Lacking(f"this node finds no way to node 0, {head}: {error.strerror}", hint,
                       exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
-    found = interfaces.addresses().get(address)
-    if found == "lo" and is_head:
-        found = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
-    if found is None or found == "lo":
+    interface = interfaces.addresses().get(address)
+    if interface == "lo" and is_head:
+        interface = interfaces.of_default_route()  # Debian gives a host's own name the address 127.0.1.1
+    if interface is None or interface == "lo":
         hint = f"mend the entry of {head} in /etc/hosts, or name the interface: network.interface=eth0"
         raise Lacking(f"{head}, the name of node 0, is {address} on this node: no other node is reached there", hint,
                       exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
-    return found
+    return interface
 
 
 def socket_variables(names: str) -> dict[str, str]:
@@ -163,22 +167,22 @@ class Port(NamedTuple):
 
 def rdma_ports(root: Path = ROOT) -> list[Port]:
     """All of this node, from sysfs (Documentation/ABI/stable/sysfs-class-infiniband of Linux)."""
-    found = []
+    ports = []
     for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         device = folder.parents[1]
         link, state = ((folder / name).read_text().strip() for name in ("link_layer", "state"))
         driver = (device / "device/driver").resolve().name
-        found.append(Port(device.name, folder.name, link, state, driver))
-    return found
+        ports.append(Port(device.name, folder.name, link, state, driver))
+    return ports
 
 
 def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
     ports = rdma_ports(root)
     usable = [port for port in ports if port.link == link and port.is_active]
     if not usable:
-        seen = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
+        summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
         hint = "`ibstat` shows the links; or network=ethernet, which is slower by far"
-        raise Lacking(_no(profile, f"no active {link} port ({seen})"), hint)
+        raise Lacking(_no(profile, f"no active {link} port ({summary})"), hint)
     _need_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
         return {}  # NCCL takes every active port
@@ -202,8 +206,8 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
     hint = "put its folder in front: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or the module that does so"
-    what = f"no plugin of NCCL for {PLUGIN_NAMES[profile][-1]} where libraries are looked for"
-    raise Lacking(_no(profile, what), hint)
+    problem = f"no plugin of NCCL for {PLUGIN_NAMES[profile][-1]} where libraries are looked for"
+    raise Lacking(_no(profile, problem), hint)
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
@@ -228,5 +232,5 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 
-def _no(profile: str, what: str) -> str:
-    return f"network={profile}, but this node has {what}"
+def _no(profile: str, problem: str) -> str:
+    return f"network={profile}, but this node has {problem}"

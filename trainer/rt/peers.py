@@ -30,7 +30,7 @@ class Peers:
 
     def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
-        self.others = [other for other in range(nodes) if other != node]
+        self.others = [number for number in range(nodes) if number != node]
         self.links: Links | None = None
         if self.others:
             self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)

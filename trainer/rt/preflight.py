@@ -67,27 +67,29 @@ class Same(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """The exit code."""
-    asked = parser().parse_args(argv)
+    options = parser().parse_args(argv)
     good = True
-    for found in everything(asked):
-        good = good and (isinstance(found, Same) or found.good)
-        print(record(found), flush=True)
+    for result in everything(options):
+        good = good and (isinstance(result, Same) or result.good)
+        print(record(result), flush=True)
     print("end", flush=True)
     return 0 if good else 1
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="preflight.py", description="checks of this node before a run")
-    made.add_argument("--procs", type=int, required=True, help="processes on this node")
-    made.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
-    made.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
-    made.add_argument("--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does")
-    made.add_argument("--gpu-type", default="", help="of every GPU; none = any")
-    made.add_argument("--torch", action="store_true", help="torch is needed")
-    made.add_argument("--code", type=Path, help="folder of code that each node has of its own")
-    network.add_arguments(made)
-    made.add_argument("command", nargs="*", help="what each rank will run")
-    return made
+    argument_parser = argparse.ArgumentParser(prog="preflight.py", description="checks of this node before a run")
+    argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
+    argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
+    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder that will hold the runs")
+    argument_parser.add_argument(
+        "--apart", action="store_true", help="nodes share no folder where they could meet; smoke.sh does"
+    )
+    argument_parser.add_argument("--gpu-type", default="", help="of every GPU; none = any")
+    argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
+    argument_parser.add_argument("--code", type=Path, help="folder of code that each node has of its own")
+    network.add_arguments(argument_parser)
+    argument_parser.add_argument("command", nargs="*", help="what each rank will run")
+    return argument_parser
 
 
 def record(found: Check | Same) -> str:
@@ -147,10 +149,10 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
     if asked.gpus:
-        found = gpus.listed(os.environ)
-        yield from check_gpus(found, asked.gpus)
+        present_gpus = gpus.listed(os.environ)
+        yield from check_gpus(present_gpus, asked.gpus)
         if asked.gpu_type:
-            good, text = gpus.compare(found, asked.gpu_type)
+            good, text = gpus.compare(present_gpus, asked.gpu_type)
             yield Check(good, "gpu_type", text, "other hosts, or gpu_type=null for any")
     if asked.torch:
         yield from check_torch(asked.gpus)
@@ -160,24 +162,24 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
 def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
     """Storage, both directions and the clock, with node 0."""
     try:
-        seen = meeting.meet(folder, rank, head)
+        result = meeting.meet(folder, rank, head)
     except OSError as error:
         hint = "the run folder must be on storage that each node may write"
         yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
         return
     hint = "storage.root=FOLDER names storage that all nodes share"
     yield Check(
-        seen.storage is None, "storage", seen.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
+        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
     )
-    if seen.storage:
+    if result.storage:
         return
     hint = "open TCP between the nodes, in both directions; rendezvous.port fixes the port where ranks meet"
-    yield Check(seen.to_head is None, "to_head", f"node 0, {head}, is reached" if not seen.to_head
-                else f"node 0, {head}, is not reached: {seen.to_head}", hint)  # fmt: skip
-    yield Check(seen.from_head is None, "from_head", "reached from node 0" if not seen.from_head
-                else f"not reached from node 0: {seen.from_head}", hint)  # fmt: skip
-    if seen.clock_s is not None:
-        yield check_clock(*seen.clock_s)
+    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reached" if not result.to_head
+                else f"node 0, {head}, is not reached: {result.to_head}", hint)  # fmt: skip
+    yield Check(result.from_head is None, "from_head", "reached from node 0" if not result.from_head
+                else f"not reached from node 0: {result.from_head}", hint)  # fmt: skip
+    if result.clock_s is not None:
+        yield check_clock(*result.clock_s)
 
 
 def check_head(head: str) -> Check:
@@ -192,8 +194,10 @@ def check_head(head: str) -> Check:
 def check_clock(ahead_s: float, unsure_s: float) -> Check:
     """ahead_s: clock of node 0 less this one; unsure_s: by how much that may be wrong."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
-    where = "behind" if ahead_s > 0 else "ahead of"
-    text = f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {where} node 0's"
+    direction = "behind" if ahead_s > 0 else "ahead of"
+    text = (
+        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
+    )
     return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: is the clock synchronised?")
 
 
@@ -201,8 +205,8 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
     """The interface, the fabric of the profile, and the memory that RDMA may pin."""
     try:
         chosen = network.choose_interface(asked.interface, head, rank == 0)
-        at = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
-        yield Check(True, "interface", f"interface to the other nodes: {at}")
+        names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
+        yield Check(True, "interface", f"interface to the other nodes: {names}")
         if asked.gpus:
             network.fabric_variables(asked.profile, chosen, os.environ)
             if asked.profile != "auto":
@@ -225,13 +229,13 @@ def check_command(command: list[str]) -> Iterator[Check]:
     """The program and, for `python FILE`, the file."""
     if not command:
         return
-    where = shutil.which(command[0])
-    yield Check(bool(where), "program", f"program {command[0]}" + ("" if where else ": not found, or not executable"),
+    path = shutil.which(command[0])
+    yield Check(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
                 "give its path, or put it on PATH in the job's environment")  # fmt: skip
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
-        found = Path(command[1]).is_file()
-        place = "" if found else f": no such file in {Path.cwd()}"
-        yield Check(found, "script", f"script {command[1]}{place}", "check the command and code.root of the spec")
+        is_file = Path(command[1]).is_file()
+        problem = "" if is_file else f": no such file in {Path.cwd()}"
+        yield Check(is_file, "script", f"script {command[1]}{problem}", "check the command and code.root of the spec")
 
 
 def check_cores(cores: int, procs: int) -> Check:
@@ -312,7 +316,7 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
 def check_torch(wanted: int) -> Iterator[Check | Same]:
     """Imported for good, in a process of its own: a torch that is found but broken is the common case."""
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
             cwd="/",  # -c imports from the working directory first
             check=False,
@@ -320,13 +324,13 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
             text=True,
             timeout=TORCH_TIMEOUT_S,
         )
-        version, path, devices, nccl = json.loads(asked.stdout.splitlines()[-1])
+        version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         text, hint = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s", "is the file system slow?"
         yield Check(False, "torch", text, hint)
         return
     except (IndexError, ValueError):
-        why = (asked.stderr.strip().splitlines() or ["no message"])[-1]
+        why = (process.stderr.strip().splitlines() or ["no message"])[-1]
         hint = f"install torch for {sys.executable}, or activate another environment"
         yield Check(False, "torch", f"torch: {why}", hint)
         return

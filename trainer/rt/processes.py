@@ -125,13 +125,13 @@ def descendants(root: int) -> list[tuple[int, int]]:
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         if (fields := _stat(pid)) and fields[0] not in "ZX":
             children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
-    found: list[tuple[int, int]] = []
+    processes: list[tuple[int, int]] = []
     queue = [root]
     while queue:
         below = children.get(queue.pop(0), [])
-        found += below
+        processes += below
         queue += [pid for pid, _ in below]
-    return found
+    return processes
 
 
 def signal_process(pid: int, ticks: int, number: int) -> bool:
@@ -151,10 +151,10 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
     """SIGKILL everything below `root`, again and again until nothing is left; those that would not die."""
     deadline = time.monotonic() + timeout_s
     while True:
-        left = descendants(root)
-        for pid, ticks in left:
+        remaining = descendants(root)
+        for pid, ticks in remaining:
             with contextlib.suppress(PermissionError):  # a program of another user, started through sudo
                 signal_process(pid, ticks, signal.SIGKILL)
-        if not left or time.monotonic() > deadline:
-            return [pid for pid, _ in left]
+        if not remaining or time.monotonic() > deadline:
+            return [pid for pid, _ in remaining]
         time.sleep(0.01)

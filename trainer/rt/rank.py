@@ -30,8 +30,8 @@ DRAIN_S = 1.0  # for output that is still in the pipe when the rank has ended
 
 def main(argv: list[str]) -> int:
     """The exit code for the launcher."""
-    given, command = local_rank.split(argv)
-    command = local_rank.insert(command, given)
+    launcher_arguments, command = local_rank.split(argv)
+    command = local_rank.insert(command, launcher_arguments)
     signals = SignalQueue((*FORWARDED, signal.SIGCHLD))
     processes.die_with_parent()
     try:

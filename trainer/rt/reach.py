@@ -44,8 +44,8 @@ def wait_until_reached(
         if waited_s + pause_s >= timeout_s:
             return f"the head {host}:{port} did not answer within {timeout_s:g} s: {cause}"
         if waited_s >= next_line_s:
-            left = f"giving up in {timeout_s - waited_s:.0f} s"
-            print(f"waiting for the head {host}:{port}: {cause}; {left}", flush=True)
+            remaining = f"giving up in {timeout_s - waited_s:.0f} s"
+            print(f"waiting for the head {host}:{port}: {cause}; {remaining}", flush=True)
             next_line_s += SILENT_S
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -25,19 +25,19 @@ MOST_GRACE_S = 30  # for the ranks that are ended because another one failed, as
 
 def main(argv: list[str]) -> int:
     """The exit code. A rank that ends with 75 has saved in agreement with the others: they may finish."""
-    at = argv.index("--")
+    index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
     parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
-    asked, command = parser.parse_args(argv[:at]), argv[at + 1 :]
-    if asked.task:
-        return run_task(command, int(asked.task[0]), asked.task[1])
+    options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
+    if options.task:
+        return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
     environments = dict(enumerate(ranks(os.environ)))
-    mine = [0] if asked.tasks is not None else list(environments)
+    mine = [0] if options.tasks is not None else list(environments)
     children = {processes.start(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine}
-    return attend(children, OtherTasks(environments, asked.tasks) if environments else None, signals)
+    return attend(children, OtherTasks(environments, options.tasks) if environments else None, signals)
 
 
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:

@@ -129,10 +129,10 @@ class Supervisor:
             self.peers.share_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # those of a keeper that was killed
         self.output.drain(output)
-        told = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
+        stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
         peers, restarts = self.peers, self.restarts
         ending = Ending(self.run_folder, self.node, self.ranks, peers, restarts, self.output, self.state, self.grace_s)
-        code = ending.conclude(status, told, signals)
+        code = ending.conclude(status, stop_state, signals)
         if code is None:  # another start begins with new ones
             self.output.close()
             os.close(self.lock)

@@ -96,10 +96,10 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
         print(f"jobc: task {local_rank}: task 0 of this node has not started the ranks", file=sys.stderr)
         return exit_codes.RENDEZVOUS_FAILED
     launcher.sendall(f"{local_rank}\n".encode())
-    given = _line(launcher)
-    if not given:
+    environment = _line(launcher)
+    if not environment:
         return exit_codes.CRASHED  # the node is ending already
-    rank = processes.start(command, environ={**os.environ, **json.loads(given)})
+    rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
     processes.kill_descendants(os.getpid())  # a daemon of the rank, or all of it
     with contextlib.suppress(OSError):

@@ -69,21 +69,21 @@ def judge(
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
     ranks = [*planned, *unplanned(run, node, planned)]
     ends = [rank_end(run, rank, stop, killed) for rank in ranks]
-    known = [end for end in ends if end]
-    if len(known) < len(ends) and asked:
-        known.append(RankEnd(-1, stop, "stopped before all ranks had started", None))
-    elif not known:
+    recorded = [end for end in ends if end]
+    if len(recorded) < len(ends) and asked:
+        recorded.append(RankEnd(-1, stop, "stopped before all ranks had started", None))
+    elif not recorded:
         return _no_rank_started(status, said)
-    elif len(known) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in known):
+    elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
         # else it was ended because of the one that failed
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
-        known.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
-    code = exit_codes.worst(end.code for end in known)
-    first = min((end for end in known if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
-    if code == exit_codes.PEER_LOST and (left := _left_before(first, known)):
-        first = first._replace(reason=left)
+        recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
+    code = exit_codes.worst(end.code for end in recorded)
+    first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
+    if code == exit_codes.PEER_LOST and (cause := _left_before(first, recorded)):
+        first = first._replace(reason=cause)
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
-        first = next((end for end in known if end.reason == LATE), first)
+        first = next((end for end in recorded if end.reason == LATE), first)
     blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
     reason = (blame and _exception(run, blame)) or first.reason
     return Verdict(code, blame, f"rank {first.rank}: {reason}" if first.rank >= 0 else reason)
@@ -97,10 +97,10 @@ def _exception(run: RunFolder, end: RankEnd) -> str:
     return exception_line(log, os.getcwd())
 
 
-def _left_before(first: RankEnd, known: Sequence[RankEnd]) -> str:
+def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
     """Of a rank that has lost a peer: the peer is no rank that failed, when one had ended with 0 by then; "" else."""
     until = first.time_ns or 0
-    ranks = [end.rank for end in known if end.code == exit_codes.DONE and (end.time_ns or until) < until]
+    ranks = [end.rank for end in ends if end.code == exit_codes.DONE and (end.time_ns or until) < until]
     return f"rank {ranks[0]} had ended with 0 before the others were done" if ranks else ""
 
 
@@ -123,15 +123,15 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_of(run: RunFolder, node: int, rank: int) -> bool:
-    left, state = read_small(run.rank_exit(rank)), read_small(run.rank_state(rank))
-    return any(file[1].get("node") == str(node) for file in (left, state) if file) and (
-        left is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
+    exit_file, state = read_small(run.rank_exit(rank)), read_small(run.rank_state(rank))
+    return any(file[1].get("node") == str(node) for file in (exit_file, state) if file) and (
+        exit_file is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
     )
 
 
 def look_at(run: RunFolder, rank: int) -> RankLook:
-    if left := read_small(run.rank_exit(rank)):
-        return RankLook(count_of(left[0], exit_codes.CRASHED), False)
+    if exit_file := read_small(run.rank_exit(rank)):
+        return RankLook(count_of(exit_file[0], exit_codes.CRASHED), False)
     state = read_small(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return RankLook(None, False)
@@ -158,8 +158,8 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
     """None when the rank did not start in this attempt. stop: the code of a rank that was told to end."""
-    if left := left_by(run, rank):
-        return left
+    if end := left_by(run, rank):
+        return end
     state = read_small(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
@@ -170,17 +170,17 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
     """What the wrapper of a rank wrote when the rank ended; None when it has not, or was killed with it."""
-    left = read_small(run.rank_exit(rank))
+    content = read_small(run.rank_exit(rank))
     try:
-        return left and RankEnd(rank, int(left[0]), left[1]["reason"], int(left[1]["time_ns"]))
+        return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
     except (KeyError, ValueError):  # somebody else wrote it
         return None
 
 
-def _no_rank_started(status: int, said: bytes) -> Verdict:
-    if status == exit_codes.RENDEZVOUS_FAILED and said:  # of reach.py
-        return Verdict(status, None, said.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
-    met = not RENDEZVOUS_WORDS.search(said)
+def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
+    if status == exit_codes.RENDEZVOUS_FAILED and launcher_output:  # of reach.py
+        return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
+    met = not RENDEZVOUS_WORDS.search(launcher_output)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
     return Verdict(code, None, f"no rank started, the launcher ended with {status}")
 

@@ -71,8 +71,8 @@ class Trackers:
             self._queue.put(None)
             self._thread.join(CLOSE_S)
         if self._thread.is_alive():
-            who = f"tracker {self._busy}" if self._busy else "trackers"
-            warn(f"{who} did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
+            subject = f"tracker {self._busy}" if self._busy else "trackers"
+            warn(f"{subject} did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
 
     def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}

@@ -43,14 +43,14 @@ def open_run(run: TrackedRun) -> MlflowRun:
     if uri.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3.17 asks for it
     client = mlflow.MlflowClient(tracking_uri=uri)
-    known = client.get_experiment_by_name(run.job)
-    experiment = known.experiment_id if known else client.create_experiment(run.job)
-    found = client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{run.id}'")
-    if found:
-        client.update_run(found[0].info.run_id, status="RUNNING")
-        return MlflowRun(client, found[0].info.run_id)
-    made = client.create_run(experiment, tags={TAG: run.id}, run_name=run.id)
+    existing = client.get_experiment_by_name(run.job)
+    experiment = existing.experiment_id if existing else client.create_experiment(run.job)
+    runs = client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{run.id}'")
+    if runs:
+        client.update_run(runs[0].info.run_id, status="RUNNING")
+        return MlflowRun(client, runs[0].info.run_id)
+    new_run = client.create_run(experiment, tags={TAG: run.id}, run_name=run.id)
     for section, values in run.config.items():
         for name, value in (values if isinstance(values, dict) else {"": values}).items():
-            client.log_param(made.info.run_id, f"{section}.{name}".rstrip("."), value)
-    return MlflowRun(client, made.info.run_id)
+            client.log_param(new_run.info.run_id, f"{section}.{name}".rstrip("."), value)
+    return MlflowRun(client, new_run.info.run_id)

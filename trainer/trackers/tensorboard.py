@@ -31,16 +31,16 @@ class EventFile:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """One event with all of them."""
-        each = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
-        self._write(step, text_field(5, b"".join(text_field(1, one) for one in each)))  # summary, values
+        fields = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
+        self._write(step, text_field(5, b"".join(text_field(1, field) for field in fields)))  # summary, values
         self._file.flush()
 
     def close(self, done: bool) -> None:
         """Nothing is left to write."""
         self._file.close()
 
-    def _write(self, step: int, what: bytes) -> None:
-        event = b"\x09" + struct.pack("<d", time.time()) + varint_field(2, step) + what
+    def _write(self, step: int, body: bytes) -> None:
+        event = b"\x09" + struct.pack("<d", time.time()) + varint_field(2, step) + body
         length = struct.pack("<Q", len(event))
         self._file.write(length + checksum(length) + event + checksum(event))
 

@@ -115,13 +115,13 @@ class Engine:
 
     def reason(self, run: Run) -> str:
         """Why a run has ended so."""
-        own = next((node.reason for node in run.nodes() if node.number == 0), "")
+        head_reason = next((node.reason for node in run.nodes() if node.number == 0), "")
         if self.is_here:
-            return own
+            return head_reason
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        return own if run.ended_nodes() >= self.job.nodes else "not all nodes have left word how they ended"
+        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes have left word how they ended"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """A line for each node."""
@@ -216,32 +216,32 @@ def ended(run: Run, code: int | None, reason: str = "") -> State:
 
 def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
     """A line for each node: up, ended or down, where, and how far its first rank is."""
-    found = run.nodes()
-    if not found:
+    present_nodes = run.nodes()
+    if not present_nodes:
         return
-    here, attempt = machine(), run.attempt
-    for node in found:
+    this_machine, attempt = machine(), run.attempt
+    for node in present_nodes:
         silent_s = run.silent_s(node)
-        text = _describe(node, here, silent_s)
+        text = _describe(node, this_machine, silent_s)
         if node.attempt is not None and node.attempt != attempt:
             text += f", attempt {node.attempt}"
         progress = run.progress(node.first_rank)
-        status = node.status(here, silent_s)
+        status = node.status(this_machine, silent_s)
         yield NodeLine(node.number, text, status, one_line(node.host), progress)
-    present = {node.number for node in found}
+    present = {node.number for node in present_nodes}
     for number in range(nodes):
         if number not in present:
             yield NodeLine(number, "has not started", "not started")
 
 
-def _describe(node: Node, here: dict[str, str], silent_s: float | None) -> str:
+def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) -> str:
     host, since = one_line(node.host), "an unknown time"
     if node.started is not None:
         since = _utc(node.started)
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
         return f"ended on {host} at {_utc(node.ended)}, exit {code}"
-    if node.place(here) in ("here", "unknown"):
+    if node.place(this_machine) in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"
         return f"down on {host}, started {since}"

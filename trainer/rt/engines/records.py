@@ -104,38 +104,38 @@ class RecordEngine(Engine):
     def record_end(self, record: Record, code: int, reason: str) -> Seen:
         """Keep how the job ended."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
-        seen = Seen(record, ENDED, code, one_line(reason))
+        status = Seen(record, ENDED, code, one_line(reason))
         try:
-            write_small(record.path, keys={**keys, "exit": code, "reason": seen.reason})
+            write_small(record.path, keys={**keys, "exit": code, "reason": status.reason})
         except OSError as error:
             raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
-        self._seen[record.run.path] = seen
-        return seen
+        self._seen[record.run.path] = status
+        return status
 
     def record_codes(self, run: Run, codes: Iterable[int]) -> None:
         """Keep the end of a job that is gone, from the exit codes of all its nodes."""
-        seen, code = self.seen(run), worst_code(list(codes))
-        if seen.state == GONE and seen.record is not None and code is not None:
-            self.record_end(seen.record, code, self.gone_reason(seen.record))
+        status, code = self.seen(run), worst_code(list(codes))
+        if status.state == GONE and status.record is not None and code is not None:
+            self.record_end(status.record, code, self.gone_reason(status.record))
 
     def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
         """live, ended or gone, and what the engine itself calls it."""
-        seen = self.seen(run)
-        if keep_evidence and seen.record is not None:
-            self.keep_evidence(seen.record)
-        return f"{seen.state} {self.word_of(run)}".strip()
+        status = self.seen(run)
+        if keep_evidence and status.record is not None:
+            self.keep_evidence(status.record)
+        return f"{status.state} {self.word_of(run)}".strip()
 
     def word_of(self, run: Run) -> str:
         """What the engine itself calls the state of the job."""
         return ""
 
     def state(self, run: Run) -> State:
-        seen = self.seen(run)
-        if seen.record is None:
+        status = self.seen(run)
+        if status.record is None:
             return State("not started", "not submitted")
-        if seen.code is not None:
-            return ended(run, seen.code, seen.reason)
-        return self.live_state(seen.record) if seen.state == LIVE else self.gone_state(seen.record)
+        if status.code is not None:
+            return ended(run, status.code, status.reason)
+        return self.live_state(status.record) if status.state == LIVE else self.gone_state(status.record)
 
     def exit_code(self, run: Run) -> int | None:
         return self.seen(run).code
@@ -152,8 +152,8 @@ class RecordEngine(Engine):
     def storage_of(self, run: Run, node: int = 0) -> str:
         """The run's folder on the storage of that node."""
         root = str(self.job.settings.get("storage_root", ""))
-        own = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
-        return f"{root}/{own}{self.job.name}/{run.id}"
+        node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
+        return f"{root}/{node_folder}{self.job.name}/{run.id}"
 
 
 def newest_record(run: Run) -> Record | None:

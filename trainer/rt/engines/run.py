@@ -78,15 +78,15 @@ class Node:
         if self.ended is not None:
             return "ended"
         over = "dead" if self.exit is None else "ended"
-        place = self.place(here)
-        if place in ("here", "unknown") and self.is_running():
+        location = self.place(here)
+        if location in ("here", "unknown") and self.is_running():
             return "up"
-        if place == "here":
+        if location == "here":
             return over
         lock = _lock_state(Path(f"{self.path}.lock"))
         if lock == "held":
             return "elsewhere"
-        if place == "unknown" or (place, lock) == ("beside", "free"):
+        if location == "unknown" or (location, lock) == ("beside", "free"):
             return over
         return "silent" if silent_s is not None and silent_s > SILENT_S else "elsewhere"
 
@@ -154,8 +154,8 @@ class Run:
 
     def statuses(self) -> dict[int, str]:
         """Node number -> its status."""
-        here = machine()
-        return {node.number: node.status(here, self.silent_s(node)) for node in self.nodes()}
+        this_machine = machine()
+        return {node.number: node.status(this_machine, self.silent_s(node)) for node in self.nodes()}
 
     def is_live(self) -> bool:
         """Whether some node is up, or is elsewhere and has not ended."""
@@ -164,14 +164,14 @@ class Run:
     def exit_codes(self) -> dict[str, int]:
         """`first` or `node_NN` -> exit code, of the nodes that have recorded one in the newest attempt."""
         folder = self.path / "exit" / str(self.attempt)
-        found = {}
+        codes = {}
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
                 if name == "first" or name.startswith("node_"):
                     code = number(read_text(folder / name).split("\n")[0])
                     if code is not None:
-                        found[name] = code
-        return found
+                        codes[name] = code
+        return codes
 
     def ended_nodes(self) -> int:
         """How many nodes have recorded an exit code in the newest attempt."""

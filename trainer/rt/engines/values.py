@@ -55,13 +55,13 @@ def settings(path: Path) -> dict[str, Any]:
 def numbered(folder: Path, prefix: str = "", folders: bool = False) -> list[int]:
     """Ascending numbers N of the files, or the folders, called PREFIX + N without leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
-    found = []
+    numbers = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 match = pattern.fullmatch(entry.name)
                 if match and (entry.is_dir if folders else entry.is_file)(follow_symlinks=False):
-                    found.append(int(match.group(1)))
+                    numbers.append(int(match.group(1)))
     except OSError:
         return []
-    return sorted(found)
+    return sorted(numbers)

@@ -36,8 +36,8 @@ class Place:
         if self.own_run is not None:
             runs = own_run.parent
         else:
-            given = os.environ.get("JOBC_RUN_ROOT")
-            runs = Path(given or project / root) / name
+            run_root = os.environ.get("JOBC_RUN_ROOT")
+            runs = Path(run_root or project / root) / name
             runs = runs if runs.is_absolute() else Path.cwd() / runs
             if self.is_moved:
                 print(f"this artifact was moved: its runs are in {runs}", file=sys.stderr)
@@ -52,9 +52,9 @@ class Place:
         """The folder that holds artifacts/. An artifact that does not lie where it was compiled belongs to the cwd."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
-        place = read_text(self.artifact / ".jobc/place").strip()
+        compiled_path = read_text(self.artifact / ".jobc/place").strip()
         parts = self.artifact.parts
-        if len(parts) > 4 and place and str(self.artifact).endswith(f"/{place}"):
+        if len(parts) > 4 and compiled_path and str(self.artifact).endswith(f"/{compiled_path}"):
             return self.artifact.parents[2]
         self.is_moved = True
         if Path.cwd() == Path("/"):
@@ -87,14 +87,14 @@ class Place:
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "status.sh --all lists them")
         if self.own_run is not None:
             return self.own_run
-        found = self.list_runs()
-        for run in found:
+        all_runs = self.list_runs()
+        for run in all_runs:
             if run.is_mine:
                 return run
-        if found:
-            other = found[0]
-            why = f"no run of this user in {runs}: the newest belongs to {owner_of(other.path)}"
-            hint = f"--run {other.id} names it; status.sh --all lists all of them"
+        if all_runs:
+            newest = all_runs[0]
+            why = f"no run of this user in {runs}: the newest belongs to {owner_of(newest.path)}"
+            hint = f"--run {newest.id} names it; status.sh --all lists all of them"
             raise Failure(f"job {self.job.name} has {why}", hint)
         hint = "submit.sh makes one; JOBC_RUN_ROOT says where they are"
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)

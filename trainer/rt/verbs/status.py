@@ -40,31 +40,31 @@ def main(argv: list[str]) -> int:
 
 
 def status(argv: list[str]) -> int:
-    asked = _parse(argv)
-    place = Place(Path(sys.argv[0]).parent)
-    engine = place.engine()
-    if asked.field:
-        _field(engine, place, asked.run, asked.field)
+    options = _parse(argv)
+    artifact = Place(Path(sys.argv[0]).parent)
+    engine = artifact.engine()
+    if options.field:
+        _field(engine, artifact, options.run, options.field)
         return 0
-    if asked.codes is not None:
-        engine.record_codes(place.choose_run(asked.run), asked.codes)
+    if options.codes is not None:
+        engine.record_codes(artifact.choose_run(options.run), options.codes)
         return 0
-    if asked.all:
-        runs = place.list_runs()
+    if options.all:
+        runs = artifact.list_runs()
         engine.prepare(runs)
         summaries = [summary(engine, run) for run in runs]
-        if asked.format == "json":
+        if options.format == "json":
             _print_json({"runs": summaries})
         else:
             for line in summaries:
                 print(f"{line['run']:<22} {line['text']}")
         return 0
-    run = place.choose_run(asked.run)
+    run = artifact.choose_run(options.run)
     points = engine.points(run)
     if points is not None:
-        return _print_points(engine, run, points, asked.format)
+        return _print_points(engine, run, points, options.format)
     report = describe(engine, run)
-    if asked.format == "json":
+    if options.format == "json":
         _print_json(report)
     else:
         print("\n".join(_lines(report, engine.logs(run)[0])))
@@ -135,7 +135,7 @@ def describe(engine: Engine, run: Run) -> dict[str, Any]:
     }
 
 
-def _lines(report: dict[str, Any], where: str) -> list[str]:
+def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     attempt = "" if report["attempt"] is None else report["attempt"]
     lines = [f"run {report['run']} of job {report['job']}, attempt {attempt}: {report['text']}"]
     if report["reason"]:
@@ -146,7 +146,7 @@ def _lines(report: dict[str, Any], where: str) -> list[str]:
     lines += [f"  {note}" for note in report["notes"]]
     if report["resume"]:
         lines.append(f"  go on with: {report['resume']}")
-    return [*lines, f"  {where} {shell_word(report['logs'])}"]
+    return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 
 def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown_as: str) -> int:
@@ -154,8 +154,10 @@ def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown
     engine.prepare([run, *(point for _, point in points)])
     states = [(number, point, engine.state(point)) for number, point in points]
     if shown_as == "json":
-        found = [{"point": number, "path": str(point.path), **summary(engine, point)} for number, point, _ in states]
-        _print_json({"run": run.id, "job": engine.job.name, "points": found})
+        summaries = [
+            {"point": number, "path": str(point.path), **summary(engine, point)} for number, point, _ in states
+        ]
+        _print_json({"run": run.id, "job": engine.job.name, "points": summaries})
     else:
         print(f"sweep {run.id}, {engine.where(run)}")
         for number, point, state in states:
@@ -163,14 +165,14 @@ def _print_points(engine: Engine, run: Run, points: list[tuple[int, Run]], shown
     return int(any(state.exit_code not in (None, 0) for _, _, state in states))
 
 
-def _field(engine: Engine, place: Place, named: str, field: str) -> None:
+def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
     """Print one value, for the scripts of an artifact; they name a run by its path, also one that is being made."""
     if field == "cost":
         for line in engine.cost():
             print(f"  {one_line(line)}")
         return
     is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
-    run = Run(Path(named)) if is_path else place.choose_run(named)
+    run = Run(Path(named)) if is_path else artifact.choose_run(named)
     if field == "path":
         print(run.path)
         return

@@ -121,21 +121,21 @@ class Table:
             if not answer.ended:
                 why = answer.why_missing()
                 self.add_check(node, "FAIL", "answer", why, answer.hint or _hint(why, answer.name))
-        for check, same in self.same.items():
-            self.compare(check, same)
+        for check, values in self.same.items():
+            self.compare(check, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
         rows = sorted(
             self.rows.values(), key=lambda row: (row.level == "ok", row.check != "answer", checks.index(row.check))
         )
-        where = [self.names(row.nodes) for row in rows]
-        width = max(map(len, where), default=0)
+        node_names = [self.names(row.nodes) for row in rows]
+        width = max(map(len, node_names), default=0)
         printed = []
         for index, row in enumerate(rows):
             text = row.text
             if row.least is not None and row.differs:
                 text += f", the least: {self.answers[row.least[1]].name}"
-            place = f"{where[index]:<{width}}  " if len(self.answers) > 1 else ""
-            printed.append(f"{row.level:<4}  {place}{text}")
+            prefix = f"{node_names[index]:<{width}}  " if len(self.answers) > 1 else ""
+            printed.append(f"{row.level:<4}  {prefix}{text}")
             if row.level == "FAIL" and row.hint:
                 printed.append(f"      hint: {row.hint}")
         failed = sum(row.level == "FAIL" for row in rows)
