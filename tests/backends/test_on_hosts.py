@@ -46,11 +46,15 @@ def test_a_rank_that_fails_below_torchrun_is_shown_first_too(cluster: Cluster, t
 
 def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
     """To whoever waits, by status.sh and by logs.sh: the node that failed first and its traceback, then the rest."""
-    told = f"jobc: node 2 failed first: rank {rank}: exit status 1; the end of logs/rank_{rank:02}.log:\n"
-    shown = told + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"
+    why = f"rank {rank}: RuntimeError: the disk is broken (program.py:4)"
+    told = f"jobc: node 2 failed first: {why}; the end of logs/rank_{rank:02}.log:\n"
+    shown = (
+        re.escape(told)
+        + r"(\[rank\d\]: )?Traceback \(most recent call last\):\n(.*\n)+?RuntimeError: the disk is broken\n"
+    )
     assert re.search(f"^{shown}", said, re.MULTILINE) and said.index(told) < said.index("| jobc: node 2 failed"), said
     status = job("status.sh")[1].splitlines()
-    assert status[1] == f"  reason: node 2: rank {rank}: exit status 1", status
+    assert status[1] == f"  reason: node 2: {why}", status
     assert status[2].startswith("  node 00  ended on node1 at ") and re.search("node 02 .*, exit 1", status[4]), status
     logs = job("logs.sh")[1]
     assert re.match(shown, logs) and "\nnode 1  | === jobc: attempt 0, node 1 on node2" in logs, logs

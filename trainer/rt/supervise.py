@@ -33,7 +33,7 @@ from .peers import Peers
 from .restarts import Restarts
 from .run_folder import RunFolder, count_of, read_small, reserve_small, write_small
 from .signal_queue import SignalQueue
-from .verdict import RankLook, left_by, look_at, unplanned, was_stopped
+from .verdict import RankLook, described, left_by, look_at, unplanned, was_stopped
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -242,7 +242,7 @@ class Supervisor:
         if not self.peers.others:
             return
         for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
-            self.peers.tell(end.code, f"rank {end.rank}: {end.reason}", end.rank, end.time_ns)
+            self.peers.tell(end.code, described(self.run_folder, end), end.rank, end.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()

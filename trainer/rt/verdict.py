@@ -85,16 +85,19 @@ def judge(
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # whose work is lost, others may have saved theirs
         first = next((end for end in recorded if end.reason == LATE), first)
     blame = first if first.rank >= 0 and code not in (exit_codes.DONE, exit_codes.PREEMPTED) else None
-    reason = (blame and _exception(run, blame)) or first.reason
-    return Verdict(code, blame, f"rank {first.rank}: {reason}" if first.rank >= 0 else reason)
+    return Verdict(code, blame, described(run, blame) if blame else _of_rank(first, first.reason))
 
 
-def _exception(run: RunFolder, end: RankEnd) -> str:
-    """Return the exception that ended a rank; "" when the reason is known better, or none is in its log."""
-    if end.reason != "exit status 1":  # what Python returns for an exception
-        return ""
-    log = said_in(run, run.rank_log(end.rank)).decode(errors="replace")
-    return exception_line(log, os.getcwd())
+def described(run: RunFolder, end: RankEnd) -> str:
+    """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason."""
+    exception = ""
+    if end.reason == "exit status 1":  # what Python returns for an exception
+        exception = exception_line(said_in(run, run.rank_log(end.rank)).decode(errors="replace"), os.getcwd())
+    return _of_rank(end, exception or end.reason)
+
+
+def _of_rank(end: RankEnd, reason: str) -> str:
+    return f"rank {end.rank}: {reason}" if end.rank >= 0 else reason
 
 
 def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
