@@ -22,9 +22,7 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
     if not below:
         raise OutsideProject("it lies outside the project and its config folders")
-    if not any(
-        all(not part.startswith(".") or part == "." for part in path_below.split(os.sep)) for path_below in below
-    ):
+    if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
         raise OutsideProject("it is a hidden file or lies in a hidden folder")
 
 
