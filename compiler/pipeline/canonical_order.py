@@ -30,14 +30,12 @@ def arranged(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
 
 def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
     """The arguments of a user's own class, for Python hands them over in order; and what the backend says."""
-    target_sections = {
-        name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section
-    }
+    sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
     def keeps(path: At) -> bool:
         if path[:1] == ("backend",):
             return isinstance(backend, OrderedBackend) and backend.keeps_order(path[1:])
-        return path[:1] != () and path[0] in target_sections
+        return path[:1] != () and path[0] in sections
 
     return keeps
 
