@@ -90,8 +90,8 @@ def compare(left: Side, right: Side) -> Comparison:
 
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
-    found = [Change(key, before, after) for key, before, after in pairs_of if before != after]
-    return [each for each in found if not (_is_empty_mapping(each) and _has_below(each.key, found))]
+    changes = [Change(key, before, after) for key, before, after in pairs_of if before != after]
+    return [change for change in changes if not (_is_empty_mapping(change) and _has_below(change.key, changes))]
 
 
 def _is_empty_mapping(change: Change) -> bool:
@@ -100,7 +100,7 @@ def _is_empty_mapping(change: Change) -> bool:
 
 def _has_below(key: str, changes: list[Change]) -> bool:
     """Whether what a mapping had, and has no more, is told key by key."""
-    return any(each.key.startswith(f"{key}.") for each in changes)
+    return any(change.key.startswith(f"{key}.") for change in changes)
 
 
 def _spec(files: Mapping[str, str]) -> dict[str, Any]:
@@ -129,17 +129,17 @@ def _files(left: Side, right: Side) -> Iterator[FileChange]:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
         elif a[path] != b[path] and (lines := _different_lines(path, a[path], b[path])):
             yield FileChange(path, "changed", lines)
-        for what, in_a, in_b in (
+        for property_name, in_a, in_b in (
             ("executable", left.executable, right.executable),
             ("a link", left.links, right.links),
         ):
             if path in a and path in b and (path in in_a) != (path in in_b):
-                yield FileChange(path, f"{what} only in {'a' if path in in_a else 'b'}", 0)
+                yield FileChange(path, f"{property_name} only in {'a' if path in in_a else 'b'}", 0)
 
 
 def _different_lines(path: str, a: str, b: str) -> int:
-    left, right = as_read(path, a), as_read(path, b)
-    if left is None or right is None:
-        left, right = a.split("\n"), b.split("\n")
-    same = sum(end - begin for kind, begin, end, _, _ in opcodes(left, right) if kind == "equal")
-    return max(len(left), len(right)) - same
+    lines_a, lines_b = as_read(path, a), as_read(path, b)
+    if lines_a is None or lines_b is None:
+        lines_a, lines_b = a.split("\n"), b.split("\n")
+    equal_count = sum(end - begin for kind, begin, end, _, _ in opcodes(lines_a, lines_b) if kind == "equal")
+    return max(len(lines_a), len(lines_b)) - equal_count

@@ -38,7 +38,7 @@ def slurm_seconds(text: str) -> int:
 
 def quantity(text: object) -> Fraction:
     """Of Kubernetes, such as `64.5Gi`, `500m` or 8."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
-    if found is None or found[2] not in _UNITS:
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
+    if match is None or match[2] not in _UNITS:
         raise ValueError(f"{str(text)!r} is no quantity such as 64Gi")
-    return Fraction(found[1]) * _UNITS[found[2]]
+    return Fraction(match[1]) * _UNITS[match[2]]

@@ -46,26 +46,26 @@ def as_read(path: str, text: str) -> list[str] | None:
 
 def _few(lines: Iterator[str]) -> list[str]:
     """The lines; ValueError for more than any file has, such as those of aliases that repeat each other."""
-    found = list(islice(lines, MOST_LEAVES + 1))
-    if len(found) > MOST_LEAVES:
+    first_lines = list(islice(lines, MOST_LEAVES + 1))
+    if len(first_lines) > MOST_LEAVES:
         raise ValueError
-    return found
+    return first_lines
 
 
 def _directives(script: str) -> list[str]:
     """Comments before the first command that a program reads: `#!` in line 1, and what has no space, as #SBATCH."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
-    return [_directive(s) for at, s in enumerate(lines) if re.match(r"#!" if at == 0 else r"#[^\s#!]", s)]
+    return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
 
 
 def _directive(line: str) -> str:
     """A line of #SBATCH with its time in seconds, and its memory in bytes."""
-    found = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
-    if found is None:
+    match = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
+    if match is None:
         return line
     try:
-        return f"{found[1]}{(slurm_seconds if found[2] == 'time' else slurm_bytes)(found[3])}"
+        return f"{match[1]}{(slurm_seconds if match[2] == 'time' else slurm_bytes)(match[3])}"
     except ValueError:  # such as UNLIMITED
         return line
 
@@ -74,10 +74,10 @@ def _plain_values(lines: list[str]) -> list[str]:
     """`A="b c";` as `A='b c';`, where the value is plain text: in an assignment bash splits no words."""
     out, checks = list(lines), 0
     for number, line in enumerate(lines):
-        found = _VALUE.fullmatch(line)
-        if found is None:
+        match = _VALUE.fullmatch(line)
+        if match is None:
             continue
-        plain = f"{found[1]}{shlex.quote(''.join(part or '' for part in found.groups()[1:4]))}{found[5]}"
+        plain = f"{match[1]}{shlex.quote(''.join(part or '' for part in match.groups()[1:4]))}{match[5]}"
         if plain != line and checks < _MOST_CHECKS:
             checks += 1
             out[number] = plain if _is_code(lines, number) else line

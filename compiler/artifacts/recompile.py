@@ -70,11 +70,11 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
-    place = text_of(folder / PLACE).strip() if (folder / PLACE).is_file() else ""
+    recorded_path = text_of(folder / PLACE).strip() if (folder / PLACE).is_file() else ""
     for sweep in sweep_folders(compile_sweep(request)):
-        if sweep.place == place and sweep.source_map is not None:
+        if sweep.place == recorded_path and sweep.source_map is not None:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise NotHere(f"the words of the sweep give no {place or PLACE} any more")
+    raise NotHere(f"the words of the sweep give no {recorded_path or PLACE} any more")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
@@ -84,8 +84,8 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
         again = recompile(folder, config_dirs)
     except NotHere:
         elsewhere = _elsewhere(written, folder, config_dirs)
-        known = {place: digest for place, digest in written["inputs"].items() if place not in elsewhere}
-        if causes := _changed(known, folders):
+        local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
+        if causes := _changed(local_inputs, folders):
             return Drift(causes, elsewhere=elsewhere), None
         raise
     except CompileError as error:
@@ -94,11 +94,11 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
     if now["digest"] == digest_of(written["files"]):
         return None, again
     paths = sorted(written["files"].keys() | now["files"].keys())
-    other = [path for path in paths if written["files"].get(path) != now["files"].get(path)]
-    own = tuple(path for path in other if not is_library(path) and not path.startswith(".jobc/"))
-    library = any(map(is_library, other))
-    found = None if is_sweep(written) else _compared(folder, written, again.texts)
-    return Drift(_causes(written, now, folders), (), own, library, found), again
+    changed_paths = [path for path in paths if written["files"].get(path) != now["files"].get(path)]
+    own_files = tuple(path for path in changed_paths if not is_library(path) and not path.startswith(".jobc/"))
+    library = any(map(is_library, changed_paths))
+    comparison = None if is_sweep(written) else _compared(folder, written, again.texts)
+    return Drift(_causes(written, now, folders), (), own_files, library, comparison), again
 
 
 def is_sweep(manifest: Mapping[str, Any]) -> bool:
@@ -125,18 +125,20 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
     if not before.keys() >= set(RECORDS):
         return None
     try:
-        found = compare(Side("", before, frozenset()), Side("", now, frozenset()))
+        comparison = compare(Side("", before, frozenset()), Side("", now, frozenset()))
     except DamagedRecord:
         return None
-    return replace(found, files=tuple(f for f in found.files if f.path in before or f.path not in written["files"]))
+    return replace(
+        comparison, files=tuple(f for f in comparison.files if f.path in before or f.path not in written["files"])
+    )
 
 
 def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping[str, Path]) -> tuple[str, ...]:
     from ... import __version__
 
     causes = [*_changed(written["inputs"], folders)]
-    causes += [f"{place} was not read then" for place in now.get("inputs", {}) if place not in written["inputs"]]
-    causes += [f"{place} is not read any more" for place in written["inputs"] if now and place not in now["inputs"]]
+    causes += [f"{source} was not read then" for source in now.get("inputs", {}) if source not in written["inputs"]]
+    causes += [f"{source} is not read any more" for source in written["inputs"] if now and source not in now["inputs"]]
     if written["digest"] != digest_of(written["files"]):
         causes.append("the manifest has other sums than jobc wrote")
     if written["jobc"] != __version__:
@@ -148,31 +150,31 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
 
 def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
     """inputs: place -> digest then. In words, those that are other ones now or gone."""
-    now = {place: _text(place, folders) for place in inputs}
+    now = {source: _text(source, folders) for source in inputs}
     return tuple(
-        f"{place} is not there any more" if now[place] is None else f"{place} is not what it was"
-        for place, digest in inputs.items()
-        if hashlib.sha256((now[place] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
-        or now[place] is None
+        f"{source} is not there any more" if now[source] is None else f"{source} is not what it was"
+        for source, digest in inputs.items()
+        if hashlib.sha256((now[source] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
+        or now[source] is None
     )
 
 
 def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
     """The inputs that are not on this machine."""
-    return tuple(place for place in written["inputs"] if _is_elsewhere(place, folder, dict(config_dirs)))
+    return tuple(source for source in written["inputs"] if _is_elsewhere(source, folder, dict(config_dirs)))
 
 
-def _is_elsewhere(place: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
+def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
     """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
-    root = place.partition(":")[0]
-    own = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
-    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == own))
-    return _text(place, folders) is None and not came_along
+    root = source.partition(":")[0]
+    jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
+    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))
+    return _text(source, folders) is None and not came_along
 
 
-def _text(place: str, folders: Mapping[str, Path]) -> str | None:
+def _text(source: str, folders: Mapping[str, Path]) -> str | None:
     """The input `ROOT:PATH` as it is now; None when it is not here. Root `file`: a path as it was typed."""
-    root, _, path = place.partition(":")
+    root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None
     file = os.path.expanduser(path) if root == "file" else folders[root] / path

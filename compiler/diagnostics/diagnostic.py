@@ -59,8 +59,8 @@ class Diagnostic:
     allowed: str = ""
 
     def sort_key(self) -> tuple[str, int, int, str, str, str]:
-        place = self.origin or Origin("", "")
-        return (f"{place.root}:{place.path}", place.line, place.column, self.code, self.key, self.title)
+        origin = self.origin or Origin("", "")
+        return (f"{origin.root}:{origin.path}", origin.line, origin.column, self.code, self.key, self.title)
 
 
 class CompileError(Exception):
@@ -77,18 +77,20 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Each once, sorted by place, with all the points of a sweep that it hits: in the words of the first of them."""
-    same: dict[Diagnostic, Diagnostic] = {}
+    by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
-        same[bare] = _joined(same.get(bare, bare), d, d.otherwise)
+        by_content[bare] = _joined(by_content.get(bare, bare), d, d.otherwise)
     groups: dict[Diagnostic, list[Diagnostic]] = {}
-    for d in same.values():
+    for d in by_content.values():
         group = groups.setdefault(_without_numbers(d), [])
-        at = next((n for n, other in enumerate(group) if d.points and not {*other.points} & {*d.points}), None)
-        if at is None:  # a point that has two of them has two problems
+        index = next(
+            (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points}), None
+        )
+        if index is None:  # a point that has two of them has two problems
             group.append(d)
         else:
-            group[at] = _joined(group[at], d, d.points)
+            group[index] = _joined(group[index], d, d.points)
     return sorted((d for group in groups.values() for d in group), key=Diagnostic.sort_key)
 
 
@@ -123,11 +125,11 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
         """Of the whole key, without the sections that both are in, or a little less for its last part: `step` is more
         like loop.steps than like site."""
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
-        own, other = key, word
-        while "." in own and "." in other and own.partition(".")[0] == other.partition(".")[0]:
-            own, other = own.partition(".")[2], other.partition(".")[2]
-        whole = difflib.SequenceMatcher(None, own, other).ratio()
-        return max(whole + 0.1 if whole >= 0.6 else 0, ends if ends >= 0.8 else 0)
+        key_tail, word_tail = key, word
+        while "." in key_tail and "." in word_tail and key_tail.partition(".")[0] == word_tail.partition(".")[0]:
+            key_tail, word_tail = key_tail.partition(".")[2], word_tail.partition(".")[2]
+        ratio = difflib.SequenceMatcher(None, key_tail, word_tail).ratio()
+        return max(ratio + 0.1 if ratio >= 0.6 else 0, ends if ends >= 0.8 else 0)
 
     scores = {key: likeness(key) for key in known}
     return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 def spans(numbers: Iterable[int]) -> str:
     """numbers: growing."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+            ranges.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

@@ -27,8 +27,8 @@ class Origin:
     def __str__(self) -> str:
         if self.root == COMMAND_LINE:
             return f"{self.root}: {self.path}"
-        place = f":{self.line}:{self.column}" if self.line else ""
-        return f"{self.root}:{self.path}{place}"
+        position = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.root}:{self.path}{position}"
 
     @property
     def whole(self) -> Origin:
@@ -66,11 +66,11 @@ class Text(str):
     quoted: bool
 
     def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> Text:
-        made = super().__new__(cls, text)
-        made.origin = origin
-        made.null = null
-        made.quoted = quoted
-        return made
+        instance = super().__new__(cls, text)
+        instance.origin = origin
+        instance.null = null
+        instance.quoted = quoted
+        return instance
 
     def __copy__(self) -> Text:
         return self

@@ -27,13 +27,13 @@ def under(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
     lines = texts.get(f"{origin.root}:{origin.path}", "").split("\n")
     if not 1 <= origin.line <= len(lines):
         return []
-    line, at = lines[origin.line - 1].rstrip(), origin.column - 1
-    if not 0 <= at < len(line) or not _fits(line):
+    line, index = lines[origin.line - 1].rstrip(), origin.column - 1
+    if not 0 <= index < len(line) or not _fits(line):
         return []
-    found = _SCALAR.match(line, at)
+    match = _SCALAR.match(line, index)
     shown = line.lstrip()
-    before = line[len(line) - len(shown) : at]
-    return [INDENT + shown, INDENT + " " * _width(before) + "^" * _width(found[0] if found else "^")]
+    before = line[len(line) - len(shown) : index]
+    return [INDENT + shown, INDENT + " " * _width(before) + "^" * _width(match[0] if match else "^")]
 
 
 def _fits(line: str) -> bool:

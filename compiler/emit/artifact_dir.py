@@ -79,8 +79,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
         with locked(target):
             _write_alone(target, artifacts, force)
     except OSError as error:
-        place = error.filename or str(target)
-        because = f"{error.strerror or error}: {os.path.relpath(place)}" if place else str(error)
+        path = error.filename or str(target)
+        because = f"{error.strerror or error}: {os.path.relpath(path)}" if path else str(error)
         hint = "free space or choose another place with --out DIR; what was there is unchanged"
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
 
@@ -88,8 +88,8 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
     """Do what write() does, with the lock held. Raises OSError too."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
-    kept = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
-    _refuse_in_the_way(target, emitted, kept)
+    foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
+    _refuse_in_the_way(target, emitted, foreign_paths)
     staging: Path | None = None
     try:
         _sweep_stale(target)
@@ -99,7 +99,7 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
             _write_file(staging / artifact.path, artifact)
         for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
             folder.chmod(0o755)  # whatever the umask
-        for path in kept:
+        for path in foreign_paths:
             _copy(target / path, staging / path)
         _sync(staging)
         _exchange(staging, target)
@@ -197,13 +197,13 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
     for lines in (before, now):
         if lines and not lines[-1]:
             lines.pop()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for kind, _, _, first, last in opcodes(before, now):
         if kind in ("replace", "insert"):
-            found.update(range(first + 1, last + 1))
+            numbers.update(range(first + 1, last + 1))
         elif kind == "delete":
-            found.add(max(first, 1))  # the line before the gap
-    return tuple(sorted(found))
+            numbers.add(max(first, 1))  # the line before the gap
+    return tuple(sorted(numbers))
 
 
 def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
@@ -217,7 +217,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     try:
         edits = verify(target, texts)
     except CompileError as error:
-        if force and [each.code for each in error.diagnostics] == [DAMAGED]:
+        if force and [diagnostic.code for diagnostic in error.diagnostics] == [DAMAGED]:
             return sorted(_files(target))
         raise
     added = [edit.path for edit in edits if edit.kind == "added"]
@@ -229,22 +229,22 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     return added
 
 
-def _refuse_in_the_way(target: Path, emitted: Collection[str], kept: Iterable[str]) -> None:
+def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
     """CompileError JC5001 for what somebody put there that cannot be kept beside the files that jobc writes."""
     folders = {folder for path in emitted for folder in _above(path)}
-    found: dict[str, str] = {}
-    for path in kept:
+    reasons: dict[str, str] = {}
+    for path in foreign_paths:
         if hidden := next((folder for folder in _above(path) if folder in emitted), None):
-            found[hidden] = "it is a folder, and jobc writes a file of that name"
+            reasons[hidden] = "it is a folder, and jobc writes a file of that name"
         elif path in folders:
-            found[path] = "it is no folder, and jobc writes one of that name"
+            reasons[path] = "it is no folder, and jobc writes one of that name"
         elif stat.S_IFMT((target / path).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
-            found[path] = "only files and links can be taken along into the new directory"
+            reasons[path] = "only files and links can be taken along into the new directory"
     hint = "move it away, or choose another place with --out DIR"
-    if found:
+    if reasons:
         raise CompileError(
             Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)
-            for path, because in found.items()
+            for path, because in reasons.items()
         )
 
 
@@ -262,8 +262,8 @@ def describe(edit: Edit) -> str:
 
 
 def _files(directory: Path) -> set[str]:
-    found = (p for p in directory.rglob("*") if not p.is_dir() or p.is_symlink())
-    relative = (p.relative_to(directory) for p in found)
+    files = (p for p in directory.rglob("*") if not p.is_dir() or p.is_symlink())
+    relative = (p.relative_to(directory) for p in files)
     return {p.as_posix() for p in relative if not any(part in IGNORED for part in p.parts)}
 
 

@@ -69,7 +69,7 @@ class _Checker:
         before = self.places and self.places.copy()
         self.body(node.body)
         after = self.places
-        for branch in (*(other.body for other in node.elif_), node.else_):
+        for branch in (*(alternative.body for alternative in node.elif_), node.else_):
             self.places = before and before.copy()
             self.body(branch)
         self.places = after
@@ -90,13 +90,13 @@ class _Checker:
             self.places.feed(text)
 
     def printed(self, piece: nodes.Expr) -> None:
-        place = self.places.place if self.places else "text"
-        fitting = _FITTING[place]
+        context = self.places.place if self.places else "text"
+        fitting = _FITTING[context]
         used = piece.name if isinstance(piece, nodes.Filter) else None
         if used not in PLACES:
             self.refuse(piece, f"a value is printed through none of the filters {', '.join(PLACES)}", fitting)
         if used not in fitting:
-            self.refuse(piece, f"| {used} does not fit in {_WORDS[place]}", fitting)
+            self.refuse(piece, f"| {used} does not fit in {_WORDS[context]}", fitting)
         if used == "directive":
             line = cast(ShellPlaces, self.places).line.split(" ")[0]
             cast(nodes.Filter, piece).args = [nodes.Const(line, lineno=piece.lineno)]

@@ -18,10 +18,10 @@ def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
     counts, others = Counter(middle_a), Counter(middle_b)
     if sum(count * others[line] for line, count in counts.items()) > MOST_PAIRS:
-        found: Sequence[Opcode] = [("replace", 0, len(middle_a), 0, len(middle_b))]
+        middle_opcodes: Sequence[Opcode] = [("replace", 0, len(middle_a), 0, len(middle_b))]
     else:
-        found = SequenceMatcher(None, middle_a, middle_b, autojunk=False).get_opcodes()
-    moved = [(kind, a1 + head, a2 + head, b1 + head, b2 + head) for kind, a1, a2, b1, b2 in found]
+        middle_opcodes = SequenceMatcher(None, middle_a, middle_b, autojunk=False).get_opcodes()
+    moved = [(kind, a1 + head, a2 + head, b1 + head, b2 + head) for kind, a1, a2, b1, b2 in middle_opcodes]
     ends = [("equal", 0, head, 0, head)], [("equal", len(a) - tail, len(a), len(b) - tail, len(b))]
     return [*(ends[0] if head else ()), *moved, *(ends[1] if tail else ())]
 

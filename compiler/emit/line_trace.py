@@ -24,7 +24,7 @@ class TextRefused(Exception):
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
-        super().__init__("; ".join(f"{one.text!r} does not fit in its {one.place}" for one in self.refused))
+        super().__init__("; ".join(f"{refusal.text!r} does not fit in its {refusal.place}" for refusal in self.refused))
 
 
 @dataclass
@@ -78,8 +78,8 @@ class Trace:
         return ""
 
     def take(self) -> list[str]:
-        taken, self.pending = self.pending, []
-        return taken
+        pending, self.pending = self.pending, []
+        return pending
 
     def blocks(self) -> list[str]:
         """Keys of the blocks that ended before the piece just made: an empty one had no piece to carry them."""
@@ -88,10 +88,10 @@ class Trace:
 
     def keys(self) -> tuple[str, ...]:
         """Keys of the piece just made."""
-        found = dict.fromkeys(self.take())
+        keys = dict.fromkeys(self.take())
         for guard in self.guards:
-            found.update(dict.fromkeys(guard))
-        return tuple(found)
+            keys.update(dict.fromkeys(guard))
+        return tuple(keys)
 
 
 class Lines:
@@ -103,9 +103,9 @@ class Lines:
 
     def within(self, keys: Iterable[str]) -> None:
         """Something that may be empty stood here: the line depends on it, if it has begun."""
-        found, source = self.rows[-1]
+        row_keys, source = self.rows[-1]
         if source:
-            found.update(dict.fromkeys(keys))
+            row_keys.update(dict.fromkeys(keys))
 
     def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
         """line: in `file`, 0 for none; constant: template text, so the source line moves along with it."""
@@ -116,10 +116,10 @@ class Lines:
             if i:
                 self.rows.append(({}, ""))
             if part or i < text.count("\n"):
-                found, source = self.rows[-1]
-                found.update(dict.fromkeys(keys))
-                place = f"{file}:{line + i if constant else line}" if line else file
-                self.rows[-1] = (found, source or place)
+                row_keys, source = self.rows[-1]
+                row_keys.update(dict.fromkeys(keys))
+                template_line = f"{file}:{line + i if constant else line}" if line else file
+                self.rows[-1] = (row_keys, source or template_line)
 
     def ranges(self) -> tuple[LineRange, ...]:
         rows = self.rows[:-1] if not self.rows[-1][1] else self.rows

@@ -27,10 +27,10 @@ def refuse_extra(
     protected: path -> the spec keys that say it, for people: ("num_processes",): "nodes and procs"; `*` is any key
     section:   the key that holds the tree
     """
-    for at in leaves(extra):
-        owner = next((words for path, words in protected.items() if _touches(at, path)), None)
+    for extra_path in leaves(extra):
+        owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
         if owner is not None:
-            key = ".".join((*section, *at))
+            key = ".".join((*section, *extra_path))
             because = f"jobc says it, from {owner}, and the scripts rely on it"
             hint = f"leave out {key}, and set {owner}"
             yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
@@ -48,10 +48,10 @@ def set_value(path: Path) -> Callable[[Any], Any]:
     """A leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
 
     def read(views: Any) -> Any:
-        here = getattr(getattr(views, path[0]), path[1])
+        value = getattr(getattr(views, path[0]), path[1])
         for key in path[2:]:
-            here = here[key]
-        return thaw(here)
+            value = value[key]
+        return thaw(value)
 
     return read
 
@@ -61,14 +61,14 @@ def name_of(name: str, item: Mapping[str, Any]) -> Any:
 
     The text itself where the item is plain.
     """
-    told = [*_functions(item)]
+    functions = [*_functions(item)]
 
     def read(views: Any) -> str:
-        for leaf in told:
+        for leaf in functions:
             leaf(views)
         return name
 
-    return read if told else name
+    return read if functions else name
 
 
 def _functions(node: Any) -> Iterator[Callable[[Any], Any]]:
@@ -82,17 +82,17 @@ def _functions(node: Any) -> Iterator[Callable[[Any], Any]]:
         yield node
 
 
-def _merge(base: Any, extra: Any, at: Path) -> Any:
+def _merge(base: Any, extra: Any, path: Path) -> Any:
     if extra is None:
         return Omit
     if not isinstance(extra, Mapping) or not extra:
-        return set_value(at)
+        return set_value(path)
     if callable(base):  # a leaf that may turn out to be a mapping
-        return lambda views: _merge(base(views), extra, at)
+        return lambda views: _merge(base(views), extra, path)
     if _is_named(base):
-        return _merge_named(base, extra, at)
-    known = base if isinstance(base, Mapping) else {}
-    return {**known, **{key: _merge(known.get(key), value, (*at, key)) for key, value in extra.items()}}
+        return _merge_named(base, extra, path)
+    entries = base if isinstance(base, Mapping) else {}
+    return {**entries, **{key: _merge(entries.get(key), value, (*path, key)) for key, value in extra.items()}}
 
 
 def _is_named(base: Any) -> bool:
@@ -100,11 +100,11 @@ def _is_named(base: Any) -> bool:
     return bool(items) and all(isinstance(item, Mapping) and "name" in item for item in base)
 
 
-def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], at: Path) -> list[Any]:
+def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> list[Any]:
     """Items of a list by their `name`, which for this must be text in the document and no function."""
     items = {item["name"]: item for item in base}
     for name, value in extra.items():
-        item = _merge(items.get(name, {"name": name}), value, (*at, name))
+        item = _merge(items.get(name, {"name": name}), value, (*path, name))
         items[name] = item if name in items or not isinstance(item, Mapping) else {**item, "name": name_of(name, item)}
     return [item for item in items.values() if item is not Omit]
 
@@ -118,6 +118,6 @@ def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
         yield at
 
 
-def _touches(one: Path, other: Path) -> bool:
+def _touches(first: Path, second: Path) -> bool:
     """Whether one path is the other, or lies above or below it."""
-    return all("*" in (a, b) or a == b for a, b in zip(one, other, strict=False)) and bool(one)
+    return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

@@ -57,8 +57,8 @@ class Given:
     leaf: Leaf
 
     def __call__(self, views: Any) -> Any:
-        found = self.leaf(views)
-        return Omit if found is None else found
+        value = self.leaf(views)
+        return Omit if value is None else value
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ class Render:
             owners = line_owners(chunk)
             for number, text in enumerate(chunk.split("\n")[:-1], 1):
                 text += "\n"
-                at = (i, *owners.get(number, ()))
-                if comments and at in comments and owners.get(number) != owners.get(number - 1):
+                data_path = (i, *owners.get(number, ()))
+                if comments and data_path in comments and owners.get(number) != owners.get(number - 1):
                     indent = text[: len(text) - len(text.lstrip(" "))]
-                    said, of_comment = self._said(comments[at])
-                    for row in said.split("\n"):
+                    comment_text, of_comment = self._said(comments[data_path])
+                    for row in comment_text.split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
-                lines.add(text, _keys_of(at, keys), _data_path(at[1:]), 0, constant=False)
+                lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def json(self, document: Any, path: str) -> Artifact:
@@ -145,8 +145,8 @@ class Render:
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
         lines = Lines()
-        for text, at in json_lines(plain):
-            lines.add(text, _keys_of(at, keys), _data_path(at), 0, constant=False)
+        for text, data_path in json_lines(plain):
+            lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
@@ -165,33 +165,35 @@ class Render:
     def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
         """A comment, and the keys that it depends on."""
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-        said: str = self._evaluate(text, (), keys)
-        return said, keys.get((), ())
+        comment_text: str = self._evaluate(text, (), keys)
+        return comment_text, keys.get((), ())
 
     def _evaluate(
-        self, node: Any, at: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
+        self, node: Any, data_path: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
     ) -> Any:
         if isinstance(node, Mapping):
-            made = {k: self._evaluate(v, (*at, k), keys) for k, v in node.items()}
+            values = {k: self._evaluate(v, (*data_path, k), keys) for k, v in node.items()}
             if node and all(isinstance(v, Given) for v in node.values()):
-                own = (*at, HEAD)
-                keys[own] = tuple(dict.fromkeys(key for k in node for key in keys.get((*at, k), ())))
-            return {k: v for k, v in made.items() if v is not Omit}
+                head_path = (*data_path, HEAD)
+                keys[head_path] = tuple(dict.fromkeys(key for k in node for key in keys.get((*data_path, k), ())))
+            return {k: v for k, v in values.items() if v is not Omit}
         if isinstance(node, (list, tuple)):
-            return [self._evaluate(v, (*at, i), keys) for i, v in enumerate(node)]
+            return [self._evaluate(v, (*data_path, i), keys) for i, v in enumerate(node)]
         if callable(node):
             trace = Trace()
             views = _Views(_watched(self.views, trace))
             value = node(views)
-            keys[at] = tuple(dict.fromkeys(trace.take()))
-            return value if value is Omit else self._evaluate(value, at, keys)
+            keys[data_path] = tuple(dict.fromkeys(trace.take()))
+            return value if value is Omit else self._evaluate(value, data_path, keys)
         return node
 
 
 def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """Dataclasses and mappings are watched; a plain value depends on no key."""
-    kept = {name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)}
-    return {**views, **{name: watch(view, _root(name), trace.note) for name, view in kept.items()}}
+    watched_views = {
+        name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
+    }
+    return {**views, **{name: watch(view, _root(name), trace.note) for name, view in watched_views.items()}}
 
 
 class _Views:
@@ -207,9 +209,11 @@ def _root(view: str) -> str:
     return "" if view in ("plan", "left_out", "whole") else view
 
 
-def _data_path(at: tuple[str | int, ...]) -> str:
-    return f"data at {'.'.join(str(part) for part in at) or 'the top'}"
+def _data_path(path: tuple[str | int, ...]) -> str:
+    return f"data at {'.'.join(str(part) for part in path) or 'the top'}"
 
 
-def _keys_of(at: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
-    return [key for place in (*(at[:n] for n in range(len(at) + 1)), (*at, HEAD)) for key in keys.get(place, ())]
+def _keys_of(path: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
+    return [
+        key for prefix in (*(path[:n] for n in range(len(path) + 1)), (*path, HEAD)) for key in keys.get(prefix, ())
+    ]

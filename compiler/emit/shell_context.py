@@ -31,10 +31,10 @@ class ShellPlaces:
         self.ends: list[str] = []  # words of those that are open
 
     def copy(self) -> ShellPlaces:
-        other = ShellPlaces()
-        other.stack, other.line = [*self.stack], self.line
-        other.heredocs, other.ends = [*self.heredocs], [*self.ends]
-        return other
+        duplicate = ShellPlaces()
+        duplicate.stack, duplicate.line = [*self.stack], self.line
+        duplicate.heredocs, duplicate.ends = [*self.heredocs], [*self.ends]
+        return duplicate
 
     @property
     def place(self) -> str:
@@ -45,11 +45,11 @@ class ShellPlaces:
         return {"code`": "code", "dollar": "single"}.get(inner, inner)
 
     def feed(self, text: str) -> None:
-        at = 0
-        while at < len(text):
-            taken = self._take(text, at)
-            self._pass(text[at : at + taken])
-            at += taken
+        index = 0
+        while index < len(text):
+            length = self._take(text, index)
+            self._pass(text[index : index + length])
+            index += length
 
     def _pass(self, piece: str) -> None:
         """Note what has been taken; the end of a line ends comments and begins here-documents."""
@@ -66,11 +66,11 @@ class ShellPlaces:
             self.stack += ["heredoc"] * len(self.ends)
         self.line = ""
 
-    def _take(self, text: str, at: int) -> int:
+    def _take(self, text: str, index: int) -> int:
         """How many characters belong together here; what they open or close is noted."""
-        top, c = self.stack[-1], text[at]
-        if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, at):
-            return plain.end() - at
+        top, c = self.stack[-1], text[index]
+        if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, index):
+            return plain.end() - index
         if top in ("comment", "heredoc"):
             return 1
         if top in ("single", "dollar"):
@@ -79,10 +79,10 @@ class ShellPlaces:
             return 2 if top == "dollar" and c == "\\" else 1
         if c == "\\":
             return 2
-        if text.startswith(("$(", "${"), at):
-            self.stack.append("code" if text[at + 1] == "(" else "braces")
+        if text.startswith(("$(", "${"), index):
+            self.stack.append("code" if text[index + 1] == "(" else "braces")
             return 2
-        return self._in_quotes(c) if "double" in (top, self.place) else self._in_code(text, at)
+        return self._in_quotes(c) if "double" in (top, self.place) else self._in_code(text, index)
 
     def _in_quotes(self, c: str) -> int:
         if c == "}" and self.stack[-1] == "braces":
@@ -93,8 +93,8 @@ class ShellPlaces:
             self._toggle("code`")
         return 1
 
-    def _in_code(self, text: str, at: int) -> int:
-        c, top = text[at], self.stack[-1]
+    def _in_code(self, text: str, index: int) -> int:
+        c, top = text[index], self.stack[-1]
         if c == '"':
             self.stack.append("double")
         elif c == "'":
@@ -110,9 +110,9 @@ class ShellPlaces:
             self.stack.append("code")
         elif c == ")" and len(self.stack) > 1:
             self.stack.pop()
-        elif text.startswith("<<<", at):
+        elif text.startswith("<<<", index):
             return 3
-        elif heredoc := _HEREDOC.match(text, at):
+        elif heredoc := _HEREDOC.match(text, index):
             self.heredocs.append(heredoc["quoted"] or heredoc["escaped"] or heredoc["plain"])
             return len(heredoc[0])
         return 1

@@ -48,23 +48,23 @@ class SourceMap:
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
         """The spec leaves behind plan keys. A key of a whole section stands for every leaf below it."""
-        found: dict[str, None] = {}
+        leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):
-                found.update(dict.fromkeys(self._leaves(spec_key)))
-        return tuple(found)
+                leaves.update(dict.fromkeys(self._leaves(spec_key)))
+        return tuple(leaves)
 
     def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
         """The keys, and those that they take their values from: `backend.most_nodes` was written `${site.nodes}`."""
-        left = list(spec_keys)
-        found: dict[str, None] = {}
-        while left:
-            key = left.pop(0)
-            if key not in found:
-                found[key] = None
+        remaining = list(spec_keys)
+        sources: dict[str, None] = {}
+        while remaining:
+            key = remaining.pop(0)
+            if key not in sources:
+                sources[key] = None
                 written = self.spec[key].via if key in self.spec else ""
-                left += [other for other in re.findall(r"\$\{([\w.]+)\}", written) if other in self.spec]
-        return tuple(found)
+                remaining += [source for source in re.findall(r"\$\{([\w.]+)\}", written) if source in self.spec]
+        return tuple(sources)
 
     def _leaves(self, key: str) -> list[str]:
         """The recorded leaf that is `key` or holds it (a list is one leaf), else all leaves below it."""

@@ -45,13 +45,13 @@ class _Guards(NodeTransformer):
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """One statement per piece, with its line before it: Jinja's own debug table has none for constant text."""
-        made: list[nodes.Node] = []
+        statements: list[nodes.Node] = []
         for piece in node.nodes:
-            made += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
-        return made
+            statements += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
+        return statements
 
     def _all(self, body: list[nodes.Node]) -> list[nodes.Node]:
-        return [made for child in body for made in self.visit_list(child)]
+        return [statement for child in body for statement in self.visit_list(child)]
 
 
 class TracedEnvironment(jinja2.Environment):
@@ -72,7 +72,7 @@ def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnv
         if precompiled and _fits(compiled):
             loaders.append(jinja2.ModuleLoader(str(compiled)))
         loaders.append(jinja2.FileSystemLoader(folder))
-    made = TracedEnvironment(
+    jinja = TracedEnvironment(
         loader=jinja2.ChoiceLoader(loaders),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -80,8 +80,8 @@ def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnv
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    made.filters.update(dict(zip(PLACES, (sh, _directive, comment, raw), strict=True)))
-    return made
+    jinja.filters.update(dict(zip(PLACES, (sh, _directive, comment, raw), strict=True)))
+    return jinja
 
 
 @jinja2.pass_context
@@ -105,12 +105,12 @@ def _fits(compiled: Path) -> bool:
 
 def precompile(root: Path) -> list[Path]:
     """Compile every folder named `templates` below `root` into a folder inside it; gives the folders made."""
-    made = []
+    targets = []
     for folder in sorted(p for p in root.glob("**/templates") if any(p.glob("*.j2"))):
         target = folder / COMPILED
         environment((str(folder),), precompiled=False).compile_templates(
             str(target), extensions=["j2"], zip=None, ignore_errors=False
         )
         (target / "jinja2_version").write_text(jinja2.__version__)
-        made.append(target)
-    return made
+        targets.append(target)
+    return targets

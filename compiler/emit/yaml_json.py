@@ -37,16 +37,16 @@ def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
     """Line number -> data path of the innermost entry that begins at or covers it."""
     owners: dict[int, tuple[str | int, ...]] = {}
 
-    def walk(node: yaml.Node, at: tuple[str | int, ...], first: int) -> None:
+    def walk(node: yaml.Node, path: tuple[str | int, ...], first: int) -> None:
         last = node.end_mark.line + (1 if node.end_mark.column else 0)
         for line in range(first, max(last, first) + 1):
-            owners[line] = at
+            owners[line] = path
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                walk(value, (*at, key.value), key.start_mark.line + 1)
+                walk(value, (*path, key.value), key.start_mark.line + 1)
         elif isinstance(node, yaml.SequenceNode):
             for i, value in enumerate(node.value):
-                walk(value, (*at, i), value.start_mark.line + 1)
+                walk(value, (*path, i), value.start_mark.line + 1)
 
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if root is not None:
@@ -55,15 +55,15 @@ def line_owners(text: str) -> dict[int, tuple[str | int, ...]]:
 
 
 def json_lines(node: Any) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    def walk(value: Any, at: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
+    def walk(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
         pad = "  " * depth
         if isinstance(value, dict) and value:
-            yield f"{pad}{head}{{\n", at
+            yield f"{pad}{head}{{\n", path
             for i, (key, inner) in enumerate(value.items()):
                 comma = "," if i < len(value) - 1 else ""
-                yield from walk(inner, (*at, key), f"{json.dumps(key, ensure_ascii=False)}: ", comma, depth + 1)
-            yield f"{pad}}}{tail}\n", at
+                yield from walk(inner, (*path, key), f"{json.dumps(key, ensure_ascii=False)}: ", comma, depth + 1)
+            yield f"{pad}}}{tail}\n", path
         else:
-            yield f"{pad}{head}{json.dumps(value, ensure_ascii=False)}{tail}\n", at
+            yield f"{pad}{head}{json.dumps(value, ensure_ascii=False)}{tail}\n", path
 
     yield from walk(node, (), "", "", 0)

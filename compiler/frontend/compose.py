@@ -72,8 +72,8 @@ class Composed:
 
     def origin_of_choice(self, group: str) -> Origin | None:
         """Where the option of a group was chosen, None when a defaults list did."""
-        found = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
-        return found[-1] if found else None
+        chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
+        return chosen_at[-1] if chosen_at else None
 
     def options(self) -> dict[str, tuple[str, Origin | None]]:
         """group -> the option it has, and where that was chosen. Hydra's own groups are left out."""
@@ -132,7 +132,7 @@ def hydra_ready(folders: Sequence[Folder]) -> Iterator[Any]:
 
 def read_inputs() -> dict[str, str]:
     """`root:path` -> text of the config files read since hydra_ready() that are not our own or a plugin's."""
-    return {place: text for place, text in read_files.items() if not place.startswith(("jobc:", "plugin:"))}
+    return {path: text for path, text in read_files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
 def groups_with_default() -> set[str]:
@@ -165,37 +165,37 @@ def compose_config(
     them (see respell). Raises as compose().
     """
     config, refused = None, []
-    kept = [o for o in overrides if not o.is_of_hydra]
-    if len(kept) < len(overrides):
+    accepted = [o for o in overrides if not o.is_of_hydra]
+    if len(accepted) < len(overrides):
         from .hydra_errors import hydra_setting
 
-        refused = [hydra_setting(o) for o in overrides if o not in kept]
+        refused = [hydra_setting(o) for o in overrides if o not in accepted]
     respelt: set[str] = set()
     while config is None:
         reset_budget()
         try:
-            config = hydra_compose(config_name, [o.canonical for o in kept], return_hydra_config=True)
+            config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
             from .hydra_errors import explain, respell  # here, because most compiles have no error
 
-            if (changed := respell(error, kept, loader)) and changed[0] not in respelt:
+            if (changed := respell(error, accepted, loader)) and changed[0] not in respelt:
                 respelt.add(changed[0])
-                kept = changed[1]
+                accepted = changed[1]
                 continue
-            keys = partial(_keys, known, config_name, kept, loader)
-            diagnostic, culprit = explain(error, kept, loader, config_name, keys)
+            keys = partial(_keys, known, config_name, accepted, loader)
+            diagnostic, culprit = explain(error, accepted, loader, config_name, keys)
             if not _follows(diagnostic, refused):
                 refused.append(diagnostic)
             if culprit is None or len(refused) >= _MOST_REFUSED:
                 raise CompileError(refused) from None
-            kept.remove(culprit)
+            accepted.remove(culprit)
     if refused:
         try:
-            rest = _read(config, tuple(o for o in overrides if o in kept))
+            remaining = _read(config, tuple(o for o in overrides if o in accepted))
         except CompileError as error:
             raise CompileError([*refused, *error.diagnostics]) from None
-        raise OverridesRefused(refused, rest)
-    return config, kept
+        raise OverridesRefused(refused, remaining)
+    return config, accepted
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
@@ -204,14 +204,14 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
 
-def _keys(known: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+def _keys(spec_keys: Known, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
     """The keys of the spec, and those of the files that the command line chooses, such as a backend's options."""
     choices = [o.canonical for o in overrides if loader.get_group_options(o.key)]
     try:
         tree = OmegaConf.to_container(hydra_compose(config_name, choices))
     except COMPOSE_ERRORS:
-        return [*known()]
-    return [*known(), *(key for key, _ in _leaves(tree, ""))]
+        return [*spec_keys()]
+    return [*spec_keys(), *(key for key, _ in _leaves(tree, ""))]
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
@@ -244,8 +244,8 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
             OmegaConf.select(config, key, throw_on_missing=True)
         except MachineRead as error:
             title, reader, *_ = str(error).split("\n")
-            found = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
-            found.append(_machine_read(title, origin, key))
+            diagnostics = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
+            diagnostics.append(_machine_read(title, origin, key))
         except (OmegaConfBaseException, RecursionError) as error:
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
                 direct.append(_machine_read("${hydra…} reads the compiling machine", origin, key))
@@ -262,11 +262,11 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
         return "it leads back to itself", f"give {key} a value of its own"
-    wanted = re.search(r"Interpolation key '([^']*)' not found", message)
-    if wanted:
-        close = nearest(wanted[1], keys)
-        escape = "write shell text as \\${" + wanted[1] + "}"
-        return f"there is no key {wanted[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
+    missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
+    if missing_key:
+        close = nearest(missing_key[1], keys)
+        escape = "write shell text as \\${" + missing_key[1] + "}"
+        return f"there is no key {missing_key[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
         return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
     return "it names no value", "write shell text as \\${…}, or the value itself"
@@ -283,9 +283,9 @@ def _at(tree: Any, key: str) -> Any:
             if head in tree:
                 return _at(tree[head], ".".join(parts[n:]))
     if isinstance(tree, list):
-        head, _, rest = key.partition(".")
+        head, _, remaining_key = key.partition(".")
         if head.isdecimal() and int(head) < len(tree):
-            return _at(tree[int(head)], rest)
+            return _at(tree[int(head)], remaining_key)
     return None
 
 
@@ -295,7 +295,7 @@ def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
-    return next((found for each in inner if (found := _first_text(each, depth + counted))), None)
+    return next((text for value in inner if (text := _first_text(value, depth + counted))), None)
 
 
 def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:

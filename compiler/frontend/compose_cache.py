@@ -52,12 +52,12 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     others = [o.canonical for o in overrides if o not in chosen]
     if any(o.is_of_hydra for o in overrides) or any(o.canonical.partition("=")[2].startswith("{") for o in chosen):
         return None
-    place = (folders, config_name, *(o.canonical for o in chosen))
-    if place not in _once:
-        _once.add(place)
+    cache_key = (folders, config_name, *(o.canonical for o in chosen))
+    if cache_key not in _once:
+        _once.add(cache_key)
         return None
     try:
-        merged = _kept.pop(place, None)
+        merged = _kept.pop(cache_key, None)
         if merged is None or not same_answers(merged.answers):
             asked.clear()
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
@@ -67,7 +67,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     except COMPOSE_ERRORS:
         return None  # Hydra is asked for all at once, and says why
     read_files.update(merged.files)
-    _kept[place] = merged
+    _kept[cache_key] = merged
     if len(_kept) > _MOST:
         del _kept[next(iter(_kept))]
     return config

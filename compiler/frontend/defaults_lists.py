@@ -22,11 +22,11 @@ def faults(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]
     if sum(map(_options_in, entries)) > MOST_ENTRIES:
         yield node, f"this has more than {MOST_ENTRIES}", "put the values into one file"
         return
-    for entry, at in zip(entries, node.value, strict=True):
+    for entry, entry_node in zip(entries, node.value, strict=True):
         if isinstance(entry, dict):
-            yield from _of_group(entry, at)
+            yield from _of_group(entry, entry_node)
         elif not isinstance(entry, str) or not entry:
-            yield _no_text(entry, at)
+            yield _no_text(entry, entry_node)
 
 
 def _options_in(entry: Any) -> int:
@@ -34,24 +34,24 @@ def _options_in(entry: Any) -> int:
     return max(1, len(options), sum(len(option) for option in options if isinstance(option, list)))
 
 
-def _of_group(entry: dict[Any, Any], at: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+def _of_group(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     if len(entry) != 1:
-        yield at, "this names several groups" if entry else "this names no group", _LINE
+        yield node, "this names several groups" if entry else "this names no group", _LINE
         return
     ((group, option),) = entry.items()
-    key_node, option_node = at.value[0]
+    key_node, option_node = node.value[0]
     if not isinstance(group, str) or not group:
         yield key_node, "this names no group", _LINE
     elif isinstance(option, list):
         items = zip(option, option_node.value, strict=True)
-        yield from (_no_text(item, there) for item, there in items if not isinstance(item, str))
+        yield from (_no_text(item, item_node) for item, item_node in items if not isinstance(item, str))
     elif option is not None and not isinstance(option, str):
         yield _no_text(option, option_node)
 
 
-def _no_text(value: Any, at: yaml.Node) -> tuple[yaml.Node, str, str]:
+def _no_text(value: Any, node: yaml.Node) -> tuple[yaml.Node, str, str]:
     if value is None or value == "":
-        return at, "this is empty", "leave it out"
+        return node, "this is empty", "leave it out"
     if isinstance(value, (list, dict)):
-        return at, f"this is a {'list' if isinstance(value, list) else 'mapping'}", _LINE
-    return at, f"{at.value} is no text", f'"{at.value}", in quotes, for a file of that name'
+        return node, f"this is a {'list' if isinstance(value, list) else 'mapping'}", _LINE
+    return node, f"{node.value} is no text", f'"{node.value}", in quotes, for a file of that name'

@@ -117,7 +117,7 @@ def _read(
 
     by: where `@FILE` was written; allowed: folders that the file must lie in, None for any file
     """
-    path, place = _place(typed, by, folders)
+    path, file_origin = _place(typed, by, folders)
     try:
         if allowed is not None:
             require_inside(path, allowed)
@@ -128,21 +128,21 @@ def _read(
         files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
         return []
     except Unreadable as error:
-        files.diagnostics.append(_unreadable(error, typed, by, place, key))
+        files.diagnostics.append(_unreadable(error, typed, by, file_origin, key))
         return []
-    files.digests[f"{place.root}:{place.path}"] = hashlib.sha256(text.encode()).hexdigest()
-    hosts = list(_lines(text, place, key, files.diagnostics))
+    files.digests[f"{file_origin.root}:{file_origin.path}"] = hashlib.sha256(text.encode()).hexdigest()
+    hosts = list(_lines(text, file_origin, key, files.diagnostics))
     _refuse_twice(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
         hint = "one host a line, the first is node 0"
-        files.diagnostics.append(Diagnostic("JC1134", f"{typed} names no host", "it is empty", hint, place, key))
+        files.diagnostics.append(Diagnostic("JC1134", f"{typed} names no host", "it is empty", hint, file_origin, key))
     return hosts
 
 
-def _unreadable(error: Unreadable, typed: str, by: Origin | None, place: Origin, key: str) -> Diagnostic:
+def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: Origin, key: str) -> Diagnostic:
     if error.path.is_file():
         hint = "save it as UTF-8 text with one host a line, and make it readable"
-        return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, place)
+        return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, file_origin)
     because = "the file does not exist" if error.missing else f"it {error.reason}"
     if by is None or by.root == COMMAND_LINE:
         because += ", and a relative path begins in the folder you are in"
@@ -163,26 +163,26 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
     return folders[by.root] / relative, Origin(by.root, relative)
 
 
-def _lines(text: str, place: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
+def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
     """Hosts of the file. Messages do not quote the file, because a user may name any file by mistake.
 
     refused: receives JC1131 for each unreadable line, or one for the whole file when no line or too few can be read
     """
-    found = 0
+    host_count = 0
     faults: list[Diagnostic] = []
     for number, line in enumerate(text.split("\n"), 1):
         entry = line.partition("#")[0].strip()
-        at = Origin(place.root, place.path, number, len(line) - len(line.lstrip()) + 1)
+        position = Origin(file_origin.root, file_origin.path, number, len(line) - len(line.lstrip()) + 1)
         try:
             for name, slots in _entry(entry) if entry else ():
-                found += 1
-                yield Host(name, slots, at)
+                host_count += 1
+                yield Host(name, slots, position)
         except Refused as error:
             because, hint = error.because, f"{error.values[0]}, for example"
-            faults.append(Diagnostic("JC1131", f"cannot read line {number}", because, hint, at, key))
+            faults.append(Diagnostic("JC1131", f"cannot read line {number}", because, hint, position, key))
             if len(faults) > _MOST_FAULTS:
                 break
-    if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not found):
+    if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not host_count):
         count = f"more than {_MOST_FAULTS}" if len(faults) > _MOST_FAULTS else f"{len(faults)}"
         first = faults[0]
         because = (
@@ -197,7 +197,7 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     if _NAME.fullmatch(entry):  # most lines are such, and some files have ten thousand
         return [(entry, None)]
     words = entry.split()
-    counts = [found for word in words if (found := _SLOTS.fullmatch(word))]
+    counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]
     if any("=" in word for word in names):
         raise Refused("it has a setting, and of settings only slots=N is read", "node1 slots=8")

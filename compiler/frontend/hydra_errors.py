@@ -46,11 +46,15 @@ def respell(error: Exception, overrides: Sequence[Override], loader: Any) -> tup
     twice = _TWICE.search(str(error))
     group = (alone or twice or [""] * 2)[1]
     old, new = ("", "+") if alone else ("+", "")
-    found = [o for o in overrides if o.operator == old and group == (f"{o.key}@{o.package}" if o.package else o.key)]
-    if not found or not loader.get_group_options(found[-1].key) or (twice and len(found) > 1):
+    candidates = [
+        o for o in overrides if o.operator == old and group == (f"{o.key}@{o.package}" if o.package else o.key)
+    ]
+    if not candidates or not loader.get_group_options(candidates[-1].key) or (twice and len(candidates) > 1):
         return None
-    chosen = replace(found[-1], operator=new, canonical=f"{new}{found[-1].canonical.removeprefix(old)}")
-    return group, [chosen if o is found[-1] else o for o in overrides if o is found[-1] or o not in found]
+    chosen = replace(candidates[-1], operator=new, canonical=f"{new}{candidates[-1].canonical.removeprefix(old)}")
+    return group, [
+        chosen if o is candidates[-1] else o for o in overrides if o is candidates[-1] or o not in candidates
+    ]
 
 
 def explain(
@@ -102,8 +106,8 @@ def explain(
         return Diagnostic("JC1105", title, "++ is for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
         title, because = f"cannot compose: {key} is a list", "it is a list, and a mapping was given"
-        here = type_at(JobSpec, key)
-        as_list = example(options_of(here), "TEXT") if here else "[TEXT], one text for each item"
+        key_type = type_at(JobSpec, key)
+        as_list = example(options_of(key_type), "TEXT") if key_type else "[TEXT], one text for each item"
         hint = assignment(key, as_list)
         if culprit.canonical.partition("=")[2].startswith("["):
             title, because = f"cannot compose: {key} is a mapping", "it has names, and a list was given"
@@ -130,26 +134,26 @@ def _machine_read(
     return Diagnostic("JC1107", str(cause).split("\n", 1)[0], because, hint, origin, key), culprit
 
 
-def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str]) -> Diagnostic:
+def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
     """JC1102. message: Hydra's, which names the key below a mapping and the package that a group has."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
-    place = culprit.origin.of_key(key)
+    position = culprit.origin.of_key(key)
     value = culprit.shown.partition("=")[2]
     because = f"no config file has a key {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
         close, because = [group[1]], f"the group has another package than {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder has a site profile, a file cluster/NAME.yaml"
-    elif said := aliases.in_words(key):
-        return Diagnostic("JC1102", f"unknown key or group {key}", because, said, place, culprit.key)
-    elif meant := aliases.key_of(key) or _below_mapping(key, known):
+    elif advice := aliases.in_words(key):
+        return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
+    elif meant := aliases.key_of(key) or _below_mapping(key, known_keys):
         close = [meant]
     else:
-        close = nearest(key, [*known, *loader.list_groups("")])
+        close = nearest(key, [*known_keys, *loader.list_groups("")])
         close = [k for k in close if not f"{key}.".startswith(f"{k}.")]
     section = key.partition(".")[0]
-    if key in known and not culprit.package and loader.get_group_options(section):
+    if key in known_keys and not culprit.package and loader.get_group_options(section):
         because = f"another option of {section} has it; the one that is chosen has not"
         hint = f"jobc --cfg job -p {section} prints the keys there are; {section}=OPTION chooses"
     elif close:
@@ -163,25 +167,25 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known: list[str])
             if key == "cluster"
             else f"leave out {culprit.shown}, and the word that sets it if there is one"
             if culprit.operator == "~" and section in ("env", "labels", "secrets")
-            else _beside(section, known)
+            else _beside(section, known_keys)
         )
-    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, place, culprit.key)
+    return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
 
 
-def _below_mapping(key: str, known: Sequence[str]) -> str:
+def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
     """`labels.team` for lables.team: a mapping whose names the user invents, and the name; "" when none is close."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
         mappings = [k for k in OPEN_KEYS if is_mapping(type_at(JobSpec, k)) and k.count(".") == count - 1]
-        if above not in known and (close := nearest(above, mappings)):
+        if above not in known_keys and (close := nearest(above, mappings)):
             return ".".join([close[0], *parts[count:]])
     return ""
 
 
-def _beside(section: str, known: Sequence[str]) -> str:
+def _beside(section: str, known_keys: Sequence[str]) -> str:
     """The keys of a section, when they are few."""
-    below = {key for key in known if key.startswith(f"{section}.")}
+    below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
     if not 0 < len(keys) <= MOST_KEYS:
         return "jobc --help lists the keys"
@@ -195,21 +199,21 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
 
     named: what was typed below the key, such as the name of an item
     """
-    here = type_at(JobSpec, key)
-    if is_mapping(here) and value == "null":
+    key_type = type_at(JobSpec, key)
+    if is_mapping(key_type) and value == "null":
         return f"{key}={{}}"
-    if not value or here is None or value[:1] in ("{", "[", "@", "$") or value in loader.get_group_options(key):
+    if not value or key_type is None or value[:1] in ("{", "[", "@", "$") or value in loader.get_group_options(key):
         return f"{key}={value}" if value else key
-    if is_list(here):
-        return assignment(key, example(options_of(here), " ".join([*named, value])))
-    if is_mapping(here):
-        key, here = f"{key}.NAME", get_args(here)[1]
-    is_judged = value_type(here) and re.fullmatch(r"[\w.:/%+…-]+", value)  # no sweep, and no text in quotes
-    return f"{key}={example(options_of(here), value) if is_judged else value}"
+    if is_list(key_type):
+        return assignment(key, example(options_of(key_type), " ".join([*named, value])))
+    if is_mapping(key_type):
+        key, key_type = f"{key}.NAME", get_args(key_type)[1]
+    is_judged = value_type(key_type) and re.fullmatch(r"[\w.:/%+…-]+", value)  # no sweep, and no text in quotes
+    return f"{key}={example(options_of(key_type), value) if is_judged else value}"
 
 
 def _null_group(
-    error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known: list[str]
+    error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known_keys: list[str]
 ) -> tuple[Diagnostic, Override | None]:
     """JC1109 for group=null and JC1102 below a list, which Hydra 1.3 answers with a ValueError; any other is ours."""
     if (word := _BELOW_LIST.search(str(error))) and (
@@ -224,7 +228,7 @@ def _null_group(
         raise error
     key, options = culprit.key, loader.get_group_options(culprit.key)
     because = f"group {key} has: {', '.join(sorted(options))}"
-    hint = f"{key}={options[0]}" if key in known else f"~{key}"
+    hint = f"{key}={options[0]}" if key in known_keys else f"~{key}"
     return Diagnostic("JC1109", f"group {key} cannot be null", because, hint, culprit.origin, key), culprit
 
 
@@ -243,11 +247,11 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
         r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
         rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"
     )
-    for place, text in read_files.items():
-        root, _, path = place.rpartition(":")
+    for source, text in read_files.items():
+        root, _, path = source.rpartition(":")
         for number, line in enumerate(text.split("\n"), 1):
-            if found := line_of.match(line):
-                yield _Choice(Origin(root, path, number, found.start(2) + 1), found[3], found[1] == "override")
+            if match := line_of.match(line):
+                yield _Choice(Origin(root, path, number, match.start(2) + 1), match[3], match[1] == "override")
 
 
 def _item(group: str, option: str, loader: Any) -> str:
@@ -284,8 +288,8 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
         close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = "config.yaml chooses one, and a second is to override it" if _has_default(group) else "one is to win"
-        title, place = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
-        return Diagnostic("JC1105", title, because, hint, place)
+        title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
+        return Diagnostic("JC1105", title, because, hint, position)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
         return _lost_override(lost[1], lost[2].split("@")[0], loader)
     return None
@@ -307,8 +311,8 @@ def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
         because, hint = "a group without / is one beside the file", item
     else:
         hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
-    place = items[0].origin if items else None
-    return Diagnostic("JC1105", f"cannot compose: {file}.yaml overrides {group}", because, hint, place)
+    position = items[0].origin if items else None
+    return Diagnostic("JC1105", f"cannot compose: {file}.yaml overrides {group}", because, hint, position)
 
 
 def _missing_config(
@@ -316,9 +320,9 @@ def _missing_config(
 ) -> tuple[Diagnostic, Override | None]:
     group, option = _wanted(error, overrides, loader)
     if not group:
-        found = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
-        close = nearest(option, found)
-        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(found)}"
+        names = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
+        close = nearest(option, names)
+        hint = f"did you mean --config-name {close[0]}?" if close else f"known: {', '.join(names)}"
         return Diagnostic("JC1108", f"no config named {option or config_name}", "no folder has it", hint), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))
@@ -336,23 +340,23 @@ def _missing_config(
         hint = f"{plus}{group}={close[0]}"
     else:
         hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"leave {group} out"])
-    place = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
+    position = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
-    if place is None and parent:
+    if position is None and parent:
         because = f"{parent[1]}.yaml asks for it; {because}"
-    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group), culprit
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
     """The group and the option that there is not: parallel and deepspeed/zero2, for below parallel is no group."""
-    wanted = (error.missing_cfg_file or "").removesuffix(".yaml")
-    parts = wanted.split("/")
+    missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
+    parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
         group, option = "/".join(parts[:count]), "/".join(parts[count:])
         is_typed = any(o.key == group and option in o.canonical for o in overrides)
         if (error.options or is_typed) and loader.get_group_options(group):
             return group, option
-    group, _, option = wanted.rpartition("/")
+    group, _, option = missing_path.rpartition("/")
     return group, option
 
 
@@ -369,7 +373,7 @@ def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
             break
     else:
         return None
-    place = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
+    position = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
     group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
     because = f"a group without / is one beside the file; group {meant} has: {options}"
-    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, place, group)
+    return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group)

@@ -120,9 +120,9 @@ def bounded() -> Iterator[None]:
         return value
 
     def bounded_load(self: Any, config_path: str) -> Any:
-        found = load(self, config_path)
-        _budget.take_load(config_path, found and found.config)
-        return found
+        loaded = load(self, config_path)
+        _budget.take_load(config_path, loaded and loaded.config)
+        return loaded
 
     BaseContainer._resolvers = {
         **pure,

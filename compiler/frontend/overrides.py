@@ -118,20 +118,20 @@ def quote(text: str, double: bool = False) -> str:
 
 
 def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
-    found, refused, words = [], [], list(words)
+    readings, refused, words = [], [], list(words)
     _check_size(words, sweep)
     for word in words:
         try:
-            found.append(_read_one(word, open_keys, sweep, loader))
+            readings.append(_read_one(word, open_keys, sweep, loader))
         except _Unreadable as error:
-            because, hint, *other = error.args
-            code, title = other or ("JC1101", f"cannot read the override {word!r}")
-            if (said := shown(word)) != word:
-                title, hint = f"cannot read the override {said}", "secrets.NAME=env:NAME"
-            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, said)))
+            because, hint, *code_and_title = error.args
+            code, title = code_and_title or ("JC1101", f"cannot read the override {word!r}")
+            if (redacted := shown(word)) != word:
+                title, hint = f"cannot read the override {redacted}", "secrets.NAME=env:NAME"
+            refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, redacted)))
     if refused:
         raise CompileError(refused)
-    return found
+    return readings
 
 
 def _check_size(words: Sequence[str], sweep: bool) -> None:
@@ -140,12 +140,12 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
     if len(words) > MOST_WORDS:
         title, because = f"too many overrides: {len(words):,}", f"one command line has at most {MOST_WORDS:,}"
         raise CompileError([Diagnostic("JC1116", title, because, hint)])
-    left = MOST_MARKS
+    remaining = MOST_MARKS
     for word in words:
         value = word.partition("=")[2]
         if sweep or value.strip(" \t")[:1] in _OPENING:
-            left -= len(_MARK.findall(_outside_quotes(value)))
-        if left < 0:
+            remaining -= len(_MARK.findall(_outside_quotes(value)))
+        if remaining < 0:
             because = f"the overrides have more than {MOST_MARKS:,} commas, brackets and colons outside quotes"
             origin = Origin(COMMAND_LINE, shown(word))
             raise CompileError([Diagnostic("JC1116", "this override is too long", because, hint, origin)])
@@ -157,14 +157,14 @@ class _Unreadable(Exception):
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
     operator = "~" if word.startswith("~") else word[: len(word[:2]) - len(word[:2].lstrip("+"))]
-    left, equals, right = word[len(operator) :].partition("=")
+    head, equals, right = word[len(operator) :].partition("=")
     try:
         word.encode()
     except UnicodeEncodeError:
         raise _Unreadable("it is not valid UTF-8", "type the value in UTF-8") from None
-    key, package = _head(left)
-    whole = key in open_keys and right[:1] == "{"
-    if not operator and (whole or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
+    key, package = _head(head)
+    sets_mapping = key in open_keys and right[:1] == "{"
+    if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
         operator = "++"
 
     def made(value: str | None) -> Override:
@@ -175,16 +175,16 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
         return [made(None)]
     if not equals:
         raise _Unreadable("it has no `=`", f"{word}=VALUE")
-    return [made(value) for value in _values(f"{operator}{left}={right}", right, sweep, loader)]
+    return [made(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
 
 
-def _head(left: str) -> tuple[str, str]:
+def _head(text: str) -> tuple[str, str]:
     """(key or group, package) of what stands before the `=`."""
-    if len(left) > MOST_KEY:
+    if len(text) > MOST_KEY:
         raise _Unreadable(f"its key has more than {MOST_KEY} characters", "nodes=2")
-    if _PLAIN_KEY.fullmatch(left):
-        return left, ""
-    head = parse(f"{left}=x", sweep=False) if left else None
+    if _PLAIN_KEY.fullmatch(text):
+        return text, ""
+    head = parse(f"{text}=x", sweep=False) if text else None
     if head is None:
         raise _Unreadable(
             "an override is key=value, +key=value, ++key=value, ~key or group=option",
@@ -237,11 +237,11 @@ def _each_quoted(key: str, right: str) -> list[str]:
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
-    for at, letter in enumerate([*bare, ","]):
+    for index, letter in enumerate([*bare, ","]):
         depth += (letter in "([{") - (letter in ")]}")
-        if at == len(bare) or (letter == "," and not depth and bare[at - 1 : at] != "\\"):
-            values.append(right[start:at].strip(" \t"))
-            start = at + 1
+        if index == len(bare) or (letter == "," and not depth and bare[index - 1 : index] != "\\"):
+            values.append(right[start:index].strip(" \t"))
+            start = index + 1
     if len(values) == 1 or not all(values):
         return []
     quoted = (value if _QUOTED.fullmatch(value) else quote(value, double=True) for value in values)

@@ -22,14 +22,14 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := os.path.realpath(folder))]
     if not below:
         raise OutsideProject("it lies outside the project and its config folders")
-    if not any(all(not part.startswith(".") or part == "." for part in place.split(os.sep)) for place in below):
+    if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
         raise OutsideProject("it is a hidden file or lies in a hidden folder")
 
 
 def working_folder() -> list[Path]:
     """The current folder as a project; [] for / and folders above a home, which hold everybody's files."""
-    here, home = os.path.realpath(os.getcwd()), os.path.realpath(Path.home())
-    return [] if here == os.sep or (here != home and is_inside(home, here)) else [Path(here)]
+    current, home = os.path.realpath(os.getcwd()), os.path.realpath(Path.home())
+    return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 
 
 def is_inside(path: str, folder: str) -> bool:

@@ -54,11 +54,11 @@ def sweep_points(
 
 def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
     """JC1112 for a word that sets what an earlier one sweeps."""
-    choices = [set(each) for each in zip(*points, strict=True)] if varied else []
-    sets = [set().union(*(override.keys for override in each)) for each in choices]
+    choices = [set(alternatives) for alternatives in zip(*points, strict=True)] if varied else []
+    sets = [set().union(*(override.keys for override in alternatives)) for alternatives in choices]
     for i, j in itertools.combinations(range(len(sets)), 2):
-        if i in varied and (both := sets[i] & sets[j]):
-            key, swept, later = min(both), _masked(points[0][i].typed), _masked(points[0][j].typed)
+        if i in varied and (common_keys := sets[i] & sets[j]):
+            key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
             title = f"{key} is swept, and then set again"
             because = "points would be called by values that they do not have"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
@@ -72,19 +72,19 @@ def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
     """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
-    private_keys = {d.key for _, found in told for d in found if d.private}
-    placed = ((_with_all_hosts(found, point), point) for point, found in told)
-    return [d for found, point in placed for d in at_point(found, point.shown(private_keys))]
+    private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
+    placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
+    return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
 
 
-def _with_all_hosts(found: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
+def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
     """JC2005 of `hosts=a,b`, which is a list elsewhere and makes a point of each host here: how both stay together."""
-    typed = next((each.typed for each in point.varied if each.key == "hosts"), "")
+    typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
-        return list(found)
+        return list(diagnostics)
     word = shlex.quote(f"hosts=[{typed.partition('=')[2]}]")
     hint = f"{word}, for commas without brackets make a point of each host"
-    return [replace(d, hint=hint) if d.code == "JC2005" else d for d in found]
+    return [replace(d, hint=hint) if d.code == "JC2005" else d for d in diagnostics]
 
 
 def _shown(override: Override, private_keys: Collection[str]) -> str:

@@ -33,10 +33,10 @@ def key_above(text: str, value: Origin, levels: int) -> Origin:
             yield above
 
     document = yaml.compose(text, Loader=Loader) if levels else None
-    found = next(keys(document, ()), ()) if document else ()
-    if len(found) <= levels:
+    marks = next(keys(document, ()), ()) if document else ()
+    if len(marks) <= levels:
         return value
-    mark = found[-1 - levels]
+    mark = marks[-1 - levels]
     return replace(value, line=mark.line + 1, column=mark.column + 1)
 
 

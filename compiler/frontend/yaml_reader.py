@@ -65,9 +65,9 @@ def _refuse_deep(text: str, origin: Origin) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             mark = event.start_mark
-            place = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
+            position = Origin(origin.root, origin.path, mark.line + 1, mark.column + 1) if mark else origin
             because = f"lists and mappings are nested more than {_DEEPEST} levels deep here"
-            raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", place)])
+            raise CompileError([Diagnostic("JC1002", "this file is too deep", because, "use fewer levels", position)])
 
 
 def _tag(tag: str) -> str:
@@ -111,9 +111,9 @@ class _Reader:
         tree = self.mapping(node, top=True)
         if "hydra" in tree:  # also where << brings it
             del tree["hydra"]
-            place = next((key for key, _ in node.value if key.value == "hydra"), node)
+            key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
             because = "jobc composes with Hydra and starts no Hydra job, so this would change nothing"
-            self.refuse("JC1102", place, "hydra holds settings of Hydra itself", because, "leave it out")
+            self.refuse("JC1102", key_node, "hydra holds settings of Hydra itself", because, "leave it out")
         return tree
 
     def value(self, node: yaml.Node) -> Any:
@@ -181,9 +181,9 @@ class _Reader:
                 continue
             if key_node.tag == "tag:yaml.org,2002:merge":
                 merged = self.value(value_node)
-                for one in merged if isinstance(merged, list) else [merged]:
-                    if one is not None:  # or it is refused already
-                        self.merge(out, one, value_node)
+                for source in merged if isinstance(merged, list) else [merged]:
+                    if source is not None:  # or it is refused already
+                        self.merge(out, source, value_node)
                 continue
             if key in first:
                 line = first[key].start_mark.line + 1
@@ -212,7 +212,7 @@ class _Reader:
             because = getattr(error, "problem", None) or str(error)
             self.refuse("JC1002", node, "this section is not valid", because, "see hydra.cc for its form")
             return None
-        for at, what, hint in faults(entries, node):
-            because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {what}"
-            self.refuse("JC1105", at, f"cannot compose: {self.path}", because, hint)
+        for fault_node, fault, hint in faults(entries, node):
+            because = f"its section `defaults` must be a list of `- group: option` lines, one group each, and {fault}"
+            self.refuse("JC1105", fault_node, f"cannot compose: {self.path}", because, hint)
         return entries

@@ -70,11 +70,11 @@ class JobcSource(ConfigSource):
         return bool(_ask("its kind", self._file(self._name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        found: list[str] = []
+        names: list[str] = []
         for name in _ask("its names", self._file(config_path)):
             if not name.startswith("."):
-                self._list_add_result(found, os.path.join(config_path, name), name, results_filter)
-        return sorted(set(found))
+                self._list_add_result(names, os.path.join(config_path, name), name, results_filter)
+        return sorted(set(names))
 
     def load_config(self, config_path: str) -> ConfigResult:
         file = self._name(config_path)
@@ -103,8 +103,8 @@ class JobcSource(ConfigSource):
             number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
         because = f"Hydra reads it as a word and its value, and finds {len(_words(line)) - 1} values"
         hint = "# @package _global_"
-        place = Origin(origin.root, origin.path, number, line.index("@") + 1)
-        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, place)])
+        position = Origin(origin.root, origin.path, number, line.index("@") + 1)
+        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, position)])
 
 
 def _require_relative(config_path: str) -> None:

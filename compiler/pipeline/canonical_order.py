@@ -30,12 +30,12 @@ def arranged(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
 
 def meaningful(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
     """The arguments of a user's own class, for Python hands them over in order; and what the backend says."""
-    own = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
+    sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
-    def keeps(at: At) -> bool:
-        if at[:1] == ("backend",):
-            return isinstance(backend, OrderedBackend) and backend.keeps_order(at[1:])
-        return at[:1] != () and at[0] in own
+    def keeps(path: At) -> bool:
+        if path[:1] == ("backend",):
+            return isinstance(backend, OrderedBackend) and backend.keeps_order(path[1:])
+        return path[:1] != () and path[0] in sections
 
     return keeps
 
@@ -49,14 +49,14 @@ def arranged_words(
     place. Words keep the order they have to each other where it counts: of groups without a place, of one key, of a
     mapping and what is below it, and where `keeps` says so.
     """
-    whole = {o.key for o in overrides if not _is_option(o, groups)}
+    set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 
     def place(override: Override) -> tuple[int, str]:
         if _is_option(override, groups):
             return (1, override.key) if groups[_group(override)] else (0, "")
         parts = override.key.split(".")
         above = ((".".join(parts[:n]), tuple(parts[:n])) for n in range(1, len(parts)))
-        return 2, next((key for key, at in above if key in whole or keeps(at)), override.key)
+        return 2, next((key for key, path in above if key in set_keys or keeps(path)), override.key)
 
     placed = zip(map(place, overrides), words, strict=True)
     return [word for _, word in sorted(placed, key=lambda pair: pair[0])]

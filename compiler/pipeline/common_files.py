@@ -46,26 +46,28 @@ def neutral_files(
     yield render.json(_leaves_of("train", plan.train), "train.json")
     yield from engine_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
-    asked = {each.demand.key: each.typed for each in left_out}
-    own = _own_files(backend, emitted)
-    yield render.template("README.md.j2", "README.md", launch=backend.launch, left_out=asked, own=own, said=_said)
+    left_out_keys = {item.demand.key: item.typed for item in left_out}
+    backend_files = _own_files(backend, emitted)
+    yield render.template(
+        "README.md.j2", "README.md", launch=backend.launch, left_out=left_out_keys, own=backend_files, said=_said
+    )
 
 
 def _own_files(backend: Backend, emitted: Iterable[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
     """(path, what it is, plan keys that chose it) of the files that only this backend has."""
-    said = backend.files if isinstance(backend, DescribedBackend) else {}
-    return [(a.path, said.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
+    descriptions = backend.files if isinstance(backend, DescribedBackend) else {}
+    return [(a.path, descriptions.get(a.path, "the backend's own"), a.chosen) for a in emitted if a.path not in VERBS]
 
 
 def _said(text: str, plan: Any, keys: Iterable[str]) -> str:
     """The text; the line that it is on depends on the keys."""
     for key in keys:
-        here = plan
+        node = plan
         for part in key.split("."):
             if part.isdigit():
-                here = here[int(part)]
+                node = node[int(part)]
             else:
-                here = here[part] if isinstance(here, Mapping) else getattr(here, part)
+                node = node[part] if isinstance(node, Mapping) else getattr(node, part)
     return text
 
 
@@ -74,10 +76,10 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 
     def leaf(keys: tuple[str, ...]) -> Any:
         def read(views: Any) -> Any:
-            here = getattr(views.plan, path)
+            value = getattr(views.plan, path)
             for key in keys:
-                here = here[key]
-            return thaw(here)
+                value = value[key]
+            return thaw(value)
 
         return read
 
@@ -99,38 +101,38 @@ def _spec_yaml(render: Render) -> Artifact:
         "backend": {"name": render.views["backend_name"], **_spec_section(render.views["options"], "options", ())},
         **_spec_section(render.views["spec"], "spec", ()),
     }
-    made = render.yaml([document], "spec.yaml")
+    rendered = render.yaml([document], "spec.yaml")
     lines = (
         LineRange(1, 1, (), "header"),
-        *(dataclasses.replace(r, first=r.first + 1, last=r.last + 1) for r in made.lines),
+        *(dataclasses.replace(r, first=r.first + 1, last=r.last + 1) for r in rendered.lines),
     )
-    return Artifact(made.path, _SPEC_HEADER + made.text, False, lines)
+    return Artifact(rendered.path, _SPEC_HEADER + rendered.text, False, lines)
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
     """A dataclass or mapping as data whose leaves read the view; text with `${` is escaped for reading back."""
     names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
-    made: dict[str, Any] = {}
+    section_data: dict[str, Any] = {}
     for name in names:
         value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
-        at = (*keys, name)
+        path = (*keys, name)
         if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
-            made[name.rstrip("_")] = _spec_section(value, view, at)
+            section_data[name.rstrip("_")] = _spec_section(value, view, path)
         elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-            made[name.rstrip("_")] = [_spec_section(item, view, (*at, i)) for i, item in enumerate(value)]
+            section_data[name.rstrip("_")] = [_spec_section(item, view, (*path, i)) for i, item in enumerate(value)]
         else:
-            made[name.rstrip("_")] = _spec_leaf(view, at)
-    return made
+            section_data[name.rstrip("_")] = _spec_leaf(view, path)
+    return section_data
 
 
 def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
     show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
 
     def read(views: Any) -> Any:
-        here = getattr(views, view)
+        value = getattr(views, view)
         for key in keys:
-            here = here[key] if isinstance(here, Mapping) or isinstance(key, int) else getattr(here, key)
-        return _readable(here) if here is None or show is None else show(here)
+            value = value[key] if isinstance(value, Mapping) or isinstance(key, int) else getattr(value, key)
+        return _readable(value) if value is None or show is None else show(value)
 
     return read
 

@@ -58,7 +58,7 @@ def compile_job(request: Request) -> Compiled:
 
 def with_unused_suppressions(made: list[Compiled]) -> list[Compiled]:
     """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
-    idle = Levels(read_allowances(read_inputs())).unused(d for one in made for d in one.diagnostics)
+    idle = Levels(read_allowances(read_inputs())).unused(d for compiled in made for d in compiled.diagnostics)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
@@ -72,10 +72,12 @@ def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) 
 def search_path(request: Request) -> list[Folder]:
     """Config folders, the first wins: the user's, then plugins', then ours."""
     folders = [Folder(root, str(path)) for root, path in request.config_dirs]
-    for found in find_plugins().values():
-        if found.conf.is_dir():
-            provider = f"jobc:backends/{found.name}/conf" if found.root == "jobc" else found.root
-            folders.append(Folder(provider, str(found.conf)))
+    for backend_plugin in find_plugins().values():
+        if backend_plugin.conf.is_dir():
+            provider = (
+                f"jobc:backends/{backend_plugin.name}/conf" if backend_plugin.root == "jobc" else backend_plugin.root
+            )
+            folders.append(Folder(provider, str(backend_plugin.conf)))
     return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
 
 
@@ -104,21 +106,21 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
-    found, failure = rules.gathered(
+    diagnostics, failure = rules.gathered(
         lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
         lambda: rules.check_values(read.values),
         lambda: rules.check_plan(spec, plan),
         lambda: site_policy.check(spec, plan),
     )
-    notes = levels.settle(with_origins(found, origin_of), notes, last, failure)
+    notes = levels.settle(with_origins(diagnostics, origin_of), notes, last, failure)
     idle = frozenset[str]() if plan.uses_trainer else unsaid(composed, table, read.values, read_keys(plan))
     return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
-def _mistyped(rest: Composed, request: Request) -> list[Diagnostic]:
+def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
     """Type errors beside rejected overrides. Missing keys are not reported: those overrides may set them."""
     try:
-        typed(rest, request.command, dict(request.config_dirs), request.recorded)
+        typed(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:
         return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
     return []
@@ -131,20 +133,20 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     missing = capabilities.left_out(plan, backend, table, values)
     required = site_policy.asked_keys()  # of these nobody needs to be told: only the README of the artifact names them
     chosen_values = {key: value for key, value in values.items() if key not in required}
-    told = capabilities.left_out(plan, backend, table, chosen_values)
-    found, failure = rules.gathered(
+    reported = capabilities.left_out(plan, backend, table, chosen_values)
+    core_diagnostics, failure = rules.gathered(
         lambda: unread(composed, spec.command, table, values, read_keys(plan)) if spec.command else (),
         lambda: accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         lambda: accelerate_checks.gpu_ids_there(spec, plan.accelerate_extra, "accelerate"),
         lambda: accelerate_checks.gpu_ids_there(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
         lambda: capabilities.check_scopes(plan, backend),
-        lambda: capabilities.check_honours(told, backend, backends_able(backend)),
+        lambda: capabilities.check_honours(reported, backend, backends_able(backend)),
     )
-    own, failure_of_plugin = rules.gathered(lambda: backend.check(plan, options))
+    backend_diagnostics, failure_of_plugin = rules.gathered(lambda: backend.check(plan, options))
     if failure is None and failure_of_plugin is not None:
         failure = plugin_failure(chosen, "check", failure_of_plugin)
     diagnostics = planned.levels.settle(
-        with_origins([*found, *own], planned.origin_of), planned.diagnostics, failure=failure
+        with_origins([*core_diagnostics, *backend_diagnostics], planned.origin_of), planned.diagnostics, failure=failure
     )
     render = render_for(chosen, plan, options, spec)
     try:
@@ -154,22 +156,22 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
         refused = list(unwritable_text.diagnostics(error.refused, keys, backend.name))
         planned.levels.settle(with_origins(refused, planned.origin_of), diagnostics)
         raise
-    missing += capabilities.said_left_out(own, plan, table, values)
+    missing += capabilities.said_left_out(backend_diagnostics, plan, table, values)
     files += common_files.neutral_files(plan, backend, missing, tuple(files), render)
     source_map = build_source_map(files, table, values, planned.made_by, composed.options())
-    place = f"{plan.run.folder}/{backend.name}"
+    path = f"{plan.run.folder}/{backend.name}"
     read_by_programs = [
         common_files.job_file(plan, backend, options),
         *common_files.identity_files(spec, plan, backend.name, options),
     ]
-    whole = [*files, *library(chosen), *read_by_programs]
-    asked = {"plugin": chosen.version} if chosen.root != "jobc" else {}
+    artifacts = [*files, *library(chosen), *read_by_programs]
+    request_record = {"plugin": chosen.version} if chosen.root != "jobc" else {}
     placed = groups_with_default()
     groups = {group: group in placed for group in composed.choices}
     words = arranged_words(request.words, overrides, groups, keeps)
-    sealed = seal(whole, place, host_files.digests, {**asked, **recorded_request(request, words)})
-    made = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, place)
-    return Compiled(*made, planned.origin_of, planned.levels, planned.unsaid)
+    sealed = seal(artifacts, path, host_files.digests, {**request_record, **recorded_request(request, words)})
+    fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
+    return Compiled(*fields, planned.origin_of, planned.levels, planned.unsaid)
 
 
 def known_keys() -> list[str]:

@@ -73,13 +73,13 @@ def backends_able(backend: Backend) -> Callable[[Demand], list[str]]:
     """
 
     def able(demand: Demand) -> list[str]:
-        found = []
-        for other in find_plugins().values():
+        ranked = []
+        for candidate in find_plugins().values():
             try:
-                if other.name != backend.name and not capabilities.refused(other.load(), demand):
-                    found.append((-len(other.load().honours.items() & backend.honours.items()), other.name))
+                if candidate.name != backend.name and not capabilities.refused(candidate.load(), demand):
+                    ranked.append((-len(candidate.load().honours.items() & backend.honours.items()), candidate.name))
             except CompileError:
                 continue
-        return [name for _, name in sorted(found)]
+        return [name for _, name in sorted(ranked)]
 
     return able

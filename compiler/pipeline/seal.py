@@ -36,10 +36,10 @@ def seal(
 
     read: digests of the files that the spec names, such as hosts=@FILE; asked: as recorded_request()
     """
-    whole = [*files, Artifact(common_files.PLACE, f"{place}\n")]
-    whole.append(artifact_dir.manifest(whole, __version__, {**input_digests(), **read}, asked))
-    return tuple(whole)
+    artifacts = [*files, Artifact(common_files.PLACE, f"{place}\n")]
+    artifacts.append(artifact_dir.manifest(artifacts, __version__, {**input_digests(), **read}, asked))
+    return tuple(artifacts)
 
 
 def input_digests() -> dict[str, str]:
-    return {place: hashlib.sha256(text.encode()).hexdigest() for place, text in read_inputs().items()}
+    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in read_inputs().items()}

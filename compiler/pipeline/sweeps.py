@@ -59,31 +59,31 @@ def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Se
 
     aside: see sweep_points
     """
-    made: list[T] = []
-    told: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
+    results: list[T] = []
+    diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
     with hydra_ready(search_path(request)) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))
             try:
-                one, where = make(replace(request, words=point.words), point.overrides, loader), point.shown()
-                made.append(replace(one, diagnostics=tuple(at_point(one.diagnostics, where)), where=where))
-                told.append((point, one.diagnostics))
+                result, label = make(replace(request, words=point.words), point.overrides, loader), point.shown()
+                results.append(replace(result, diagnostics=tuple(at_point(result.diagnostics, label)), where=label))
+                diagnosed.append((point, result.diagnostics))
             except CompileError as error:
-                told.append((point, error.diagnostics))
-    if len(made) < len(told):
-        raise CompileError(merged(at_points(told)))
-    return made
+                diagnosed.append((point, error.diagnostics))
+    if len(results) < len(diagnosed):
+        raise CompileError(merged(at_points(diagnosed)))
+    return results
 
 
 def sweep_folders(compiled: Sequence[Compiled]) -> list[SweepFolder]:
     """Return the directories that start several points at once, one for each job name and backend that supports it."""
-    found = []
+    folders = []
     for _, group in itertools.groupby(sorted(compiled, key=_name_and_backend), _name_and_backend):
         points = list(group)
         if len(points) > 1 and isinstance(points[0].backend, SweepingBackend):
-            found.append(_sweep_folder(points, points[0].backend))
-    return found
+            folders.append(_sweep_folder(points, points[0].backend))
+    return folders
 
 
 def _name_and_backend(compiled: Compiled) -> tuple[str, str]:
@@ -91,19 +91,19 @@ def _name_and_backend(compiled: Compiled) -> tuple[str, str]:
 
 
 def _sweep_folder(compiled: Sequence[Compiled], backend: SweepingBackend) -> SweepFolder:
-    first, chosen, place = compiled[0], plugin(backend.name), f"{compiled[0].plan.name}+sweep/{backend.name}"
+    first, chosen, path = compiled[0], plugin(backend.name), f"{compiled[0].plan.name}+sweep/{backend.name}"
     points = [Point(c.place, c.plan, c.options, {a.path: a.text for a in c.artifacts}, c.source_map) for c in compiled]
     with plugin_step(chosen, "check a sweep"):
-        found = list(backend.check_sweep(points))
-    if found:
+        diagnostics = list(backend.check_sweep(points))
+    if diagnostics:
         spec = first.source_map.spec
-        placed = with_origins(found, lambda key: spec[key].origin if key in spec else None)
-        return SweepFolder((), tuple(Levels().settle(placed)), place)
+        placed = with_origins(diagnostics, lambda key: spec[key].origin if key in spec else None)
+        return SweepFolder((), tuple(Levels().settle(placed)), path)
     with plugin_step(chosen, "emit a sweep"):
         files = list(backend.emit_sweep(points, render_for(chosen, first.plan, first.options, first.spec)))
     of_first = first.source_map
     source_map = build_source_map(files, of_first.table, of_first.spec, of_first.rules, of_first.options)
-    asked = {"sweep": True, **recorded_request(first.sweep, list(first.sweep.words))} if first.sweep else {}
-    whole = [*files, *library(chosen), job_file(first.plan, first.backend, first.options, sweep=True)]
-    sealed = seal(whole, place, {}, asked)
-    return SweepFolder(sealed, (), place, source_map)
+    request_record = {"sweep": True, **recorded_request(first.sweep, list(first.sweep.words))} if first.sweep else {}
+    artifacts = [*files, *library(chosen), job_file(first.plan, first.backend, first.options, sweep=True)]
+    sealed = seal(artifacts, path, {}, request_record)
+    return SweepFolder(sealed, (), path, source_map)

@@ -17,21 +17,21 @@ from ..plan.shell_quoting import DIRECTIVE
 
 def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str) -> Iterator[Diagnostic]:
     reported = set()
-    for one in refused:
-        key = _key(one, source_map)
+    for refusal in refused:
+        key = _key(refusal, source_map)
         if key and key not in reported:
-            title = f"{key}: {one.text!r} does not fit in its {one.place}"
-            yield Diagnostic("JC4303", title, one.because, f"another {key}", key=key)
+            title = f"{key}: {refusal.text!r} does not fit in its {refusal.place}"
+            yield Diagnostic("JC4303", title, refusal.because, f"another {key}", key=key)
         elif not key:
-            title = f"{one.text!r} does not fit in its {one.place}, and no key of the job holds it"
-            yield Diagnostic("JC9002", title, one.because, f"a bug of backend {backend}: report it")
+            title = f"{refusal.text!r} does not fit in its {refusal.place}, and no key of the job holds it"
+            yield Diagnostic("JC9002", title, refusal.because, f"a bug of backend {backend}: report it")
         reported.add(key)
 
 
-def _key(one: Refused, source_map: SourceMap) -> str:
+def _key(refusal: Refused, source_map: SourceMap) -> str:
     """The spec key whose value, or a piece of it, is the text that is refused; the first key behind it if none is."""
-    keys = source_map.spec_keys(one.keys)
-    pieces = [piece for piece in (one.text, *re.split("[,:]", one.text)) if not DIRECTIVE.fullmatch(piece)]
+    keys = source_map.spec_keys(refusal.keys)
+    pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
     values = {key: str(source_map.spec[key].value) for key in keys}
     blamed = (key for key, value in values.items() if any(piece and piece in value for piece in pieces))
-    return next(blamed, next((key for key, value in values.items() if value in one.text), "")) or "".join(keys[:1])
+    return next(blamed, next((key for key, value in values.items() if value in refusal.text), "")) or "".join(keys[:1])

@@ -77,8 +77,8 @@ def shards(spec: JobSpec) -> int:
 
 def init_timeout(spec: JobSpec) -> int:
     """Seconds for all ranks to meet: as given, else as long as all nodes have."""
-    given = spec.process_group.init_timeout_s
-    return given if given is not None else spec.rendezvous.timeout
+    requested = spec.process_group.init_timeout_s
+    return requested if requested is not None else spec.rendezvous.timeout
 
 
 def command(spec: JobSpec) -> tuple[str, ...]:
@@ -146,9 +146,9 @@ def image(spec: JobSpec) -> str | None:
         return name
     if kind == "apptainer":
         return name if name.endswith((".sif", ".img", ".sqsh")) else f"docker://{name}"
-    host, _, rest = name.partition("/")
-    is_host = rest and (re.search("[.:]", host) or host == "localhost")
-    return f"{host}#{rest}" if is_host else name
+    host, _, repository = name.partition("/")
+    is_host = repository and (re.search("[.:]", host) or host == "localhost")
+    return f"{host}#{repository}" if is_host else name
 
 
 def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def secret(reference: str) -> Secret:
 
 def download(text: str) -> Download:
     """`model:ORG/NAME@REVISION` as a Download; values.py saw to the form."""
-    kind, _, what = text.partition(":")
-    name, _, revision = (what, "", "") if kind == "run" else what.partition("@")
+    kind, _, reference = text.partition(":")
+    name, _, revision = (reference, "", "") if kind == "run" else reference.partition("@")
     return Download(kind, name, revision)
 
 

@@ -135,7 +135,9 @@ def lower(spec: JobSpec) -> Lowered:
             "network",
             Network,
             section="network",
-            settings=lambda s: tuple(Setting(each.name, each.value, each.reason) for each in s.network.settings),
+            settings=lambda s: tuple(
+                Setting(setting.name, setting.value, setting.reason) for setting in s.network.settings
+            ),
         ),
         lifecycle=low.make(
             "lifecycle",
@@ -235,11 +237,11 @@ def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> An
     return entry(spec, name)
 
 
-def _dig(at: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
-    here: Any = getattr(getattr(spec, at[0]), at[1])
+def _dig(root: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
+    node: Any = getattr(getattr(spec, root[0]), root[1])
     for name in path:
-        here = here[name]
-    return here
+        node = node[name]
+    return node
 
 
 class _Lowering:

@@ -14,13 +14,13 @@ from .launch_plan import LaunchPlan
 
 def plan_text(plan: LaunchPlan, backend: str, options: Any) -> str:
     """Sorted lines; options: those of the backend, below `backend`."""
-    found = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
-    del found["topology.groups"]
+    leaves = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
+    del leaves["topology.groups"]
     for number, group in enumerate(plan.topology.groups):
         key = "topology" if len(plan.topology.groups) == 1 else f"topology.groups.{number}"
-        found |= dict(flat_text.leaves(group, key))
-    found |= {
+        leaves |= dict(flat_text.leaves(group, key))
+    leaves |= {
         "topology.world_size": plan.topology.world_size,
         "resources.hosts": fold_hostlist(plan.resources.hosts),
     }
-    return flat_text.to_text(found)
+    return flat_text.to_text(leaves)

@@ -68,5 +68,5 @@ def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):
-        return {found for part in word for found in runtime_vars(part)}
+        return {variable for part in word for variable in runtime_vars(part)}
     return set()

@@ -61,8 +61,8 @@ class Plugin:
                 [Diagnostic("JC4003", f"backend {self.name} cannot be imported", because, hint)]
             ) from error
         parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
-        if wanted := [n for n in parts if not hasattr(backend, n)]:
-            raise self._no_backend(f"it lacks {', '.join(wanted)}")
+        if missing := [n for n in parts if not hasattr(backend, n)]:
+            raise self._no_backend(f"it lacks {', '.join(missing)}")
         assert isinstance(backend, Backend)
         if backend.name != self.name:
             raise self._no_backend(f"it calls itself {backend.name!r}")
@@ -84,21 +84,21 @@ class Plugin:
 @cache
 def find_plugins() -> dict[str, Plugin]:
     """name -> plugin, built-in ones first. A name that two claim is found, and refused when it is used (JC4002)."""
-    found = {
+    plugins = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
     for entry in _entry_points(ENTRY_POINTS):
         plugin = _from_entry_point(entry)
-        if plugin.name in found and found[plugin.name].folder != plugin.folder:
-            plugin = replace(found[plugin.name], load_module=_clash(found[plugin.name], plugin, entry.value))
-        found[plugin.name] = plugin
-    return found
+        if plugin.name in plugins and plugins[plugin.name].folder != plugin.folder:
+            plugin = replace(plugins[plugin.name], load_module=_clash(plugins[plugin.name], plugin, entry.value))
+        plugins[plugin.name] = plugin
+    return plugins
 
 
 def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
     def load_module() -> object:
-        other = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
-        because = f"{other} and package {second.folder.name} both bring it"
+        owner = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
+        because = f"{owner} and package {second.folder.name} both bring it"
         hint = f"remove one of the packages, or rename the entry point of {entry}"
         raise CompileError([Diagnostic("JC4002", f"two backends are called {first.name}", because, hint)])
 
@@ -157,15 +157,15 @@ def _groups(path: str) -> frozenset[str]:
 
 def plugin(name: str) -> Plugin:
     """The plugin of that name; CompileError JC4001 with the nearest names when there is none."""
-    found = find_plugins()
-    if name in found:
-        return found[name]
+    plugins = find_plugins()
+    if name in plugins:
+        return plugins[name]
     if not name:
-        because = f"found: {', '.join(sorted(found))}"
-        raise CompileError([Diagnostic("JC4001", "no backend is chosen", because, f"backend={min(found)}")])
-    close = nearest(name, found)
-    hint = f"backend={(close or sorted(found))[0]}"
-    raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(found))}", hint)])
+        because = f"found: {', '.join(sorted(plugins))}"
+        raise CompileError([Diagnostic("JC4001", "no backend is chosen", because, f"backend={min(plugins)}")])
+    close = nearest(name, plugins)
+    hint = f"backend={(close or sorted(plugins))[0]}"
+    raise CompileError([Diagnostic("JC4001", f"no backend {name}", f"found: {', '.join(sorted(plugins))}", hint)])
 
 
 def check_defaults(names: Iterable[str]) -> None:

@@ -83,9 +83,9 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups of earlie
 
 def key_of(typed: str) -> str:
     """The key for an engine's word, below `backend.` or not, with what stands below it; "" for no such word."""
-    word, dot, rest = typed.removeprefix("backend.").partition(".")
+    word, dot, subkey = typed.removeprefix("backend.").partition(".")
     key = _same(KEYS).get(_plain(word), "")
-    return f"{key}{dot}{rest}" if key else ""
+    return f"{key}{dot}{subkey}" if key else ""
 
 
 def in_words(typed: str) -> str:
@@ -99,7 +99,7 @@ def option_of(group: str, typed: str) -> str:
 
 
 def _same(words: Mapping[str, str]) -> dict[str, str]:
-    return {_plain(word): said for word, said in words.items()}
+    return {_plain(word): meaning for word, meaning in words.items()}
 
 
 def _plain(word: str) -> str:

@@ -79,23 +79,23 @@ class _Conversion:
             hint = f"set a key below {key}, such as {key}.{first}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
             return None
-        known = hints(into)
+        field_types = hints(into)
         for name in tree:
-            if name not in known:
-                self.unknown(join(key, name), known, key)
+            if name not in field_types:
+                self.unknown(join(key, name), field_types, key)
         values: dict[str, Any] = {}
-        for name, hint in known.items():
+        for name, hint in field_types.items():
             if name in tree:
                 values[field_names(into)[name]] = self.value(tree[name], hint, join(key, name))
             else:
-                at = join(key, name)
+                field_key = join(key, name)
                 because = f"{key or 'a job'} needs it, and nothing gives it a value"
                 beside = self.origin_of(key) if key else None
-                origin = self.origin_of(at) or (beside and beside.whole)
+                origin = self.origin_of(field_key) or (beside and beside.whole)
                 removal = f"leave out {origin.path}, or " if origin and origin.path.startswith("~") else ""
-                hint = f"{removal}give {at} a value"
-                self.report(Diagnostic("JC1203", f"missing key {at}", because, hint, origin, at))
-        return into(**values) if len(values) == len(known) else None
+                hint = f"{removal}give {field_key} a value"
+                self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
+        return into(**values) if len(values) == len(field_types) else None
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
@@ -107,8 +107,8 @@ class _Conversion:
         elif not close and not parent:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
-        place, because = origin and origin.of_key(key), "nothing reads it, so it would be dropped"
-        self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, place, key))
+        position, because = origin and origin.of_key(key), "nothing reads it, so it would be dropped"
+        self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
         if hint is Any:
@@ -164,21 +164,21 @@ class _Conversion:
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
         """`_target_` and its arguments, whose types are the user's."""
-        at = join(key, target.KEY)
+        target_key = join(key, target.KEY)
         if "kind" in raw:
             because = f"kind chooses one of jobc's own, {target.KEY} one of yours"
-            hint = f"{key}=target {at}={_flow(raw[target.KEY])}, for a section without jobc's own keys"
-            self.refuse("JC2090", at, f"{key} has both kind and {target.KEY}", because, hint)
+            hint = f"{key}=target {target_key}={_flow(raw[target.KEY])}, for a section without jobc's own keys"
+            self.refuse("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
             because = f"{key}=target is for a class or function of your own, and nothing names it"
-            self.refuse("JC2091", at, f"{at} is not set", because, f"{at}=my_pkg.NAME")
+            self.refuse("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
             return None
         tree = {str(name): self.untyped(inner, join(key, str(name))) for name, inner in raw.items()}
         for problem in target.problems(tree, key):
-            where, _, what = problem.partition(": ")
-            hint = f"{where}=my_pkg.NAME" if where.endswith(target.KEY) else f"leave out {where}"
-            self.refuse("JC2092", where, f"{where} cannot be passed on", what, hint)
+            problem_key, _, reason = problem.partition(": ")
+            hint = f"{problem_key}=my_pkg.NAME" if problem_key.endswith(target.KEY) else f"leave out {problem_key}"
+            self.refuse("JC2092", problem_key, f"{problem_key} cannot be passed on", reason, hint)
         return Target(tree)
 
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
@@ -192,9 +192,9 @@ class _Conversion:
             return None
         out = {}
         for name, inner in raw.items():
-            at = join(key, str(name))
-            self.read(str(name), key_type, at, leaf=False)
-            out[str(name)] = self.value(_filled(inner, value_type), value_type, at)
+            entry_key = join(key, str(name))
+            self.read(str(name), key_type, entry_key, leaf=False)
+            out[str(name)] = self.value(_filled(inner, value_type), value_type, entry_key)
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
@@ -268,8 +268,8 @@ class _Conversion:
                 if not leaf:  # the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 is_private = key.startswith("secrets.") and leaf  # it may be a secret
-                given = "the text" if is_private else repr(text)
-                title, origin = f"{key}: {given} is not {scalar.name}", self.origin_of(key)
+                shown_text = "the text" if is_private else repr(text)
+                title, origin = f"{key}: {shown_text} is not {scalar.name}", self.origin_of(key)
                 self.report(Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private))
                 return None
             shown = scalar.show(value)

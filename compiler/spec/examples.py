@@ -23,9 +23,9 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
     if words:
         return text if text in words else (nearest(text, words) or words)[0]
     if scalar is None:
-        given = re.split(r"[\s,]+", text) if text else []
+        items = re.split(r"[\s,]+", text) if text else []
         is_section = is_mapping(option) or dataclasses.is_dataclass(option)
-        return "{}" if is_section else _list_example(get_args(option), given)
+        return "{}" if is_section else _list_example(get_args(option), items)
     if not text and scalar.example:
         return scalar.example
     try:
@@ -40,19 +40,19 @@ def taken(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
     return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
 
 
-def _list_example(types_of_items: tuple[Any, ...], given: list[str]) -> str:
+def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> str:
     """One of as many items as the type has; more than are given repeat the last."""
     first = types_of_items[0]
-    if types_of_items[-1] is Ellipsis and not given:
+    if types_of_items[-1] is Ellipsis and not typed_items:
         return "[]"
     if isinstance(first, type) and dataclasses.is_dataclass(first):
         needed = [(name, hint) for name, hint in hints(first).items() if type(None) not in options_of(hint)]
-        texts = [*given, *[""] * len(needed)]
+        texts = [*typed_items, *[""] * len(needed)]
         keys = (f"{name}: {example((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
         return f"[{{{', '.join(keys)}}}]"
     if types_of_items[-1] is Ellipsis:
-        types_of_items = (first,) * len(given)
-    texts = [*given, *(given[-1:] or [""]) * len(types_of_items)]
+        types_of_items = (first,) * len(typed_items)
+    texts = [*typed_items, *(typed_items[-1:] or [""]) * len(types_of_items)]
     items = (example((hint,), text) for hint, text in zip(types_of_items, texts, strict=False))
     return f"[{','.join(items)}]"
 

@@ -115,9 +115,9 @@ def secret_in_words(words: Sequence[str]) -> str:
 
 
 def _given_away(word: str, following: str) -> str:
-    if found := _OPTION.fullmatch(word) or _OF_HYDRA.fullmatch(word):
-        value = found[2] or ("" if following.startswith("-") else following)
-        name = re.split(r"[./@]", found[1])[-1]
+    if match := _OPTION.fullmatch(word) or _OF_HYDRA.fullmatch(word):
+        value = match[2] or ("" if following.startswith("-") else following)
+        name = re.split(r"[./@]", match[1])[-1]
         is_plain = bool(_OF_PROGRAM.search(name)) and not _SWITCH.match(name)
         if value and not value.startswith("$") and _is_secret(value.rstrip(";&|)"), is_plain, name):
             return f"a value for {word.partition('=')[0].lstrip('+~')}"

@@ -12,8 +12,8 @@ from .job_spec import JobSpec
 
 def partitions(spec: JobSpec) -> tuple[str, ...]:
     """The partitions that the job may run in, as far as it or the site says."""
-    wanted = spec.queue.name or spec.site.partition
-    return tuple(wanted.split(",")) if wanted else ()
+    names = spec.queue.name or spec.site.partition
+    return tuple(names.split(",")) if names else ()
 
 
 def place(spec: JobSpec) -> str:
@@ -23,12 +23,12 @@ def place(spec: JobSpec) -> str:
 
 def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
     """What the site says of a partition, else of all machines; None for unknown. name: a field of PartitionSpec"""
-    here = spec.site.partitions.get(partition or "")
-    said = getattr(here, name) if here is not None else None
-    return getattr(spec.site, name) if said is None else said
+    partition_facts = spec.site.partitions.get(partition or "")
+    value = getattr(partition_facts, name) if partition_facts is not None else None
+    return getattr(spec.site, name) if value is None else value
 
 
 def most(spec: JobSpec, name: str) -> Any:
     """The largest value of a fact over the partitions the job may run in; None when it is unknown for one of them."""
-    found = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
-    return None if None in found else max(found)
+    values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
+    return None if None in values else max(values)

@@ -25,36 +25,36 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 def type_at(into: type, key: str) -> Any:
     """The type of a dotted key, None when there is no such key. Open mappings give their value's type."""
-    here: Any = into
+    current: Any = into
     for part in key.split("."):
-        if dataclasses.is_dataclass(here):
-            here = hints(here).get(part)  # type: ignore[arg-type]
-        elif variants := _variants(here):
-            found = [hints(v)[part] for v in variants if part in hints(v)]
-            here = reduce(or_, found) if found else None  # such as `kind`, whose words are in several
-        elif get_origin(here) is not None and is_mapping(here):
-            here = get_args(here)[1]
+        if dataclasses.is_dataclass(current):
+            current = hints(current).get(part)  # type: ignore[arg-type]
+        elif variants := _variants(current):
+            options = [hints(v)[part] for v in variants if part in hints(v)]
+            current = reduce(or_, options) if options else None  # such as `kind`, whose words are in several
+        elif get_origin(current) is not None and is_mapping(current):
+            current = get_args(current)[1]
         else:
             return None
-    return here
+    return current
 
 
 def choices(hint: Any) -> tuple[str, ...]:
     """The words a Literal or a switch accepts, empty for other types."""
-    found: list[str] = []
+    words: list[str] = []
     for option in options_of(hint):
         if option is bool:
-            found += ["true", "false"]
+            words += ["true", "false"]
         elif get_origin(option) is Literal:
-            found += [str(word) for word in get_args(option)]
-    return tuple(found)
+            words += [str(word) for word in get_args(option)]
+    return tuple(words)
 
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
     """key -> type of a dataclass's fields. A key that is a Python keyword has a field name with `_` behind it."""
-    found = get_type_hints(cls, include_extras=True)
-    return {field.name.rstrip("_"): found[field.name] for field in dataclasses.fields(cls)}
+    field_types = get_type_hints(cls, include_extras=True)
+    return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
 
 @cache

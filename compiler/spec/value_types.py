@@ -52,8 +52,8 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
         raise Refused("a leading zero means octal in some files and nothing in others", text.lstrip("+-0") or "0")
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
-        whole = int(number) or int(number != 0)  # a part of one is not none
-        fitting = whole if least is None else max(whole, least)
+        integer = int(number) or int(number != 0)  # a part of one is not none
+        fitting = integer if least is None else max(integer, least)
         raise Refused("this is a number with a fraction or an exponent", str(fitting))
     raise Refused("digits only are expected", example)
 
@@ -112,7 +112,7 @@ def _number(least: float, most: float) -> Callable[[str], float]:
         try:
             value = read_float(text)
         except Refused as refused:
-            values = [each for each in refused.values if least <= float(each) <= most]
+            values = [candidate for candidate in refused.values if least <= float(candidate) <= most]
             raise Refused(refused.because, *(values or [fitting])) from None
         if not least <= value <= most:
             raise Refused(f"it is {least:g} to {most:g}", fitting)
@@ -131,9 +131,9 @@ def read_name(text: str) -> str:
     raise Refused("a name is 1 to 63 of A-Z a-z 0-9 . _ -, with a letter or digit at both ends", fitting)
 
 
-def _text_or(fitting: str, other: str) -> str:
+def _text_or(fitting: str, fallback: str) -> str:
     """The first where a key takes it for text: not nothing, and not `null`."""
-    return fitting if fitting not in ("", "null") else other
+    return fitting if fitting not in ("", "null") else fallback
 
 
 def _env_name(text: str) -> str:
@@ -254,9 +254,9 @@ def fold_hostlist(hosts: tuple[str, ...]) -> str:
     """The shortest text that expands to these hosts in this order, but for runs that are apart: `node[1-4],gpu07`."""
     runs: list[tuple[str, str, str, int, int]] = []  # before the last number, behind it, its first text, value, count
     for host in hosts:
-        found = _NUMBERED.fullmatch(host)
-        head, number, tail = found.groups() if found else (host, "", "")
-        if runs and found:
+        match = _NUMBERED.fullmatch(host)
+        head, number, tail = match.groups() if match else (host, "", "")
+        if runs and match:
             before, behind, first, value, count = runs[-1]
             if (before, behind) == (head, tail) and first and number == f"{value + count:0{len(first)}d}":
                 runs[-1] = (before, behind, first, value, count + 1)
@@ -313,12 +313,12 @@ def _expand_word(word: str) -> list[str]:
     if "[" not in tail and "]" not in tail:  # the numbers are digits, so one name speaks for all
         _expand_word(f"{head}{numbers[0]}{tail}")
         return [f"{head}{n}{tail}" for n in numbers]
-    whole: list[str] = []
+    hosts: list[str] = []
     for n in numbers:
-        whole += _expand_word(f"{head}{n}{tail}")
-        if len(whole) > MOST_HOSTS:
+        hosts += _expand_word(f"{head}{n}{tail}")
+        if len(hosts) > MOST_HOSTS:
             raise Refused(f"its ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
-    return whole
+    return hosts
 
 
 def _secret(text: str) -> str:

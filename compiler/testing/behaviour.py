@@ -98,8 +98,8 @@ class Trial:
     def _wait(self, condition: Callable[[], bool], problem: str) -> None:
         until = time.monotonic() + PATIENCE_S
         while not condition():
-            said = self.output.read_text(encoding="utf-8", errors="replace")
-            assert time.monotonic() < until, f"{problem} within {PATIENCE_S:g} s; submit.sh printed: {said}"
+            printed = self.output.read_text(encoding="utf-8", errors="replace")
+            assert time.monotonic() < until, f"{problem} within {PATIENCE_S:g} s; submit.sh printed: {printed}"
             time.sleep(0.1)
 
 
@@ -120,9 +120,9 @@ def alike_states(states: Mapping[str, str]) -> list[str]:
     """Each pair of states for which status.sh prints the same. states: state -> its line"""
     told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
     return [
-        f"status.sh prints the same for {one} and {other}: {states[one]!r}"
-        for one, other in told_apart
-        if states[one] == states[other]
+        f"status.sh prints the same for {first} and {second}: {states[first]!r}"
+        for first, second in told_apart
+        if states[first] == states[second]
     ]
 
 
@@ -162,8 +162,8 @@ class Witness:
         self.command = str(seen / "witness" / "python")
 
     def looks(self) -> list[Look]:
-        found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
-        return [Look(each["node"], each["host"], frozenset(each["variables"])) for each in found]
+        records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
+        return [Look(record["node"], record["host"], frozenset(record["variables"])) for record in records]
 
 
 def problems_of_preflight(

@@ -91,13 +91,13 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
     """Wait until all nodes of a run have ended, each with 0. until: as time.monotonic()"""
     files = [run / "state" / f"node_{rank:02}" for rank in range(nodes)]
     while True:
-        said = {file.name: file.read_text() if file.exists() else "not started" for file in files}
-        going = [name for name, text in said.items() if "\nended=" not in text]
+        states = {file.name: file.read_text() if file.exists() else "not started" for file in files}
+        going = [name for name, text in states.items() if "\nended=" not in text]
         if not going:
             break
-        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {said}"
+        assert time.monotonic() < until, f"submit.sh ended with 0, {', '.join(going)} did not end in time: {states}"
         time.sleep(0.1)
-    assert all("\nexit=0\n" in text for text in said.values()), f"the nodes of {run} ended with: {said}"
+    assert all("\nexit=0\n" in text for text in states.values()), f"the nodes of {run} ended with: {states}"
 
 
 def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
@@ -108,8 +108,8 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
     needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "node.sh")]
     if plan.parallel != "deepspeed":
         needed.remove("JOBC_DEEPSPEED_JSON")
-    for rank, one in enumerate(received):
-        seen = contract.read(one.env, needed)
+    for rank, record in enumerate(received):
+        variables = contract.read(record.env, needed)
         expected = {
             "rank": rank,
             "local_rank": rank % plan.topology.procs,
@@ -123,17 +123,17 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
             "master_port": int(received[0].env["MASTER_PORT"]),
         }
         problems += [
-            f"rank {rank}: {name} is {getattr(seen, name)!r}, not {value!r}"
+            f"rank {rank}: {name} is {getattr(variables, name)!r}, not {value!r}"
             for name, value in expected.items()
-            if getattr(seen, name) != value
+            if getattr(variables, name) != value
         ]
         words = list(plan.command[plan.command.index("record.py") + 1 :])
-        if one.argv[1:] != words:
-            problems.append(f"rank {rank}: arguments {one.argv[1:]!r}, not {words!r}")
+        if record.argv[1:] != words:
+            problems.append(f"rank {rank}: arguments {record.argv[1:]!r}, not {words!r}")
         problems += [
-            f"rank {rank}: {name}={one.env.get(name)!r}, not {value!r}"
+            f"rank {rank}: {name}={record.env.get(name)!r}, not {value!r}"
             for name, value in plan.env.items()
-            if one.env.get(name) != value
+            if record.env.get(name) != value
         ]
-        problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not one.env.get(name)]
+        problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not record.env.get(name)]
     return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]

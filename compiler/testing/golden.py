@@ -31,8 +31,8 @@ def read_case(case: Path) -> Request:
         words = words[1:]
     if "--" not in words:
         return Request(tuple(words))
-    at = words.index("--")
-    return Request(tuple(words[:at]), tuple(words[at + 1 :]))
+    separator = words.index("--")
+    return Request(tuple(words[:separator]), tuple(words[separator + 1 :]))
 
 
 def is_sweep(case: Path) -> bool:
@@ -63,9 +63,9 @@ def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, A
 def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
     if not (case / "files.txt").exists():
         return files
-    wanted = (case / "files.txt").read_text(encoding="utf-8").split()
-    assert files.keys() >= set(wanted), f"{case}/files.txt names what is not emitted"
-    return {path: files[path] for path in wanted}
+    paths = (case / "files.txt").read_text(encoding="utf-8").split()
+    assert files.keys() >= set(paths), f"{case}/files.txt names what is not emitted"
+    return {path: files[path] for path in paths}
 
 
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
@@ -74,17 +74,17 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
-        if any(found.code.startswith("JC9") for found in error.diagnostics):  # a bug is no result that one may accept
+        if any(d.code.startswith("JC9") for d in error.diagnostics):  # a bug is no result that one may accept
             raise
         # without the names of codes, so that a renamed code changes no golden
         files, failure = {}, format_text(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)
     expected = case / "expected"
-    found = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
-    differences = [f"only in expected/: {p}" for p in sorted(found - set(files))]
-    differences += [f"not in expected/: {p}" for p in sorted(set(files) - found)]
-    for path in sorted(found & set(files)):
+    expected_paths = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
+    differences = [f"only in expected/: {p}" for p in sorted(expected_paths - set(files))]
+    differences += [f"not in expected/: {p}" for p in sorted(set(files) - expected_paths)]
+    for path in sorted(expected_paths & set(files)):
         differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
         if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
             differences.append(f"{path}: executable bit differs")

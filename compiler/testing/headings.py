@@ -26,5 +26,5 @@ def broken_headings(folder: Path) -> Iterator[str]:
             )
         elif len(heading.name) > LONGEST:
             yield f"{page.name}: name {heading.name} has {len(heading.name)} characters, more than {LONGEST}"
-        elif others := [other for other in code_names()[heading.name] if other != code]:
+        elif others := [other_code for other_code in code_names()[heading.name] if other_code != code]:
             yield f"{page.name}: name {heading.name} is the name of {', '.join(others)} too; choose another name"

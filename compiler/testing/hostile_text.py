@@ -56,18 +56,18 @@ def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
     """How a key takes text, and the word without which nothing reads it."""
     companion = _COMPANIONS.get(key, "")
-    kinds = {get_origin(one) or one for one in (hint, *get_args(hint))}
+    kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
     if str in kinds and Mapping not in kinds and not _is_tuple(hint):
         yield f"{key}={{text}}", companion
     if _is_tuple(hint):
         yield f"{key}=[{{text}}]", companion
-    if any(isinstance(one, type) and issubclass(one, Mapping) for one in kinds):
+    if any(isinstance(kind, type) and issubclass(kind, Mapping) for kind in kinds):
         yield f"{key}={{{{{{text}}: {{text}}}}}}", companion
         yield f"{key}={{{{comment: {{text}}}}}}", companion
 
 
 def _is_tuple(hint: Any) -> bool:
-    return any((get_origin(one) or one) is tuple and str in _leaves(one) for one in (hint, *get_args(hint)))
+    return any((get_origin(kind) or kind) is tuple and str in _leaves(kind) for kind in (hint, *get_args(hint)))
 
 
 def _leaves(hint: Any) -> set[Any]:
@@ -77,7 +77,7 @@ def _leaves(hint: Any) -> set[Any]:
 
 def quoted(text: str) -> str:
     """Text as the right side of an override; `${` is escaped, because it would be an interpolation."""
-    return spell(re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", text))
+    return spell(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
 
 
 def broken_places(artifact: Artifact) -> Iterator[str]:
@@ -90,8 +90,8 @@ def broken_places(artifact: Artifact) -> Iterator[str]:
         yield from (f"{artifact.path}:{line}" for line in _in_shell(artifact.text))
     else:
         rows = (INLINE, *LINES.split("\n")[1:])
-        found = (row for row in artifact.text.split("\n") if row.startswith(rows))
-        yield from (f"{artifact.path}: a line that is the user's: {row!r}" for row in found)
+        escaped_rows = (row for row in artifact.text.split("\n") if row.startswith(rows))
+        yield from (f"{artifact.path}: a line that is the user's: {row!r}" for row in escaped_rows)
 
 
 def _in_shell(text: str) -> Iterator[str]:

@@ -99,17 +99,21 @@ class BackendSuite:
 
     def environment(self, project: Path) -> dict[str, str]:
         """Variables of the shell that calls submit.sh, beside those of the caller; a subclass may add some."""
-        here = os.path.dirname(sys.executable)
-        return {"PATH": os.pathsep.join([*([str(self.stand_ins)] if self.stand_ins else []), here, os.environ["PATH"]])}
+        python_folder = os.path.dirname(sys.executable)
+        return {
+            "PATH": os.pathsep.join(
+                [*([str(self.stand_ins)] if self.stand_ins else []), python_folder, os.environ["PATH"]]
+            )
+        }
 
     def seen_by_nodes(self, project: Path) -> Path:
         """The project folder as the nodes see it; a subclass whose nodes mount it elsewhere says where."""
         return project
 
     def cases(self) -> list[Path]:
-        found = sorted(p for p in self.golden.iterdir() if p.is_dir())
-        assert found, f"no golden case in {self.golden}"
-        return found
+        folders = sorted(p for p in self.golden.iterdir() if p.is_dir())
+        assert folders, f"no golden case in {self.golden}"
+        return folders
 
     def test_goldens(self, request: Any) -> None:
         update = bool(request.config.getoption("--update-golden", default=False))
@@ -161,10 +165,10 @@ class BackendSuite:
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
             except CompileError as error:
-                bugs = [found for found in error.diagnostics if found.code.startswith("JC9")]
+                bugs = [diagnostic for diagnostic in error.diagnostics if diagnostic.code.startswith("JC9")]
                 assert not bugs, f"{words[0]}: {bugs}"
                 continue
-            broken = [place for artifact in compiled.artifacts for place in broken_places(artifact)]
+            broken = [position for artifact in compiled.artifacts for position in broken_places(artifact)]
             assert not broken, "\n".join([f"{words[0]} leaves its place:", *broken])
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
@@ -174,23 +178,23 @@ class BackendSuite:
         for verb in VERBS:
             for option, status in (("--no-such-option", 2), ("--help", 0)):
                 done = call(artifact / verb, tmp_path, self.environment(tmp_path), option)
-                said = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
-                assert done.returncode == status and done.stdout + done.stderr, said
+                problem = f"{verb} {option} ended with {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}"
+                assert done.returncode == status and done.stdout + done.stderr, problem
                 assert sorted(tmp_path.rglob("*")) == before, f"{verb} {option} does more than answer"
 
     def test_options_refuse_what_they_do_not_mean(self, tmp_path: Path) -> None:
         """The help explains every option of its usage line; a value is wanted where it has one, a number for `N`."""
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         for verb in VERBS:
-            said = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
-            usage, _, explained = said.partition("\n")[2].partition("\n")
-            assert usage.startswith(f"usage: {verb}"), f"{verb} --help begins otherwise: {said!r}"
+            help_text = call(artifact / verb, tmp_path, self.environment(tmp_path), "--help").stdout
+            usage, _, explained = help_text.partition("\n")[2].partition("\n")
+            assert usage.startswith(f"usage: {verb}"), f"{verb} --help begins otherwise: {help_text!r}"
             for option, value in re.findall(r"(--[a-z][\w-]*)(?: ([A-Z]+))?", usage):
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
                 for words in ([[option]] if value else []) + ([[option, "one"]] if value == "N" else []):
                     done = call(artifact / verb, tmp_path, self.environment(tmp_path), *words)
-                    told = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
-                    assert done.returncode == 2 and (option in done.stderr or len(words) == 2), told
+                    problem = f"{verb} {' '.join(words)} ended with {done.returncode}, not 2: {done.stderr}"
+                    assert done.returncode == 2 and (option in done.stderr or len(words) == 2), problem
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
         """Queued, running, ended and stopped: the first line of status.sh differs from one to another."""
@@ -232,9 +236,9 @@ class BackendSuite:
         received = submit(compiled, project, self.environment(project))
         artifact = project / "artifacts" / compiled.place
         done = call(artifact / "preflight.sh", project, self.environment(project))
-        said = f"preflight.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        outcome = f"preflight.sh exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
         problems = problems_of_preflight(compiled, witness.looks(), received, os.uname().nodename)
-        assert not problems and done.returncode in (0, 1), "\n".join([*problems, said])
+        assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> Compiled:
         """A job of `several_nodes`, or of one node where the backend has no more."""
@@ -249,16 +253,16 @@ class BackendSuite:
         unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
         assert not unknown, f"honours: {sorted(unknown)} are none of {keys}"
         for key, words in honours.items():
-            known = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
+            allowed = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
             if key == "secret_kinds":
-                known = set(choices(get_type_hints(Secret)["kind"]))
-            wrong = [] if words == ANY else [word for word in words if known and word not in known]
-            assert not wrong, f"honours[{key!r}]: {wrong} are none of {sorted(known)}"
+                allowed = set(choices(get_type_hints(Secret)["kind"]))
+            wrong = [] if words == ANY else [word for word in words if allowed and word not in allowed]
+            assert not wrong, f"honours[{key!r}]: {wrong} are none of {sorted(allowed)}"
 
     def test_found_by_name_and_complete(self) -> None:
-        found = plugin(self.backend)
-        assert found.load().name == self.backend
-        assert (found.folder / "README.md").is_file() or found.root != "jobc"
+        backend_plugin = plugin(self.backend)
+        assert backend_plugin.load().name == self.backend
+        assert (backend_plugin.folder / "README.md").is_file() or backend_plugin.root != "jobc"
 
     def test_every_code_has_a_name_of_its_own(self) -> None:
         problems = list(broken_headings(plugin(self.backend).folder / "codes"))
@@ -274,8 +278,8 @@ class BackendSuite:
         """A backend that describes its own files leaves none out."""
         compiled = self.compile()
         readme = next(a.text for a in compiled.artifacts if a.path == "README.md")
-        told = [line for line in readme.splitlines() if line.endswith("| the backend's own |")]
-        assert not (told and isinstance(compiled.backend, DescribedBackend)), told
+        undescribed = [line for line in readme.splitlines() if line.endswith("| the backend's own |")]
+        assert not (undescribed and isinstance(compiled.backend, DescribedBackend)), undescribed
 
     def test_every_runtime_variable_is_spelt(self) -> None:
         assert set(plugin(self.backend).load().spellings) == set(RuntimeVar)

@@ -85,10 +85,10 @@ def words(rule: str) -> list[str]:
 def _accepts(rule: str, value: Any) -> bool:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        known = words(rule)
+        allowed = words(rule)
         if rule.startswith("~") and isinstance(value, str):
-            return value.lower() in (word.lower() for word in known)
-        return isinstance(value, str) and value in known
+            return value.lower() in (word.lower() for word in allowed)
+        return isinstance(value, str) and value in allowed
     kind, bounds = match.groups()
     if kind in ("int", "number"):
         number = _number(value)

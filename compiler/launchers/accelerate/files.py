@@ -41,8 +41,8 @@ def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
 
 def engine_paths(plan: LaunchPlan) -> list[str]:
     """Which of the two files this job has."""
-    wanted = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
-    return [path for path, is_wanted in wanted.items() if is_wanted]
+    conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
+    return [path for path, is_wanted in conditions.items() if is_wanted]
 
 
 def engine_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
