@@ -48,7 +48,7 @@ FILES: Mapping[str, str] = {
     "copies.sh": "brings runs to the hosts, and news of them back",
     "task.sh": "what is run on each host; it becomes `node.sh`",
 }
-LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
+LIKE_ANY = ("logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
 
 HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 

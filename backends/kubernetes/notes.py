@@ -45,8 +45,6 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     """Place in job.yaml -> comment above it."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts = {**NOTES, "backoffLimit": again}
-    if plan.run.storage == "node":
-        texts |= WITHOUT_VOLUME
     if options.flavor == "trainjob":
         texts["numNodes"] = NODES
     if options.flavor == "jobset":
@@ -56,10 +54,17 @@ def notes(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) ->
     for i, document in enumerate(documents):
         for path, holder in _keys(document, (i,)):
             if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
-                comments[path] = texts[str(path[-1])]
+                comments[path] = _by_storage(str(path[-1]), texts[str(path[-1])])
             if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
                 comments[path] = ON_NODES
     return {(0, next(iter(documents[0]))): lambda v: USAGE.format(name=v.plan.name), **comments}
+
+
+def _by_storage(key: str, text: str) -> str | Leaf:
+    """Another text where the runs end with the pods."""
+    if key not in WITHOUT_VOLUME:
+        return text
+    return lambda v: WITHOUT_VOLUME[key] if v.plan.run.storage == "node" else text
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:

@@ -97,17 +97,23 @@ def failure_rules(plan: LaunchPlan, options: KubernetesOptions) -> list[Any]:
     With storage.run=node any failure, also an eviction, ends it: a new pod would have no run folder to continue in.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
-    if plan.run.storage == "node":
-        evicted = {"action": "FailJob", "onPodConditions": [disrupted]}
-        return [evicted, {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}]
-    rules: list[Any] = [{"action": "Ignore", "onPodConditions": [disrupted]}, _final(CONTAINER)]
+    rules: list[Any] = [{"action": _of_eviction, "onPodConditions": [disrupted]}, _final(CONTAINER, _restarted)]
     if has_preflight(plan, options):
-        rules.append(lambda v: _final(PREFLIGHT) if has_preflight(v.plan, v.options) else Omit)
+        rules.append(lambda v: _final(PREFLIGHT, _restarted(v)) if has_preflight(v.plan, v.options) else Omit)
     return rules
 
 
-def _final(container: str) -> dict[str, Any]:
-    codes = {"containerName": container, "operator": "NotIn", "values": AGAIN}
+def _of_eviction(v: Any) -> str:
+    return "FailJob" if v.plan.run.storage == "node" else "Ignore"
+
+
+def _restarted(v: Any) -> list[int]:
+    """Exit codes after which a pod starts again, or which are no failure."""
+    return [exit_codes.DONE] if v.plan.run.storage == "node" else AGAIN
+
+
+def _final(container: str, values: Any) -> dict[str, Any]:
+    codes = {"containerName": container, "operator": "NotIn", "values": values}
     return {"action": "FailJob", "onExitCodes": codes}
 
 

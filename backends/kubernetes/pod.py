@@ -107,7 +107,7 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
             {"name": "files", "mountPath": FILES, "readOnly": True},
             {"name": "artifact", "mountPath": ARTIFACT},
             *([{"name": "code", "mountPath": CODE, "readOnly": True}] if plan.code.kind == "snapshot" else ()),
-            *([{"name": "runs", "mountPath": RUNS}] if keeps_own_runs(plan) else ()),
+            *([{"name": _with_own_runs("runs"), "mountPath": _with_own_runs(RUNS)}] if keeps_own_runs(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
@@ -188,6 +188,11 @@ def run_root(plan: Any) -> str:
 def keeps_own_runs(plan: Any) -> bool:
     """Each pod has a volume of its own for the runs, which is deleted with it."""
     return bool(plan.run.storage == "node")
+
+
+def _with_own_runs(value: Any) -> Leaf:
+    """A constant that is there because of storage.run=node."""
+    return lambda v: value if keeps_own_runs(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
@@ -299,7 +304,7 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
         {"name": "files", "configMap": {"name": own_name}},
         {"name": "artifact", "emptyDir": {}},
         *([_code_volume()] if plan.code.kind == "snapshot" else ()),
-        *([{"name": "runs", "emptyDir": {}}] if keeps_own_runs(plan) else ()),
+        *([{"name": _with_own_runs("runs"), "emptyDir": _with_own_runs({})}] if keeps_own_runs(plan) else ()),
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),

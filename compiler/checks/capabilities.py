@@ -15,6 +15,7 @@ from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..emit.source_map import SpecValue
 from ..plan.launch_plan import Demand, LaunchPlan, demands
 from ..plan.lower import KeyTable
+from ..plan.read_tracking import watch
 from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
 from ..plugins.backend import ANY, Backend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
@@ -38,12 +39,14 @@ def container_of_engine(spec: JobSpec, backend: Backend) -> tuple[JobSpec, list[
     return dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod")), [note]
 
 
-def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> JobSpec:
-    """The spec with `shared` or `node` in place of storage.run=auto."""
+def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec with `shared` or `node` in place of storage.run=auto, and the keys that the backend decided by."""
     if spec.storage.run != "auto":
-        return spec
-    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(spec, options)
-    return dataclasses.replace(spec, storage=dataclasses.replace(spec.storage, run="shared" if shares else "node"))
+        return spec, ()
+    keys: list[str] = []
+    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(watch(spec, "", keys.append), options)
+    storage = dataclasses.replace(spec.storage, run="shared" if shares else "node")
+    return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
 
 
 def honoured(backend: Backend, key: str) -> tuple[str, ...]:

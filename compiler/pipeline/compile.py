@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from .. import rules
@@ -98,7 +99,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origins(composed, request.command)
     spec, own_container = capabilities.container_of_engine(read.spec, read.backend)
-    spec = capabilities.run_storage_of_engine(spec, read.backend, read.options)
+    spec, storage_keys = capabilities.run_storage_of_engine(spec, read.backend, read.options)
     checked, failure = rules.gathered(
         lambda: own_container,
         lambda: rules.check_spec(spec),
@@ -106,6 +107,9 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
+    if storage_keys:  # storage.run=auto
+        by = ("storage.run", *storage_keys)
+        table = MappingProxyType({**table, "run.storage": by, "spec.storage.run": by})
     diagnostics, failure = rules.gathered(
         lambda: trainer_config.check(plan, partial(blamed, composed, read.values)),
         lambda: rules.check_values(read.values),

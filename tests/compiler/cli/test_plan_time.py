@@ -52,7 +52,7 @@ def test_a_longer_grace_is_hinted_with_the_time_that_it_needs(
         (("backend=ssh", "hosts=a", "time=20m"), "time=50m"),
         (("backend=local", "time=20m"), "time=50m"),
         (("backend=slurm", "time=5m"), "lifecycle.max_requeues=17"),
-        (("backend=skypilot", "storage.run=node", "time=20m"), "time=50m"),
+        (("backend=skypilot", "storage.run=node", "backend.down=false", "time=20m"), "time=50m"),
         (("backend=skypilot", "backend.managed=true", *BUCKET, "time=10m"), "lifecycle.max_requeues=4"),
     ],
 )

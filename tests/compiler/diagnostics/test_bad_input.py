@@ -297,7 +297,6 @@ HINTS_THAT_COMPILE = [
     ["model.dropout=1.5"],
     ["optim.betas=[0.9,2]"],
     ["data=digits"],
-    ["image=foo"],
     ["lop.steps=3"],
     ["profile.stepz=2"],
     ["profile.steps=[2]"],

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # status.sh: how a run of job mesh is doing: nodes, exit code in words, last step and loss, logs.
-# usage: status.sh [--run ID] [--all] [--format text|json]
-#   --run ID       that run; else the newest
-#   --all          one line for each run
-#   --format json  for programs: docs/reference/status.md
+# usage: status.sh [--run ID] [--all] [--format FORMAT]
+#   --run ID         that run; else the newest
+#   --all            one line for each run
+#   --format FORMAT  text, or json for programs: docs/reference/status.md
 
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # not the modes and functions of the calling shell
 set -euo pipefail
