@@ -11,7 +11,7 @@ import pytest
 from jobc.tests.plugin.installed import Installed, install
 
 LAB = Path(__file__).parents[2] / "examples" / "site_policy"
-SKY = ("backend=skypilot", "storage.run=node")
+SKY = ("backend=skypilot", "backend.down=false", "storage.run=node")
 GOOD = (*SKY, "time=12h", "labels.team=vision")
 NOTE = "note[JC4102]"  # Slurm has no labels, and this one nobody asks for
 SLURM = ("backend=slurm", "time=12h", "labels.team=vision")
