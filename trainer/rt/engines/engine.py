@@ -87,7 +87,7 @@ class Engine:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.is_here = not (job.artifact / "hosts.txt").is_file()  # one node, which is this machine
+        self.is_here = not os.path.isfile(job.artifact / "hosts.txt")  # one node, which is this machine
 
     # ---- what a backend overrides
 
@@ -167,10 +167,10 @@ class Engine:
 
     def resume_command(self, run: Run, state: State) -> str:
         """The command that continues a run that has ended early. A command in a file of the run is not repeated."""
-        if state.is_live or not run.nodes() or not (run.path / "state/resume").is_file():
+        if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
         code = state.exit_code
-        if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and (run.path / "checkpoints").is_dir()):
+        if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and os.path.isdir(run.path / "checkpoints")):
             return self.resume(run)
         return ""
 

@@ -125,7 +125,7 @@ class Run:
         except OSError:
             return []
         paths = [self.path / "state" / name for name in names if re.fullmatch("node_[0-9]{1,9}", name)]
-        return [Node(path) for path in paths if path.is_file()]
+        return [Node(path) for path in paths if os.path.isfile(path)]
 
     def silent_s(self, node: Node) -> float | None:
         """Seconds since the node's supervisor touched its file, by the clock of the storage."""
@@ -183,7 +183,7 @@ class Run:
     def first_failure(self) -> dict[str, str]:
         """node and reason of the node that failed first in the newest attempt; {} when none has."""
         path = self.path / "exit" / str(self.attempt) / "first"
-        if not path.is_file():
+        if not os.path.isfile(path):
             return {}
         keys = read_keys(path)
         node = number(keys.get("node", ""))

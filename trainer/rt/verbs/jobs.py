@@ -30,7 +30,7 @@ class Place:
         if not isinstance(name, str) or not isinstance(root, str):
             raise Failure(f"{self.artifact}/.jobc/job.json does not describe a job", "compile the job again")
         own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
-        self.own_run = Run(own_run) if (own_run / "state/run").is_file() else None
+        self.own_run = Run(own_run) if os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
         project = self._project()
         if self.own_run is not None:
@@ -44,7 +44,7 @@ class Place:
         for folder in (project, runs):
             if _CONTROL.search(str(folder)):
                 raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
-        runs = Path(os.path.realpath(runs)) if runs.is_dir() else runs
+        runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
         is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
         self.job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
 
@@ -81,7 +81,7 @@ class Place:
             for candidate in (runs / named, Path(named)):
                 if is_run(candidate):
                     return Run(Path(os.path.realpath(candidate)))
-            if (runs / named / ".making").is_file() and is_mine(runs / named):
+            if os.path.isfile(runs / named / ".making") and is_mine(runs / named):
                 why = f"run {named} was never completed: submit.sh was killed while it made the run, or is at work"
                 raise Failure(why, f"submit.sh --run-id {named} makes it anew")
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "status.sh --all lists them")

@@ -37,6 +37,9 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except OSError as error:  # of a run or artifact that this user may not read
+        print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return 1
 
 
 def status(argv: list[str]) -> int:
