@@ -132,4 +132,4 @@ def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Seque
                 yield key_path, "a container has an image"
             for mount in container.get("volumeMounts") or ():
                 if mount.get("name") not in volume_names:
-                    yield (*key_path, "volumeMounts"), f"there is no volume {mount.get('name')!r}"
+                    yield (*key_path, "volumeMounts"), f"the pod has no volume {mount.get('name')!r}"

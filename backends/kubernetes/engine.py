@@ -80,7 +80,7 @@ class KubernetesEngine(RecordEngine):
         self._pods: dict[Path, list[Pod]] = {}
 
     def conditions(self, record: Record) -> tuple[Condition, ...]:
-        """Those that are true of the run's object."""
+        """Return the conditions of the run's object that are true."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
@@ -120,9 +120,9 @@ class KubernetesEngine(RecordEngine):
         return " ".join(next(final, ()))
 
     def keep_evidence(self, record: Record) -> None:
-        """The end of the log of the first pod that failed, or of its init containers when no rank has begun.
+        """Save the end of the log of the first pod that failed, or of its init containers if no rank has started.
 
-        Of one that ended because of another (69, 75) only when there is no other. Kubernetes deletes those that ran.
+        A pod that exited because of another one (69, 75) comes last. Kubernetes deletes the pods that were running.
         """
         path, target = record.run.path / "logs/first_failure.txt", self._target(record)
         if read_text(path):
@@ -215,7 +215,7 @@ class KubernetesEngine(RecordEngine):
                 yield warning
 
     def _warning(self, target: Target) -> str:
-        """The newest one of the object, or of the Job made for it: why there are no pods. Kept for an hour."""
+        """Return the newest warning event of the object or its Job, such as why no pods exist. Events last an hour."""
         answer = self.k(
             target, "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
             f"--output=jsonpath={_EVENTS}",

@@ -108,7 +108,7 @@ def _of_eviction(v: Any) -> str:
 
 
 def _restarted(v: Any) -> list[int]:
-    """Exit codes after which a pod starts again, or which are no failure."""
+    """Return the exit codes that do not fail the job: those that start pods again, or only success."""
     return [exit_codes.DONE] if v.plan.run.storage == "node" else AGAIN
 
 

@@ -312,7 +312,7 @@ def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
 
 
 def _code_volume() -> dict[str, Any]:
-    """What submit.sh sends beside the job. Optional, so that a job of `kubectl create -k .` ends with what it lacks."""
+    """Return the volume of the code that submit.sh sends. Optional, so that task.sh can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 

@@ -87,7 +87,7 @@ class SkypilotEngine(RecordEngine):
         if code in (69, 75) and _is_managed(record):
             return None
         first = stored_run.first_failure()
-        unknown = f"{_where(record)} ended so, and none of its nodes says why"
+        unknown = f"{_where(record)} has this state, and none of its nodes recorded a reason"
         return code, f"node {first['node']}: {first['reason']}" if first else unknown
 
     def live_state(self, record: Record) -> State:
@@ -141,7 +141,7 @@ class SkypilotEngine(RecordEngine):
         return "on the nodes in", self.storage_of(run)
 
     def storage_of(self, run: Run, node: int = 0) -> str:
-        """What is not absolute is below the home of the nodes."""
+        """Return the path on the nodes; a relative path is below their home folder."""
         path = super().storage_of(run, node)
         return path[2:] if path.startswith("~/") else path
 
@@ -159,7 +159,7 @@ class SkypilotEngine(RecordEngine):
         return self.ask(["sky", *words], SKY_S, environment).text
 
     def sky_json(self, *words: str) -> Any:
-        """What sky prints as JSON, after notes that are none; None when it prints no JSON."""
+        """Return the JSON that sky prints after its log lines; None without JSON."""
         text = self.sky(*words)
         for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
             with contextlib.suppress(ValueError, RecursionError):
@@ -175,7 +175,7 @@ class SkypilotEngine(RecordEngine):
         return "" if answer.code else answer.text
 
     def _on_node_0(self, record: Record, *words: str) -> str:
-        """What a command prints there, through the ssh that SkyPilot sets up for each cluster."""
+        """Return the output of a command on the cluster, over the ssh host that SkyPilot configures for it."""
         cluster = _cluster(record)
         config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
         options = ["-F", str(config)] if config.is_file() else []
@@ -239,7 +239,7 @@ def _plain(line: str) -> str:
 
 
 def _first_failure(lines: list[str], code: int) -> str:
-    """Of the newest attempt, what the first that failed with the code of the job printed."""
+    """Return the reason printed by the first node of the newest attempt that exited with the job's code."""
     first = exact = ""
     for line in lines:
         if re.search("jobc: run .*, attempt [0-9]+, job ", line):

@@ -15,4 +15,4 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         if ":" in request.type:
             because = "the number is gpus, of whole GPUs: the trainer has one for each rank"
             hint = f"gpu_type={request.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
-            yield Diagnostic("JC4704", f"{request.type} is no type of GPU", because, hint, key=request.key)
+            yield Diagnostic("JC4704", f"{request.type} is not a GPU type", because, hint, key=request.key)

@@ -111,7 +111,7 @@ export JOBC_ATTEMPT=$attempt
 for ((other = 0; other < nodes; other++)); do
   wait_for_name "${JOBC_HEAD_ADDR/-0./-$other.}" 1800 || die 71 "the name of node $other is not found" 'has it a pod that runs? status.sh shows what it waits for'
 done
-JOBC_HEAD_PORT=$((20000 + $(cksum <<<"$JOBC_JOB_UID" | cut -d ' ' -f 1) % 12000)) # there is no folder in which node 0 could say it
+JOBC_HEAD_PORT=$((20000 + $(cksum <<<"$JOBC_JOB_UID" | cut -d ' ' -f 1) % 12000)) # all pods derive the same port, because they share no folder
 unpack_code
 prepare_attempt
 wait_for_name "$JOBC_HEAD_ADDR" 60 || fail 71 "${lost[@]}"
