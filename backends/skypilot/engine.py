@@ -87,7 +87,7 @@ class SkypilotEngine(RecordEngine):
         if code in (69, 75) and _is_managed(record):
             return None
         first = stored_run.first_failure()
-        unknown = f"{_where(record)} has this state, and none of its nodes recorded a reason"
+        unknown = f"{_where(record)} failed, and none of its nodes recorded a reason"
         return code, f"node {first['node']}: {first['reason']}" if first else unknown
 
     def live_state(self, record: Record) -> State:
