@@ -105,7 +105,7 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
     signal_all(ranks, signal.SIGKILL)
     signal_all(pids_of(folder, "RANK="), signal.SIGCONT)
     state = folder / ".stand_in_sky" / "managed" / "1.json"
-    wait_for(lambda: "FAILED" in text(state), "the end of what is never tried again", 120)
+    wait_for(lambda: "FAILED" in text(state), "the end of what is never tried again", 300)
     status = job("status.sh")[1]
     assert "failed (exit 1: crashed)" in status and "rank 1 failed first (exit 1: killed by SIGKILL" in status, status
     assert not any("first/final/" in key or "first/starts/00002" in key for key in bucket.listed())

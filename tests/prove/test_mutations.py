@@ -96,7 +96,7 @@ def test_what_means_the_same_is_said_by_rule(case: str, path: str, before: str, 
 @pytest.mark.parametrize(
     ("case", "path", "first", "rule"),
     [
-        ("slurm/one_task_per_rank", "engine.sh", "    Resources) ", "same order"),  # arms of different words
+        ("ssh/two_hosts", "clean.sh", "    --keep) ", "same order"),  # arms of different words
         ("ssh/two_hosts", "node.sh", "      --bind-to none", "same order"),  # options of one command
         ("kubernetes/two_nodes", "engine.sh", '  object=$(key_word "$file" object)', "same order"),  # of one file
         ("ssh/two_hosts", "task.sh", "node=$!", ""),

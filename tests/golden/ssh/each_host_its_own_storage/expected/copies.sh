@@ -35,7 +35,7 @@ if said=$(mkdir -- "$run" 2>&1); then
 elif [ -e "$run" ] || [ -L "$run" ]; then
   # hosts may share this storage with one another: then another one is about to write state/run
   for _ in 1 2 3 4 5; do if [ -e "$run/state" ] && [ ! -e "$run/state/run" ]; then sleep 1; fi; done
-  if [ "$(cksum <"$run/state/run" 2>/dev/null)" != "$mark" ]; then
+  if [ "$(cksum 2>/dev/null <"$run/state/run")" != "$mark" ]; then
     echo "FAIL  $run is here already, and is not of this run: it is left as it is"
     exit 65
   fi
@@ -60,7 +60,7 @@ rm -rf -- "$new"
 
 # remove RUN MARK ATTEMPT: the run, if nothing was started in it before this attempt; else the attempt.
 remove='
-if [ -e "$0/state/mirror" ] || [ "$(cksum <"$0/state/run" 2>/dev/null)" != "$1" ]; then exit 0; fi
+if [ -e "$0/state/mirror" ] || [ "$(cksum 2>/dev/null <"$0/state/run")" != "$1" ]; then exit 0; fi
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi
 chmod -R u+w -- "$gone" && rm -rf -- "$gone"
 '
