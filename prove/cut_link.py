@@ -48,7 +48,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", status)}
     expect(f"({victim.hostname})" in status, f"status.sh does not name {victim.hostname}", **measured)
     expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
-    job.wait(lambda: not job.nodes_with_processes(), "the end of all processes", 30)  # supervisors exit after they say so
+    job.wait(
+        lambda: not job.nodes_with_processes(), "the end of all processes", 30
+    )  # supervisors exit after they say so
     return measured
 
 

@@ -75,6 +75,7 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     """
     artifacts = list(artifacts)
     try:
+        _make_root(target.parent.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target):
             _write_alone(target, artifacts, force)
@@ -83,6 +84,13 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
         because = f"{error.strerror or error}: {os.path.relpath(path)}" if path else str(error)
         hint = "free space or choose another place with --out DIR; what was there is unchanged"
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
+
+
+def _make_root(root: Path) -> None:
+    """Make the folder of all artifacts, which git ignores until somebody removes its .gitignore."""
+    if not root.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        (root / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:

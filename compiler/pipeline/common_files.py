@@ -20,7 +20,7 @@ from ..emit.render import Render
 from ..launchers.accelerate.files import engine_files
 from ..plan import flat_text
 from ..plan.derive import sourced_file
-from ..plan.launch_plan import LaunchPlan, thaw
+from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
 from ..plan.plan_text import plan_text
 from ..plan.read_tracking import WatchedFields
 from ..plugins.backend import VERBS, Backend, DescribedBackend, EngineBackend
@@ -34,13 +34,16 @@ PLACE = ".jobc/place"  # NAME/BACKEND, for scripts that want to know whether the
 def neutral_files(
     plan: LaunchPlan, backend: Backend, left_out: Iterable[LeftOut], emitted: Sequence[Artifact], render: Render
 ) -> Iterator[Artifact]:
-    """node.sh, train.json, spec.yaml and README.md; prefetch.sh when it is asked for.
+    """node.sh, train.json, spec.yaml and README.md; setup.sh and prefetch.sh when the job has them.
 
     render sees the views plan, spec and options.
 
     emitted: the backend's files
     """
-    yield render.template("node.sh.j2", "node.sh", executable=True, sourced_file=sourced_file)
+    names = {"sourced_file": sourced_file, "path_variables": PATH_VARIABLES}
+    yield render.template("node.sh.j2", "node.sh", executable=True, **names)
+    if plan.setup.user_lines:
+        yield render.template("setup.sh.j2", "setup.sh")
     if plan.caches.prefetch:
         yield render.template("prefetch.sh.j2", "prefetch.sh", executable=True)
     yield render.json(_leaves_of("train", plan.train), "train.json")

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import rules
 from ..checks import accelerate as accelerate_checks
-from ..checks import capabilities, site_policy, trainer_config
+from ..checks import capabilities, site_policy, trainer_config, typed_hosts
 from ..checks.suppressions import Levels, read_allowances
 from ..checks.unused_keys import unread, unsaid
 from ..diagnostics.diagnostic import CompileError, Diagnostic
@@ -104,6 +104,7 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
         lambda: own_container,
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
+        lambda: typed_hosts.check(spec, read.values),
     )
     notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)

@@ -16,6 +16,8 @@ from .launch_plan import Download, Secret
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
+# only login shells have it
+_MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
 _NO_CODE = ("torch.", "jobc_trainer.")  # what a node has without the user's code
 
 
@@ -89,6 +91,22 @@ def command(spec: JobSpec) -> tuple[str, ...]:
     return ("python3", *spec.command) if first.endswith(".py") or first == "-m" else spec.command
 
 
+def script(spec: JobSpec) -> str:
+    """The file that the command runs, where it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
+
+    "" for `-m MODULE`, for programs that are found on PATH, and for paths that are absolute or known at run time only.
+    """
+    if spec.command is None or spec.container.workdir is not None:
+        return ""
+    words = list(command(spec))
+    if re.fullmatch(r"(python[\d.]*|bash|sh)", words[0]):
+        words = words[1:]
+    elif "/" not in words[0]:
+        return ""
+    word = words[0] if words else ""
+    return word if re.fullmatch(r"(?!/|-)[^$%{]*(/[^$%{]*|\.py|\.sh)", word) else ""
+
+
 def brings_code(spec: JobSpec) -> bool:
     """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
     if spec.command is not None or spec.recipe is not None:
@@ -110,9 +128,7 @@ def run_folder(spec: JobSpec) -> str:
 def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
     lines = [f"module load {sh(name)}" for name in spec.python.modules]
-    if lines:
-        lines.insert(0, 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"')
-    return tuple(ShellCode(line) for line in lines)
+    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND, *lines] if lines else []))
 
 
 def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
@@ -126,6 +142,12 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
     if python.kind == "uv":
         return (ShellCode(f". {sh(f'{python.path}/.venv/bin/activate')}"),)
     return ()
+
+
+def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The lines of `setup`, as typed; before them the command `module`, when one of them calls it."""
+    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in spec.setup)
+    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(spec.setup))
 
 
 def sourced_file(line: ShellCode) -> ShellCode:

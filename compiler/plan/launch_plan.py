@@ -86,6 +86,12 @@ class Rendezvous:
     timeout_s: int = _given()
 
 
+# variables of `env` that are put before what modules and environments have set, not in its place
+PATH_VARIABLES = (
+    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Secret:
     """kind: env (variable `ref` of the submitting or node environment), file (path `ref`), k8s (`NAME/KEY`)."""
@@ -100,12 +106,14 @@ class Setup:
 
     modules: complete bash lines that load environment modules: on the node, before its container is entered
     lines:   those that activate it, where the ranks start: in the container, if there is one
+    user_lines: the user's own, which run after those
     python:  the interpreter
     """
 
     kind: str = _must("none")
     modules: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
+    user_lines: tuple[str, ...] = _given()
     python: Word = _given()
 
 
@@ -139,12 +147,14 @@ class Code:
     """How the user's code reaches the job; kind "lib" when the trainer runs and there is no user code.
 
     root: its folder, inside the repository if there is one; max_bytes: of what is copied of it
+    script: the file of it that the command runs, relative to root; "" when that is not known
     repository, commit: for kind "git"
     """
 
     kind: str = _must("lib")
     root: str = _given()
     max_bytes: int = _given()
+    script: str = _given()
     repository: str | None = _given()
     commit: str | None = _given()
 

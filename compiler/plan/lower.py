@@ -30,11 +30,13 @@ from .derive import (
     preferred_hosts,
     procs,
     run_folder,
+    script,
     secret,
     secret_kinds,
     shards,
     threads,
     used_hosts,
+    user_lines,
     world_size,
 )
 from .launch_plan import (
@@ -113,6 +115,7 @@ def lower(spec: JobSpec) -> Lowered:
             kind=lambda s: s.python.kind,
             modules=module_lines,
             lines=activation,
+            user_lines=user_lines,
             python=lambda s: s.python.interpreter,
         ),
         container=low.make(
@@ -128,6 +131,7 @@ def lower(spec: JobSpec) -> Lowered:
             kind=code_kind,
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
+            script=script,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
             commit=lambda s: s.code.commit if s.code.kind == "git" else None,
         ),

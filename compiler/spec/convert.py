@@ -20,7 +20,7 @@ from ..diagnostics.origin import Origin, Text, is_null
 from .aliases import RENAMED_GROUPS
 from .examples import assignment, example, is_read, sweep_hint, taken
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
-from .value_types import Duration, Refused, ValueType, part_of_seconds, read_untyped
+from .value_types import Duration, Refused, ShellLine, ValueType, part_of_seconds, read_untyped
 
 T = TypeVar("T")
 Shown = Any  # str, None, or a list of them
@@ -206,6 +206,8 @@ class _Conversion:
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
+        if isinstance(raw, str) and get_args(hint)[0] == ShellLine:  # a block of text, as in other tools' files
+            raw = [line for line in raw.split("\n") if line.strip()]
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")
             self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", assignment(key, as_list))

@@ -51,6 +51,7 @@ from .value_types import (
     Port,
     ProcessCount,
     SecretRef,
+    ShellLine,
     TimeLimit,
 )
 
@@ -308,6 +309,7 @@ class JobSpec:
     time: TimeLimit | None
     hosts: HostList | None
     image: str | None
+    setup: tuple[ShellLine, ...]
     env: Mapping[EnvName, str]
     secrets: Mapping[EnvName, SecretRef]
     labels: Mapping[str, str]

@@ -356,6 +356,15 @@ def _interface(text: str) -> str:
     raise Refused("the names that `ip link` shows, in full, separated by commas", "null", "eth0", "ib0,ib1")
 
 
+def _shell_line(text: str) -> str:
+    """A command for setup.sh. A NUL or another control character has no meaning in a script."""
+    if not text.strip():
+        raise Refused("it is empty", "ulimit -l unlimited")
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
+        raise Refused("it has a control character", "ulimit -l unlimited")
+    return text
+
+
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise Refused("a path is one line of text", "runs")
@@ -382,6 +391,7 @@ SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Interface = Annotated[str, ValueType("a network interface", _interface)]
 Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
+ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]
 MountSource = Annotated[str, ValueType("text", str, example="/data")]
 MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from ...trainer.dist import env as contract
 from ..pipeline.compile import write_job
 from ..pipeline.types import Compiled
+from ..plan.launch_plan import PATH_VARIABLES
 
 Process = subprocess.Popen[bytes]
 RECORD = """import json, os, sys
@@ -133,7 +134,7 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
         problems += [
             f"rank {rank}: {name}={record.env.get(name)!r}, not {value!r}"
             for name, value in plan.env.items()
-            if record.env.get(name) != value
+            if name not in PATH_VARIABLES and record.env.get(name) != value
         ]
         problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not record.env.get(name)]
     return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]

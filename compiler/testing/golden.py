@@ -21,7 +21,8 @@ from ..pipeline.library import is_library
 from ..pipeline.sweeps import compile_sweep, sweep_folders
 from ..pipeline.types import Compiled, Request, SweepFolder
 
-NEUTRAL = ("node.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")  # added by jobc to every artifact
+# added by jobc to every artifact
+NEUTRAL = ("node.sh", "setup.sh", "prefetch.sh", "train.json", "spec.yaml", "README.md")
 
 
 def read_case(case: Path) -> Request:

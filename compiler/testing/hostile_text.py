@@ -31,6 +31,7 @@ _COMPANIONS = {  # keys that reach a file only beside another one
     "container.options": "image=x",
     "backend.image": "image=x",
 }
+CODE = ("setup",)  # keys whose text is meant to run
 _BEYOND_TYPES = (  # of keys whose type is a mapping or a section
     "env.{mark}={text}",
     "secrets.{mark}=file:{text}",
@@ -45,7 +46,7 @@ _BEYOND_TYPES = (  # of keys whose type is a mapping or a section
 
 def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
     """Words of a command line, with each text for each key of the job, and of the options of a backend."""
-    keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec)]
+    keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
     keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
     forms = [form for key, hint in keys for form in _forms(key, hint)]
     for text in TEXTS:

@@ -24,6 +24,7 @@ import jinja2
 import pytest
 
 from jobc.compiler.plan.derive import sourced_file
+from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
 from jobc.tests.packed import write_program
 
@@ -45,7 +46,7 @@ JINJA = jinja2.Environment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
 )
 JINJA.filters.update(sh=sh, comment=comment, raw=raw)
-JINJA.globals.update(sourced_file=sourced_file)
+JINJA.globals.update(sourced_file=sourced_file, path_variables=PATH_VARIABLES)
 
 
 def plan(**changes: Any) -> SimpleNamespace:
@@ -62,8 +63,8 @@ def plan(**changes: Any) -> SimpleNamespace:
         "parallel": "ddp",
         "env": {},
         "secrets": {},
-        "setup": {"kind": "none", "modules": (), "lines": (), "python": sys.executable},
-        "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20},
+        "setup": {"kind": "none", "modules": (), "lines": (), "user_lines": (), "python": sys.executable},
+        "code": {"kind": "none", "root": ".", "max_bytes": 200 * 2**20, "script": ""},
         "run": {
             "root": "runs",
             "keep": 0,

@@ -120,3 +120,55 @@ def test_removing_a_run_leaves_what_it_links_to(job, repository):
     code, output = demo.run("clean.sh", "--keep", "0", "--yes")
     assert code == 0 and demo.runs_made() == [], output
     assert (repository / "data/x.txt").read_text() == "42"
+
+
+FAILS_AT_FIRST = """
+import pathlib
+starts = pathlib.Path("starts.txt")
+starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+{}["label_17"]
+"""
+
+
+def test_new_code_is_copied_over_what_the_script_wrote(job, repository):
+    write(repository, "train.py", FAILS_AT_FIRST)
+    demo = snapshot(job, repository)
+    assert demo.run("submit.sh")[0] == 1
+    write(repository, "train.py", FAILS_AT_FIRST.replace('{}["label_17"]', 'print("fixed")'))
+    code, output = demo.run("submit.sh", "--resume", demo.only_run.name)
+    assert code == 1 and "--new-code copies it again" in output, output
+    code, output = demo.run("submit.sh", "--resume", demo.only_run.name, "--new-code")
+    assert code == 0 and "fixed" in output, output
+    assert (demo.only_run / "code/starts.txt").read_text() == "xxx"
+    assert "code: copied again" in (demo.only_run / "state/changes").read_text()
+    assert (repository / "data/x.txt").read_text() == "42"  # linked, and not written through the link
+
+
+def test_new_code_needs_a_run_to_continue(job, repository):
+    code, output = snapshot(job, repository).run("submit.sh", "--new-code")
+    assert code == 2 and "--new-code needs --resume" in output
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("trian.py", "there is no script trian.py in"),
+        ("src/ignored.py", "the script src/ignored.py is not in the copy of"),
+    ],
+)
+def test_a_script_that_is_not_in_the_copy_is_refused_before_a_run_exists(job, repository, script, reason):
+    write(repository, "src/ignored.py")
+    write(repository, "src/train.py")
+    write(repository, ".gitignore", "src/ignored.py")
+    demo = snapshot(job, repository)
+    demo.plan.code.script = script
+    demo.write_artifact()
+    code, output = demo.run("submit.sh")
+    assert code == 65 and reason in output, output
+    assert not list(repository.glob("runs/*/*"))
+
+
+def test_git_ignores_a_new_folder_of_runs(job, repository):
+    demo = snapshot(job, repository)
+    assert demo.run("submit.sh")[0] == 0
+    assert (demo.only_run.parent.parent / ".gitignore").read_text() == "*\n"

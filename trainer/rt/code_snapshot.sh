@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables go from one part to another
 # code_snapshot.sh: part of run.sh. The copy of the user's code in a run.
 
-# snapshot_code ROOT MAX_BYTES: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
+# snapshot_code ROOT MAX_BYTES [SCRIPT]: copies the code there to RUN/code, where the ranks run and may write. Not copied is what git
 # would not commit, and what a .jobcignore (written as a .gitignore) names, committed or not. Top-level entries that git
-# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied.
+# ignores, such as data/, are linked where the nodes see them. When git cannot answer, nothing is copied. SCRIPT, which the
+# ranks run, must be in the copy.
 snapshot_code() {
-  local ignored=() root bytes most=$2 list=$run/.files
+  local ignored=() root bytes most=$2 script=${3:-} list=$run/.files
   root=$(cd -- "$1" 2>/dev/null && pwd -P) || die 65 "the code folder $1 does not exist" 'check code.root in the spec'
   list_code "$root" "$list"
   bytes=$(cd -- "$root" && du -cb --files0-from="$list" 2>/dev/null | tail -n 1 | cut -f 1)
@@ -14,14 +15,28 @@ snapshot_code() {
       "list large files in .jobcignore or .gitignore, or allow it: code.max_size=$((bytes / 1024 / 1024 + 1))MiB; or code=shared"
   fi
   if [[ -e $list.plain ]]; then describe_plain_copy "$root" "$list" "${bytes:-0}"; fi
-  try "create the folder $run/code" mkdir -- "$run/code"
+  if [[ -d $run/code ]]; then # of an earlier attempt, with what its ranks wrote
+    chmod -R u+w -- "$run/code"
+    find "$run/code" -maxdepth 1 -type l -lname "$root/*" -delete # else tar writes to the files that it reads
+  else
+    try "create the folder $run/code" mkdir -- "$run/code"
+  fi
   try "copy the code to $run/code" copy_files "$root" "$run/code" "$list"
   chmod -R u+w -- "$run/code"
   if [[ ! -e $list.plain ]]; then
     list_ignored "$root" "$list"
     link_ignored "$root" "$list"
   fi
+  if [[ -n $script && ! -e $run/code/$script ]]; then refuse_script "$root" "$script"; fi
   rm -f -- "$list" "$list".*
+}
+
+# refuse_script ROOT SCRIPT: ends the start before it costs a node.
+refuse_script() {
+  if [[ -e $1/$2 ]]; then
+    die 65 "the script $2 is not in the copy of $1" "git or .jobcignore ignores it: git add -f $2, or remove the pattern"
+  fi
+  die 65 "there is no script $2 in $1" 'check the words after --; code.root=FOLDER names another folder'
 }
 
 # list_ignored ROOT LIST: sets `ignored`: the top-level entries there that git ignores and no .jobcignore names.
@@ -161,7 +176,7 @@ list_plain() {
   find "$1" \( "${secrets[@]:1}" \) -printf '%P\0' >"$2.secrets"
   find "$1" \( -name .git -o -name .venv -o -name __pycache__ "${secrets[@]}" \) -prune \
     -o \( -type f -o -type l -o -type d -empty \) -printf '%P\0' >"$2.found" || die 1 "cannot list the code in $1"
-  if [[ -z $(find "$1" -name .gitignore -print -quit) ]]; then
+  if [[ -z $(find "$1" \( -path "$project/artifacts" -o -path "$(dirname -- "$runs")" \) -prune -o -name .gitignore -print -quit) ]]; then
     mv -- "$2.found" "$2.kept"
     return
   fi

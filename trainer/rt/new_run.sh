@@ -34,12 +34,20 @@ note_resume() {
     die 1 "cannot write $run/state/resume" 'is the disk full?'
 }
 
+# make_run_root FOLDER: of all runs, which git ignores until somebody removes its .gitignore.
+make_run_root() {
+  if [[ -e $1 ]]; then return; fi
+  try "create the folder $1" mkdir -p -- "$1"
+  echo '*' >"$1/.gitignore" || die 1 "cannot write to $1" 'is the disk full?'
+}
+
 # create_run [ID]: a new run folder in `run`, for attempt 0.
 create_run() {
   local id=${1:-} tries=5
   if [[ -n $id ]] && ! is_run_id "$id"; then
     die 2 "not a run id: $id" 'letters, digits, dot, dash and underscore'
   fi
+  make_run_root "$(dirname -- "$runs")"
   try "create the folder $runs" mkdir -p -- "$runs"
   resolve_runs
   while ((tries--)); do
@@ -153,7 +161,7 @@ refuse_irregular() {
   [[ -z $found ]] || die 65 "$found in run ${1##*/} is not a regular file" "remove it, then resume; jobc did not make it"
 }
 
-# continue_run: prepares the next attempt of `run`.
+# continue_run [NEW_CODE]: prepares the next attempt of `run`; NEW_CODE: yes when the caller then copies the code again.
 continue_run() {
   local last changed
   last=$(last_attempt "$run")
@@ -164,8 +172,12 @@ continue_run() {
     printf 'changed since attempt %s:\n%s\n' "$last" "$changed"
     printf 'attempt %s\n%s\n' "$attempt" "$changed" >>"$run/state/changes"
   fi
-  if [[ -d $run/code ]]; then
-    printf 'the code is that of the first submit, in %q; --fork %q takes it as it is now\n' "$run/code" "${run##*/}"
+  if [[ -n ${1:-} ]]; then
+    [[ -d $run/code ]] || die 2 "run ${run##*/} has no copy of the code, so --new-code has nothing to do"
+    [[ ! -e $run/state/mirror ]] || die 2 'with storage.run=node the code is on the hosts, so --new-code cannot replace it' '--fork starts a new run with the code as it is now'
+    printf 'attempt %s\n  code: copied again\n' "$attempt" >>"$run/state/changes"
+  elif [[ -d $run/code ]]; then
+    printf 'the code is that of the first start, in %q; --new-code copies it again\n' "$run/code"
   fi
   rm -f -- "$run/control/STOP"
 }

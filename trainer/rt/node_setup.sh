@@ -180,6 +180,18 @@ activated() {
   if (($1 != 0)); then lacking "setting up the environment failed (exit $1): $2" 'try that line in a fresh shell'; fi
 }
 
+# setup_failed STATUS LINE COMMAND: ends the start when a command of setup.sh failed; LINE 0: it left the shell.
+setup_failed() {
+  trap - ERR EXIT
+  if [[ $3 == source*/setup.sh* ]]; then
+    lacking 'setup.sh is not valid bash' 'the line above names the place; correct the key setup'
+  elif (($2)); then
+    lacking "setup failed (exit $1): $3" "line $2 of setup.sh, from the key setup; try it in a fresh shell on $(uname -n)"
+  else
+    lacking "setup ended the start (exit $1)" 'a line of the key setup calls exit'
+  fi
+}
+
 # find_python WORD [MODULE]: sets `python`, one that has torch when that is the module, and `safe_path`, its option for a
 # launcher that imports nothing from its working directory (Python 3.11). Commands without user code import nothing from it either.
 find_python() {

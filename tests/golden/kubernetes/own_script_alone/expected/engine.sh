@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=mine-66ee1315 # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=mine-73e8a654 # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/jobc/runs
 start_timeout_s=1800
 
@@ -84,7 +84,7 @@ nodes_see() {
 # pack_code: the code as it is now, in RUN/code and RUN/code.tar.gz: the same bytes for the same files.
 pack_code() {
   local bytes
-  snapshot_code "$(under_project .)" 209715200 >&2
+  snapshot_code "$(under_project .)" 209715200 train.py >&2
   try "pack the code into $run/code.tar.gz" pack_folder "$run/code" "$run/code.tar.gz"
   bytes=$(stat -c %s -- "$run/code.tar.gz")
   ((bytes <= 614400)) || die 65 "the code is $((bytes / 1024)) KiB packed, more than the 600 KiB that a ConfigMap can carry" \

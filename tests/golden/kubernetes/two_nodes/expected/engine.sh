@@ -6,7 +6,7 @@
 
 source "$artifact/lib/records.sh"
 
-own_object=two-92423e2f # what this artifact makes: of the job.batch, its ConfigMap and its Service
+own_object=two-272f028f # what this artifact makes: of the job.batch, its ConfigMap and its Service
 run_root=/shared/runs
 start_timeout_s=1800
 

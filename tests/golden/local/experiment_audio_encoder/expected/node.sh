@@ -86,7 +86,6 @@ export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
-export OMP_NUM_THREADS=$threads_per_rank
 
 # NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
 # `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
@@ -99,6 +98,8 @@ export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # t
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
+# The spec's own variables, after modules, environments and setup lines, so that these change none of them.
+export OMP_NUM_THREADS=$threads_per_rank
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi

@@ -108,7 +108,6 @@ export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
-export OMP_NUM_THREADS=$threads_per_rank
 
 # NCCL's flight recorder: when a collective hangs, each rank writes its last ones to logs/collectives_RANK of the run folder;
 # `torchfrtrace --prefix collectives_ RUN/logs` compares them. Names as of torch 2.9 to 2.13.
@@ -116,8 +115,6 @@ export TORCH_FR_BUFFER_SIZE=${TORCH_FR_BUFFER_SIZE:-20000} # so many (TORCH_NCCL
 export TORCH_FR_DUMP_TEMP_FILE=${TORCH_FR_DUMP_TEMP_FILE:-$JOBC_RUN_DIR/logs/collectives_}
 export TORCH_NCCL_DUMP_ON_TIMEOUT=${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}
 export TORCH_NCCL_ASYNC_ERROR_HANDLING=${TORCH_NCCL_ASYNC_ERROR_HANDLING:-3} # torch's own default: after the dump the process ends
-export COLOSSALAI_DIST_TIMEOUT=1800
-export COLOSSALAI_MASTER_READY_TIMEOUT=600
 settle_in
 need_shm "$shm_bytes"
 
@@ -125,6 +122,10 @@ need_shm "$shm_bytes"
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
+# The spec's own variables, after modules, environments and setup lines, so that these change none of them.
+export OMP_NUM_THREADS=$threads_per_rank
+export COLOSSALAI_DIST_TIMEOUT=1800
+export COLOSSALAI_MASTER_READY_TIMEOUT=600
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi

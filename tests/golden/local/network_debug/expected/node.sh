@@ -83,7 +83,6 @@ export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export JOBC_DATA_DIR=/srv/data
 export PYTHONUNBUFFERED=1
-export OMP_NUM_THREADS=$threads_per_rank
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL takes
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, a line for each collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's own messages about store, ranks and collectives
@@ -93,6 +92,8 @@ export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters wit
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
+# The spec's own variables, after modules, environments and setup lines, so that these change none of them.
+export OMP_NUM_THREADS=$threads_per_rank
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi

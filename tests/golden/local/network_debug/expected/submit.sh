@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # submit.sh: start job debug on this machine, as a new run or as the next attempt of one.
-# usage: submit.sh [--detach] [--resume ID | --fork ID] [--run-id ID]
+# usage: submit.sh [--detach] [--resume ID [--new-code] | --fork ID] [--run-id ID]
 #   --detach     start it in the background and return; else this waits, and its exit code is the job's
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
+#   --new-code   with --resume: copy your code again; else it is that of the first start. What the run wrote stays
 #   --fork ID    new run that begins with that run's newest checkpoint
 #   --run-id ID  name of the new run; else date, time and four random digits
 
@@ -19,11 +20,12 @@ time_limit_s=0
 head_port=0
 nodes_see() { :; } # the ranks run on this machine
 
-detach='' resume='' fork='' run_id=''
+detach='' resume='' new_code='' fork='' run_id=''
 while (($#)); do
   case $1 in
     --detach) detach=yes ;;
     --resume) need_value "$@" && resume=$2 && shift ;;
+    --new-code) new_code=yes ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
     -h | --help) show_help && exit ;;
@@ -33,17 +35,19 @@ while (($#)); do
 done
 if [[ -n $resume && -n $fork$run_id ]]; then die 2 '--resume continues a run; --fork and --run-id make a new one'; fi
 if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
+if [[ -n $new_code && -z $resume ]]; then die 2 '--new-code needs --resume: a new run has the code as it is now'; fi
 
 if [[ -n $resume ]]; then choose_continued_run "$resume"; fi
 check_start
 if [[ -n $resume ]]; then
-  continue_run
+  continue_run "$new_code"
+  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" record.py; fi
   init_from=$(key "$run/state/run" init_from)
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" record.py; fi
   describe_run "$init_from"
 fi
 

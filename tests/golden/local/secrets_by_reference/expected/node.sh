@@ -82,7 +82,6 @@ export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
-export OMP_NUM_THREADS=$threads_per_rank
 secret_env HF_TOKEN MY_TOKEN
 secret_file WANDB_API_KEY '~/keys/wandb'
 
@@ -90,6 +89,8 @@ secret_file WANDB_API_KEY '~/keys/wandb'
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
+# The spec's own variables, after modules, environments and setup lines, so that these change none of them.
+export OMP_NUM_THREADS=$threads_per_rank
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi

@@ -83,12 +83,13 @@ export JOBC_TRAIN_JSON=$here/train.json
 export JOBC_LIB=$here/jobctl
 export JOBC_GRACE_S=$grace_s
 export PYTHONUNBUFFERED=1
-export OMP_NUM_THREADS=$threads_per_rank
 
 # In the folder where the job was compiled, if this node has it.
 find_project "$here"
 cd -- "$project" 2>/dev/null || cd -- "$here"
 
+# The spec's own variables, after modules, environments and setup lines, so that these change none of them.
+export OMP_NUM_THREADS=$threads_per_rank
 export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH}
 find_python "$wanted_python" "$([[ $launcher == @(torch*|accelerate) || $uses_trainer == true ]] && echo torch)"
 if [[ $launcher == torch_distributed_launch ]]; then need_launch_module; fi

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # submit.sh: queue job job on Slurm, as a new run or as the next attempt of one.
-# usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID | --fork ID] [--run-id ID]
+# usage: submit.sh [--wait | --detach | --here | --only-prepare] [--resume ID [--new-code] | --fork ID] [--run-id ID]
 #   --wait       print what it prints until it ends; the exit code is the job's
 #   --detach     return when it is queued, as without --wait
 #   --here       run in the allocation that this shell is in; else a new job, whatever this shell is in
 #   --resume ID  continue that run: same model, data, seed, optimiser and batch
+#   --new-code   with --resume: copy your code again; else it is that of the first start. What the run wrote stays
 #   --fork ID    new run that begins with that run's newest checkpoint
 #   --run-id ID  name of the new run; else date, time and four random digits
 #   --only-prepare  make the run folder, print its path, queue nothing
@@ -19,11 +20,12 @@ code_kind=snapshot
 code_root=.
 code_max_bytes=209715200
 
-how='' resume='' fork='' run_id=''
+how='' resume='' new_code='' fork='' run_id=''
 while (($#)); do
   case $1 in
     --wait | --detach | --here | --only-prepare) how=${1#--} ;;
     --resume) need_value "$@" && resume=$2 && shift ;;
+    --new-code) new_code=yes ;;
     --fork) need_value "$@" && fork=$2 && shift ;;
     --run-id) need_value "$@" && run_id=$2 && shift ;;
     -h | --help) show_help && exit ;;
@@ -33,13 +35,15 @@ while (($#)); do
 done
 if [[ -n $resume && -n $fork$run_id ]]; then die 2 '--resume continues a run; --fork and --run-id make a new one'; fi
 if [[ -n $own_run && -z $fork$run_id ]]; then resume=${resume:-$own_run}; fi
+if [[ -n $new_code && -z $resume ]]; then die 2 '--new-code needs --resume: a new run has the code as it is now'; fi
 if [[ $how == here && -z ${SLURM_JOB_ID:-} ]]; then die 2 'this shell is in no allocation' 'salloc first, or leave out --here'; fi
 if ! command -v sbatch >/dev/null; then die 1 "no sbatch on $(uname -n)" 'call this where you call sbatch: on a login node of the cluster'; fi
 
 # The run folder and its copy of this artifact, before the job exists: Slurm does not create the folder of --output.
 if [[ -n $resume ]]; then
   choose_continued_run "$resume"
-  continue_run
+  continue_run "$new_code"
+  if [[ -n $new_code && $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
 else
   init_from=''
   if [[ -n $fork ]]; then choose_run "$fork" && init_from=$run; fi
@@ -48,7 +52,7 @@ else
     exit
   fi
   create_run "$run_id"
-  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+  if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" train.py; fi
   describe_run "$init_from"
 fi
 

@@ -19,7 +19,7 @@ case ${1:-} in
 esac
 
 create_run
-if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes"; fi
+if [[ $code_kind == snapshot ]]; then snapshot_code "$(under_project "$code_root")" "$code_max_bytes" ''; fi
 describe_run ''
 
 JOBC_RUN_ID=$(basename -- "$run")

@@ -1,0 +1,34 @@
+"""Hosts on the command line beside a number of nodes that nobody typed there.
+
+In   the spec, and where each of its values was set
+Out  JC2021, when the job would use only the first of those hosts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..diagnostics.diagnostic import Diagnostic
+from ..diagnostics.origin import COMMAND_LINE
+from ..emit.source_map import SpecValue
+from ..plan.derive import inventory
+from ..spec.job_spec import JobSpec
+
+
+def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+    hosts = inventory(spec, spec.hosts or ())
+    if len(hosts) <= spec.nodes or not _is_typed(values, "hosts") or _is_typed(values, "nodes"):
+        return
+    used = "the first" if spec.nodes == 1 else f"the first {spec.nodes}"
+    yield Diagnostic(
+        "JC2021",
+        f"{len(hosts)} hosts are given, but nodes={spec.nodes} uses only {used}",
+        f"nodes={spec.nodes} comes from {values['nodes'].origin}; the list of hosts does not change it",
+        f"nodes={len(hosts)} for all of them; nodes={spec.nodes} for {used}",
+        key="hosts",
+    )
+
+
+def _is_typed(values: Mapping[str, SpecValue], key: str) -> bool:
+    origin = values[key].origin
+    return origin is not None and origin.root == COMMAND_LINE
