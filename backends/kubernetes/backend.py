@@ -117,6 +117,8 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    if not extra.KINDS[options.flavor]:  # JC4509 refuses the flavor, so there are no documents to merge into
+        return
     diagnostics = [*extra.check(plan, options)]
     yield from diagnostics
     if extra.POD in options.extra and not has_errors(diagnostics):  # then its fields can be read

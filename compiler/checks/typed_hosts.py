@@ -1,7 +1,7 @@
-"""Hosts on the command line beside a number of nodes that nobody typed there.
+"""Hosts on the command line that the job would not use, because of a value that nobody typed there.
 
 In   the spec, and where each of its values was set
-Out  JC2021, when the job would use only the first of those hosts
+Out  JC2021, when `nodes` comes from elsewhere and is smaller; JC2022, when no backend was chosen
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from ..spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+    if not _is_typed(values, "hosts"):
+        return
+    if values["backend"].is_default and values["backend"].value == "local":
+        title = "hosts are given, but no backend that starts on them"
+        because = "the default is backend=local, which starts on this machine"
+        yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
+        return
     hosts = inventory(spec, spec.hosts or ())
-    if len(hosts) <= spec.nodes or not _is_typed(values, "hosts") or _is_typed(values, "nodes"):
+    if len(hosts) <= spec.nodes or _is_typed(values, "nodes"):
         return
     used = "the first" if spec.nodes == 1 else f"the first {spec.nodes}"
     yield Diagnostic(

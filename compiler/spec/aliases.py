@@ -52,6 +52,9 @@ KEYS: Mapping[str, str] = {
     "strategy": "parallel",
     "learning_rate": "optim.lr",
     "max_steps": "loop.steps",
+    "setup_commands": "setup",
+    "prologue": "setup",
+    "worker_init": "setup",
     "num_train_epochs": "loop.epochs",
 }
 IN_WORDS: Mapping[str, str] = {  # where the value is not said in the same way
