@@ -1,7 +1,7 @@
 """Backends that have a list of hosts and a client that runs a command on them: ssh, pdsh, accelerate.
 
 Emits  hosts.txt (one host per line, in rank order), task.sh (one node), engine.sh (the fan-out) and the verbs;
-       copies.sh where each host has a run folder of its own (storage.run=node)
+       copies.sh and fetch.sh where each host has a run folder of its own (storage.run=node)
 In     the run folder under one path on the submit host and all nodes, whether it is one folder or many
 """
 
@@ -46,9 +46,10 @@ FILES: Mapping[str, str] = {
     "client.sh": "how this machine runs a command on them",
     "engine.sh": "how the nodes are started, followed and stopped with it",
     "copies.sh": "brings runs to the hosts, and news of them back",
+    "fetch.sh": "brings the news and logs that `status.sh` and `logs.sh` print",
     "task.sh": "what is run on each host; it becomes `node.sh`",
 }
-LIKE_ANY = ("logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
+LIKE_ANY = ("status.sh", "logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
 
 HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
@@ -88,7 +89,9 @@ def emit(render: Render, plan: LaunchPlan, client: str = "client.sh.j2", **views
     yield render.template(client, "client.sh")
     yield render.template("hosts/engine.sh.j2", "engine.sh")
     if plan.run.storage == "node":
-        yield render.chosen(render.template("hosts/copies.sh.j2", "copies.sh"), of.plan.run.storage)
+        for script in ("copies.sh", "fetch.sh"):
+            template = render.template(f"hosts/{script}.j2", script, executable=script == "fetch.sh")
+            yield render.chosen(template, of.plan.run.storage)
     for script in ("task.sh", *VERBS):
         folder = "" if script in LIKE_ANY else "hosts/"
         yield render.template(f"{folder}{script}.j2", script, executable=True, **{"detach": False, **views})

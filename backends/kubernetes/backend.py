@@ -97,6 +97,8 @@ class KubernetesBackend:
         }
         for script in ("task.sh", "engine.sh", *VERBS):
             yield render.template(f"{script}.j2", script, executable=script != "engine.sh", **variables)
+        if plan.run.storage != "node":
+            yield render.chosen(render.template("storage.sh.j2", "storage.sh", executable=True), of.plan.run.storage)
         if plan.run.storage == "object":
             yield render.chosen(render.template(f"{BUCKET}.j2", BUCKET), of.plan.run.storage)
 
@@ -110,6 +112,7 @@ class KubernetesBackend:
             "storage_root": pod.run_root(plan),
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),
+            "procs": plan.topology.procs,
         }
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...trainer.rt.engines.engine import Answer, Failure, Job, NodeLine, State
-from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ...trainer.rt.engines.log_files import LogRequest
+from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, newest_record, write_evidence
 from ...trainer.rt.engines.run import Run, last_progress, worst_code
+from ...trainer.rt.engines.streams import LineMerger, stream
 from ...trainer.rt.engines.values import number, read_text, word
 
+NOT_THERE = 3  # exit code of storage.sh when the storage does not have the file
+LOOK_S = 2  # between two looks for new pods of a run that is followed
 HAD_TO_BE_GONE_S = 60  # after that a pod that is being deleted is reported
 _OBJECT = (
     '{.metadata.uid}{"\\n"}{range .status.conditions[?(@.status=="True")]}'
@@ -36,6 +40,7 @@ _PODS = (
     f"{{range {_INIT}}}init container {{.name}} ended with {{.state.terminated.exitCode}} {{end}}|"
     '{.metadata.deletionTimestamp}{"\\n"}{end}'
 )
+_PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 
 
@@ -228,12 +233,86 @@ class KubernetesEngine(RecordEngine):
                 warning = text
         return warning
 
+    # ---- what it printed
+
+    def print_logs(self, run: Run, request: LogRequest) -> int:
+        """Print the log of a node or a rank; with follow and without a rank, what the pods print."""
+        record = newest_record(run)
+        if record is None:
+            raise Failure(f"run {run.id} was not sent to a cluster", "submit.sh sends one")
+        if request.follow and request.rank is None:
+            self._follow_pods(record, request)
+            return 0
+        procs = self.job.settings.get("procs")
+        node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
+        file = f"logs/{request.name or 'node_00.log'}"
+        if request.follow and self.seen(run).state == LIVE:
+            self._print_file(record, file, node, request)  # fails when the pod that it is read through ends
+            print(self.state_now(run).text)
+            return 0
+        code = self._print_file(record, file, node, request._replace(follow=False))
+        if code == NOT_THERE:
+            if self.job.settings.get("storage") == "node":
+                hint = "logs.sh --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
+                raise Failure(f"no {file} of run {run.id}: its pod does not exist any more", hint)
+            raise Failure(f"no {file} of run {run.id} on the storage", "status.sh shows whether the run has started")
+        return code
+
+    def _follow_pods(self, record: Record, request: LogRequest) -> None:
+        """Print what the pods print until the run has ended. A Job that starts again has other pods."""
+        target, run, followed = self._target(record), record.run, LineMerger()
+        tail = -1 if request.tail is None else request.tail
+        names: set[str] = set()
+        with followed:
+            while True:
+                engine = KubernetesEngine(self.job)
+                is_live = engine.seen(Run(run.path)).state == LIVE
+                for pod in engine.pods(record):
+                    is_wanted = request.node in (None, pod.node)
+                    if is_wanted and pod.phase != "Pending" and pod.name not in names:
+                        names.add(pod.name)
+                        words = self._kubectl(target, "logs", "--follow", "--prefix", f"--tail={tail}", pod.name)
+                        followed.start(words, _shorter_prefix)
+                if not is_live:
+                    break
+                time.sleep(LOOK_S)
+            followed.wait()
+        print(self.state_now(run).text)
+
+    def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
+        """Print a file of the run; return an exit code, which is NOT_THERE when it does not exist.
+
+        From a pod that runs, with follow until the run ends; else from the storage through a pod made for it, or, where
+        runs end with their pods, what the pod printed.
+        """
+        target, storage, pods = self._target(record), self.job.settings.get("storage"), self.pods(record)
+        running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
+        lines = "+1" if request.tail is None else str(request.tail)
+        if running:
+            pod = running[0 if storage == "shared" else -1]
+            command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
+            path = f"{self.storage_of(record.run, node)}/{file}"
+            words = self._kubectl(target, "exec", pod.name, "--", *command, path)
+            return NOT_THERE if stream(words, errors="dropped") else 0
+        if storage != "node":
+            script = str(self.job.artifact / "storage.sh")
+            return stream(["bash", "-p", script, str(record.run.path), file], tail=request.tail)
+        ended = [pod for pod in pods if pod.node == node]
+        if not ended or not file.startswith("logs/node_"):
+            return NOT_THERE
+        tail = -1 if request.tail is None else request.tail
+        words = self._kubectl(target, "logs", ended[-1].name, "--container=node", f"--tail={tail}")
+        return NOT_THERE if stream(words, errors="dropped") else 0
+
     # ---- kubectl
 
     def k(self, target: Target, *words: str) -> Answer:
         """Run kubectl where the run is."""
+        return self.ask(self._kubectl(target, *words))
+
+    def _kubectl(self, target: Target, *words: str) -> list[str]:
         context = [f"--context={target.context}"] if target.context else []
-        return self.ask(["kubectl", *context, f"--namespace={target.namespace}", *words])
+        return ["kubectl", *context, f"--namespace={target.namespace}", *words]
 
     def _target(self, record: Record) -> Target:
         keys = record.keys
@@ -272,6 +351,11 @@ class KubernetesEngine(RecordEngine):
             )  # fmt: skip
             self._pods[record.path] = [pod for line in answer.text.split("\n") for pod in _pod(line)]
         return self._pods[record.path]
+
+
+def _shorter_prefix(line: bytes) -> bytes:
+    """Return a line of `kubectl logs --prefix` with the number of the node before it."""
+    return _PREFIX.sub(rb"\1: ", line, 1)
 
 
 def _pod(line: str) -> Iterator[Pod]:

@@ -104,6 +104,7 @@ class SkypilotBackend:
             "storage_root": task.run_root(plan),
             "cluster": options.cluster or task.cluster_name(plan.run.folder),
             "managed": options.managed,
+            "procs": plan.topology.procs,
             "idle": "" if idle is None else at_idle,
             "end_is": task.end_is(plan),
             "usage_collection": options.usage_collection,

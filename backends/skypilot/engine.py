@@ -11,13 +11,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...trainer.rt.engines.engine import Failure, Job, NodeLine, State
-from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ...trainer.rt.engines.log_files import LogRequest
+from ...trainer.rt.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, newest_record, write_evidence
 from ...trainer.rt.engines.run import Run, last_progress, shell_word, worst_code
+from ...trainer.rt.engines.streams import print_lines, stream
 from ...trainer.rt.engines.values import number, word
 from ...trainer.rt.exit_codes import PRIORITY
 from ...trainer.rt.untrusted_files import Unreadable, open_regular
@@ -26,8 +29,8 @@ SKY_S = 300  # sky starts its API server, and asks clouds
 MOST_LOG_BYTES = 1 << 26
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 _COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NODE = re.compile(r"\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
-_TASK = re.compile(r"\([^()]*, pid=[0-9]+\) ")
+_NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
+_TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
 _LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ ends with ([0-9]{1,3}):")
 
 
@@ -56,10 +59,7 @@ class SkypilotEngine(RecordEngine):
 
     def keep_evidence(self, record: Record) -> None:
         """All that it printed, without colors, and the node before each line of several: `1: line`."""
-        job_id = str(number(record.keys.get("id", "")) or "")
-        which = ["jobs", "logs"] if _is_managed(record) else ["logs"]
-        words = [job_id] if _is_managed(record) else [_cluster(record), job_id]
-        printed = self.sky(*which, "--tail", "0", "--no-follow", *words)
+        printed = self.sky(*_logs_words(record, LogRequest()))
         lines = [_plain(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
             write_evidence(_log(record), "\n".join(lines).encode())
@@ -123,14 +123,13 @@ class SkypilotEngine(RecordEngine):
 
     def cost(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
-        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
-        now = next((str(row.get("status", "")) for row in _rows(table)), "")
+        now = self._status_of(cluster)
         down = f"{shell_word(str(self.job.artifact / 'stop.sh'))} --down"
         if settings.get("managed") and not now:
             return  # its machines end with it; these are of smoke.sh or preflight.sh
         if not now:
             yield f"cluster {cluster} is down: nothing costs money"
-        elif now.rpartition(".")[2] == "STOPPED":
+        elif now == "STOPPED":
             yield f"cluster {cluster} is stopped: its disks cost money; {down} deletes them"
         else:
             yield f"cluster {cluster} is up ({self.job.nodes} nodes), and costs money or holds nodes; {down} ends it"
@@ -145,6 +144,54 @@ class SkypilotEngine(RecordEngine):
         path = super().storage_of(run, node)
         return path[2:] if path.startswith("~/") else path
 
+    # ---- what it printed
+
+    def print_logs(self, run: Run, request: LogRequest) -> int:
+        """Print what SkyPilot has of all nodes or of one; the log of a rank from the storage or from its node."""
+        record = newest_record(run)
+        if record is None:
+            raise Failure(f"run {run.id} was not sent to SkyPilot", "submit.sh sends one")
+        if request.rank is not None:
+            return self._print_rank(record, request.rank, request)
+        node = None if request.node is None else f"{request.node}: "
+        kept = _log(record)
+        if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
+            self._require_sky()
+            words = ["sky", *_logs_words(record, request)]
+            return stream(words, partial(_plain_bytes, node), environment=self._environment, errors="merged")
+        if not kept.is_file():
+            hint = "logs.sh --rank N prints the log of a rank, where its storage is seen"
+            if self.job.settings.get("storage") == "node":
+                hint = "look while its cluster is up: it goes when it is idle (backend.autostop)"
+            raise Failure(f"SkyPilot has no output of {_where(record)} any more", hint)
+        with open_regular(kept, follow=False) as file:
+            of_node = (lambda line: line if line.startswith(node.encode()) else None) if node else None
+            print_lines(file, of_node, request.tail)
+        return 0
+
+    def _print_rank(self, record: Record, rank: int, request: LogRequest) -> int:
+        """Print the log of a rank: from the bucket, from storage that this machine sees, or from its node."""
+        run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
+        node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
+        if self._is_in_bucket and (not request.follow or settings.get("managed")):
+            words, environment = self._depot_words(run, "cat", file)
+            if stream(words, tail=request.tail, environment=environment) == 0:
+                return 0
+        path = Path(f"{self.storage_of(run, node)}/{file}")
+        if path.is_absolute() and path.is_file():
+            with open_regular(path, follow=False) as log:
+                print_lines(log, tail=request.tail)
+            return 0
+        self._require_sky()
+        if settings.get("managed"):
+            title = "the machines of a managed job cannot be reached from here"
+            raise Failure(title, "logs.sh without --rank shows what its nodes print")
+        if not self._status_of(_cluster(record)):
+            raise Failure(f"no log of rank {rank}: {_where(record)} is gone", str(settings.get("end_is", "")))
+        lines = "+1" if request.tail is None else str(request.tail)
+        remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
+        return stream(_ssh_words(_cluster(record), node, remote))
+
     # ---- clients
 
     @property
@@ -152,11 +199,22 @@ class SkypilotEngine(RecordEngine):
         return self.job.settings.get("storage") == "object"
 
     def sky(self, *words: str) -> str:
+        self._require_sky()
+        return self.ask(["sky", *words], SKY_S, self._environment).text
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+
+    def _require_sky(self) -> None:
         if shutil.which("sky") is None:
             hint = "pip install 'skypilot[…]' with your infrastructure's name; https://docs.skypilot.co"
             raise Failure("sky is not found", hint)
-        environment = {} if self.job.settings.get("usage_collection") else {"SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
-        return self.ask(["sky", *words], SKY_S, environment).text
+
+    def _status_of(self, cluster: str) -> str:
+        """UP, STOPPED or INIT; "" when there is none. Asks the infrastructure: a cluster may have ended by itself."""
+        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
+        return next((str(row.get("status", "")) for row in _rows(table)), "").rpartition(".")[2]
 
     def sky_json(self, *words: str) -> Any:
         """Return the JSON that sky prints after its log lines; None without JSON."""
@@ -168,19 +226,20 @@ class SkypilotEngine(RecordEngine):
 
     def depot(self, run: Run, *words: str) -> str:
         """Ask the bucket of the runs (depot.py); "" where this machine may not use it."""
-        store = self.job.settings.get("store")
-        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
-        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", words[0]]
-        answer = self.ask([*program, f"{self.job.name}/{run.id}", *words[1:]], environment=environment)
+        command, environment = self._depot_words(run, *words)
+        answer = self.ask(command, environment=environment)
         return "" if answer.code else answer.text
 
+    def _depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
+        """(command, variables) of depot.py for that run."""
+        store = self.job.settings.get("store")
+        environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
+        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
+        return [*program, f"{self.job.name}/{run.id}", *words], environment
+
     def _on_node_0(self, record: Record, *words: str) -> str:
-        """Return the output of a command on the cluster, over the ssh host that SkyPilot configures for it."""
-        cluster = _cluster(record)
-        config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
-        options = ["-F", str(config)] if config.is_file() else []
-        remote = " ".join(map(shell_word, words))
-        return self.ask(["ssh", *options, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "--", cluster, remote]).text
+        """Return the output of a command on the first node of the cluster."""
+        return self.ask(_ssh_words(_cluster(record), 0, words)).text
 
 
 class _RunOnStorage(Run):
@@ -193,6 +252,22 @@ class _RunOnStorage(Run):
     @property
     def attempt(self) -> int | None:
         return self._attempt
+
+
+def _ssh_words(cluster: str, node: int, remote: Sequence[str]) -> list[str]:
+    """Return a command on a node, over the ssh host that SkyPilot configures for it."""
+    config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
+    options = ["-F", str(config)] if config.is_file() else []
+    host = f"{cluster}-worker{node}" if node else cluster
+    command = " ".join(map(shell_word, remote))
+    return ["ssh", *options, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "--", host, command]
+
+
+def _logs_words(record: Record, request: LogRequest) -> list[str]:
+    """Return the command of sky that prints what a job printed."""
+    how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
+    job_id = str(number(record.keys.get("id", "")) or "")
+    return ["jobs", "logs", *how, job_id] if _is_managed(record) else ["logs", *how, _cluster(record), job_id]
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:
@@ -234,8 +309,14 @@ def _log_lines(record: Record) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    line = _COLORS.sub("", line)
-    return _TASK.sub("0: ", _NODE.sub(r"\1: ", line, 1) if _NODE.match(line) else line, 1)
+    """Return a line without colors, and with the node before it instead of SkyPilot's name for it."""
+    return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
+
+
+def _plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
+    """Return a line as _plain() does, if it begins with the prefix."""
+    text = _plain(line.decode(errors="surrogateescape"))
+    return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
 
 
 def _first_failure(lines: list[str], code: int) -> str:

@@ -51,6 +51,7 @@ class SlurmEngine(Engine):
         super().__init__(job)
         self._known: dict[str, str] = {}  # job id -> `STATE REASON`; absent when Slurm does not have it any more
         self._silent = ""  # why Slurm does not answer
+        self.live_every_s = 5
 
     def prepare(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
@@ -79,7 +80,8 @@ class SlurmEngine(Engine):
         job_id = _valid_id(keys)
         code = number(keys.get("exit", ""))
         if self._silent:
-            return State("unknown", f"not known, for Slurm does not answer: {self._silent}")
+            why = f"Slurm does not answer: {self._silent}"
+            return State("unknown", f"not known, for {why}", None, why)
         state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
         if state == "PENDING":
             return State("queued", f"queued as job {job_id}: {pending(reason)}")

@@ -130,7 +130,7 @@ def test_a_run_that_ended_unseen_is_told_from_its_storage(folder: Path, program:
     assert ("reason: node 1: rank 1: exit status 65" in job("status.sh")[1]) == (program != "0 0")
     code, said = job("logs.sh")
     assert code == 1 and said.startswith("error: SkyPilot has no output of job 1 of cluster job any more\n"), said
-    assert len(said.splitlines()) == 2 and "  hint: logs.sh --rank N has" in said, said
+    assert len(said.splitlines()) == 2 and "  hint: logs.sh --rank N prints" in said, said
     code, said = job("logs.sh", "--rank", "1")
     assert code == 0 and "up" in said.splitlines(), said
 

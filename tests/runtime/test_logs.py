@@ -1,14 +1,25 @@
-"""What logs.sh makes of the logs of several nodes: merged by time, as they grow, without keeping them in memory."""
+"""logs: one log as it is, those of several nodes merged by time and as they grow, the first failure, and errors."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-RUN_SH = Path(__file__).parents[2] / "trainer/rt/run.sh"
+from jobc.backends.kubernetes.engine import KubernetesEngine, _shorter_prefix
+from jobc.backends.skypilot.engine import SkypilotEngine, _plain_bytes
+from jobc.trainer.rt.engines.engine import Engine, Failure, Job, State
+from jobc.trainer.rt.engines.log_files import LogRequest, Logs, first_failure, print_first_failure, tail_offset
+from jobc.trainer.rt.engines.run import Run
+from jobc.trainer.rt.engines.streams import LineMerger, stream
+from jobc.trainer.rt.verbs import logs as verb
+
+CapBytes = pytest.CaptureFixture[bytes]
 
 
 @pytest.fixture
@@ -19,7 +30,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def say(logs: Path, node: int, time_s: int, *lines: str) -> None:
-    """As NodeLog does."""
+    """Append lines to the log of a node, as NodeLog does."""
     log, times = logs / f"node_{node:02}.log", logs / f".node_{node:02}.times"
     with times.open("a") as file:
         file.write(f"{time_s} {log.stat().st_size if log.exists() else 0}\n")
@@ -27,54 +38,303 @@ def say(logs: Path, node: int, time_s: int, *lines: str) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def printed(logs: Path, nodes: int, *between: str) -> str:
-    """By print_logs, called once, and again after each command in `between`."""
-    call = f'print_logs "$0" {nodes} <<<"$(log_sizes "$0" \'node_*.log\')"'
-    script = f"set -euo pipefail; source {RUN_SH}; {call}" + "".join(
-        f"; {command}; echo --; {call}" for command in between
-    )
-    done = subprocess.run(
-        ["bash", "-c", script, str(logs.parent)], capture_output=True, text=True, errors="surrogateescape", check=True
-    )
-    assert done.stderr == ""
-    return done.stdout
+def files(logs: Path, nodes: int = 2, name: str = "") -> Logs:
+    return Logs(Run(logs.parent), name, nodes)
 
 
-def test_lines_of_nodes_come_in_the_order_in_which_they_were_said(logs: Path) -> None:
+def printed(capture: CapBytes, printer: Logs, tail: int | None = None) -> str:
+    """What is printed of what is there now."""
+    sizes = printer.sizes()
+    if tail is not None:
+        printer.skip_to_tail(sizes, tail)
+    printer.print(sizes)
+    return capture.readouterr().out.decode(errors="surrogateescape")
+
+
+def engine_of(logs: Path, kind: type[Engine] = Engine, **settings: Any) -> Engine:
+    return kind(Job("demo", logs.parent, logs.parent.parent, {"backend": "x", **settings}))
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_lines_of_nodes_come_in_the_order_in_which_they_were_printed(logs: Path, capfdbinary: CapBytes) -> None:
     say(logs, 0, 100, "a", "b é", "")
     say(logs, 1, 101, "c")
     say(logs, 0, 102, "d")
     say(logs, 10, 102, "e")
     say(logs, 1, 103, "f")
     lines = ["0  | a", "0  | b é", "0  | ", "1  | c", "0  | d", "10 | e", "1  | f"]
-    assert printed(logs, 11) == "".join(f"node {line}\n" for line in lines)
+    assert printed(capfdbinary, files(logs, 11)) == "".join(f"node {line}\n" for line in lines)
 
 
-def test_the_log_of_one_node_is_printed_as_it_is(logs: Path) -> None:
-    (logs / "node_00.log").write_bytes(b"50 %\n\ttab\n\xff no newline")
-    assert printed(logs, 1) == "50 %\n\ttab\n\udcff no newline"
+def test_the_log_of_one_node_is_printed_as_it_is(logs: Path, capfdbinary: CapBytes) -> None:
+    (logs / "node_00.log").write_bytes(b"50 %\n\ttab\x1b[31m\n\xff no newline")
+    assert printed(capfdbinary, files(logs, 1)) == "50 %\n\ttab\x1b[31m\n\udcff no newline"
 
 
-def test_what_has_been_printed_is_not_printed_again(logs: Path) -> None:
+def test_what_has_been_printed_is_not_printed_again(logs: Path, capfdbinary: CapBytes) -> None:
     say(logs, 0, 100, "a")
     say(logs, 1, 101, "b")
-    log = '>>"$0/logs/node_01.log"'
-    output = printed(logs, 2, f"printf 'c\\npart' {log}", f"printf 'ial\\n' {log}", "true")
-    assert output == "node 0  | a\nnode 1  | b\n--\nnode 1  | c\nnode 1  | part\n--\nnode 1  | ial\n--\n"
+    printer, log = files(logs), logs / "node_01.log"
+    assert printed(capfdbinary, printer) == "node 0  | a\nnode 1  | b\n"
+    append(log, "c\npart")
+    assert printed(capfdbinary, printer) == "node 1  | c\nnode 1  | part\n"
+    append(log, "ial\n")
+    assert printed(capfdbinary, printer) == "node 1  | ial\n"
+    assert printed(capfdbinary, printer) == ""
+    say(logs, 1, 300, "late")
+    say(logs, 0, 200, "early")
+    assert printed(capfdbinary, printer) == "node 0  | early\nnode 1  | late\n"
 
 
-def test_the_logs_of_a_thousand_nodes_are_merged_in_seconds(logs: Path) -> None:
+def test_the_logs_of_a_thousand_nodes_are_merged_in_seconds(logs: Path, capfdbinary: CapBytes) -> None:
     for node in range(1000):
         say(logs, node, 100 + node % 7, "x" * 70)
         say(logs, node, 200 + node % 5, "y" * 70)
-    before = os.times()
-    lines = printed(logs, 1000).splitlines()
-    used = os.times()
+    before = time.process_time()
+    lines = printed(capfdbinary, files(logs, 1000)).splitlines()
     assert len(lines) == 2000 and all("| x" in line for line in lines[:1000])
-    assert used.children_user + used.children_system - before.children_user - before.children_system < 5
+    assert time.process_time() - before < 2
 
 
-def test_a_log_without_times_is_shown_all_the_same(logs: Path) -> None:
+def test_a_log_without_times_is_printed_first(logs: Path, capfdbinary: CapBytes) -> None:
     (logs / "node_00.log").write_text("a\n")
     say(logs, 1, 100, "b")
-    assert printed(logs, 2) == "node 0  | a\nnode 1  | b\n"
+    assert printed(capfdbinary, files(logs)) == "node 0  | a\nnode 1  | b\n"
+
+
+@pytest.mark.parametrize("times", ["x[$(id)] 0\n", "9" * 1000, "100 0", "\0" * 100, "100 0\n-1 -1\n"])
+def test_forged_times_do_no_harm(logs: Path, capfdbinary: CapBytes, times: str) -> None:
+    say(logs, 1, 100, "b")
+    (logs / "node_00.log").write_text("a\n")
+    (logs / ".node_00.times").write_text(times)
+    assert printed(capfdbinary, files(logs)) == "node 0  | a\nnode 1  | b\n"
+
+
+def test_a_long_line_is_printed_without_being_held_in_memory(logs: Path) -> None:
+    os.truncate(os.open(logs / "node_00.log", os.O_CREAT | os.O_WRONLY), 300 << 20)
+    append(logs / "node_00.log", "\nend\n")
+    say(logs, 1, 100, "b")
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20));"
+        "from pathlib import Path; from jobc.trainer.rt.engines.log_files import Logs;"
+        "from jobc.trainer.rt.engines.run import Run; printer = Logs(Run(Path(sys.argv[1])), '', 2);"
+        "printer.print(printer.sizes())"
+    )
+    words = [sys.executable, "-c", program, str(logs.parent)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+    assert len(done.stdout) == (300 << 20) + len("node 0  | \nnode 0  | end\nnode 1  | b\n")
+    assert done.stdout.endswith(b"\0\nnode 0  | end\nnode 1  | b\n")
+
+
+def test_only_logs_are_printed(logs: Path, tmp_path: Path, capfdbinary: CapBytes) -> None:
+    (tmp_path / "secret").write_text("canary\n")
+    (logs / "node_00.log").symlink_to(tmp_path / "secret")
+    os.mkfifo(logs / "node_01.log")
+    (logs / "node_02;touch MARK;.log").write_text("a\n")
+    (logs / "node_03.log").mkdir()
+    assert files(logs, 4).sizes() == {} and files(logs, 1).sizes() == {}
+    (logs / ".node_04.times").symlink_to("/dev/zero")
+    (logs / "node_04.log").write_text("a\n")
+    assert printed(capfdbinary, files(logs, 5)) == "node 4  | a\n"
+
+
+@pytest.mark.parametrize("text", ["", "a", "a\n", "a\nb", "a\nb\n", "\n\n\n", "é\n" * 100_000, "x" * 200_000 + "\ny\n"])
+@pytest.mark.parametrize("lines", [1, 2, 3, 70_000])
+def test_the_tail_of_a_log_is_its_last_lines(logs: Path, text: str, lines: int) -> None:
+    log = logs / "node_00.log"
+    log.write_text(text)
+    content = text.encode()
+    offset, count = tail_offset(log, len(content), lines)
+    expected = content.splitlines(keepends=True)[-lines:]
+    assert (content[offset:], count) == (b"".join(expected), len(expected))
+
+
+def test_the_tail_of_several_nodes_is_that_of_the_merged_lines(logs: Path, capfdbinary: CapBytes) -> None:
+    say(logs, 0, 100, "a")
+    say(logs, 1, 101, "b")
+    say(logs, 0, 102, "c", "d")
+    assert printed(capfdbinary, files(logs), tail=3) == "node 1  | b\nnode 0  | c\nnode 0  | d\n"
+    printer = files(logs)
+    assert printed(capfdbinary, printer, tail=1) == "node 0  | d\n"
+    say(logs, 1, 103, "e", "f")
+    assert printed(capfdbinary, printer) == "node 1  | e\nnode 1  | f\n", "what comes later is not counted"
+    assert printed(capfdbinary, files(logs, 1), tail=2) == "c\nd\n"
+
+
+def fail(logs: Path, log: str, **keys: object) -> Run:
+    run = logs.parent
+    (run / "artifact/1").mkdir(parents=True)
+    (run / "exit/1").mkdir(parents=True)
+    (run / "exit/1/first").write_text("1\n" + "".join(f"{key}={value}\n" for key, value in keys.items()))
+    (logs / "rank_02.log").write_text(log)
+    return Run(run)
+
+
+def shown_failure(capture: CapBytes, run: Run) -> str:
+    failure = first_failure(run)
+    assert failure is not None
+    print_first_failure(run, failure)
+    return capture.readouterr().out.decode()
+
+
+def test_the_first_failure_is_shown_with_its_traceback(logs: Path, capfdbinary: CapBytes) -> None:
+    old = "=== jobc: attempt 0, rank 2\nTraceback (most recent call last):\nOldError\n"
+    now = "=== jobc: attempt 1, rank 2\nup\nTraceback (most recent call last):\n  x\nNewError\nlast\n"
+    run = fail(logs, old + now, node=1, rank=2, reason="rank 2: NewError\x1b[2J")
+    assert shown_failure(capfdbinary, run) == (
+        "jobc: node 1 failed first: rank 2: NewError[2J; the end of logs/rank_02.log:\n"
+        "Traceback (most recent call last):\n  x\nNewError\nlast\n"
+        "jobc: that failure was first; the lines below are older, or a consequence of it\n"
+    )
+
+
+def test_of_a_failure_without_a_traceback_the_last_lines_are_shown(logs: Path, capfdbinary: CapBytes) -> None:
+    run = fail(logs, "".join(f"line {i}\n" for i in range(300)), node=1, rank=2, reason="killed")
+    lines = shown_failure(capfdbinary, run).splitlines()
+    assert lines[1:-1] == [f"line {i}" for i in range(280, 300)]
+
+
+def test_a_failure_before_the_first_line_is_one_line(logs: Path, capfdbinary: CapBytes) -> None:
+    run = fail(logs, "", node="1", rank="../../x", reason="no port")
+    assert shown_failure(capfdbinary, run) == "jobc: node 1 failed first: no port\n"
+
+
+# ---- the verb
+
+
+class Scripted(Engine):
+    """Returns one state after another, then `done`; an exception in the list is raised."""
+
+    states: list[State]
+
+    def state_now(self, run: Run) -> State:
+        return self.states.pop(0) if self.states else State("done", "done (exit 0)", 0)
+
+
+LIVE, UNKNOWN = State("live", "live"), State("unknown", "not known", None, "Slurm does not answer: timeout")
+
+
+def scripted(logs: Path, *states: State, **settings: Any) -> Scripted:
+    engine = engine_of(logs, Scripted, **settings)
+    assert isinstance(engine, Scripted)
+    engine.states, engine.live_every_s = list(states), 0
+    return engine
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "TICK_S", 0.01)
+
+
+def test_following_prints_all_and_ends_with_the_run(logs: Path, capfdbinary: CapBytes) -> None:
+    say(logs, 0, 100, "a")
+    say(logs, 1, 101, "b")
+    assert verb.print_logs(scripted(logs, *[LIVE] * 9, nodes=2), Run(logs.parent), LogRequest(follow=True)) == 0
+    assert capfdbinary.readouterr().out == b"node 0  | a\nnode 1  | b\n"
+
+
+@pytest.mark.parametrize("lives", [1, 3, 9, 30])
+def test_following_shows_the_first_failure_once_and_before_the_rest(
+    logs: Path, capfdbinary: CapBytes, lives: int
+) -> None:
+    run = fail(logs, "NewError\n", node=1, rank=2, reason="why")
+    say(logs, 0, 100, "a")
+    verb.print_logs(scripted(logs, *[LIVE] * lives, nodes=2), run, LogRequest(follow=True))
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0].startswith("jobc: node 1 failed first: why") and lines[-1] == "node 0  | a" and len(lines) == 4
+
+
+def test_an_engine_that_stops_answering_is_reported_once_and_waited_for(logs: Path, capfdbinary: CapBytes) -> None:
+    say(logs, 0, 100, "a")
+    engine = scripted(logs, LIVE, UNKNOWN, UNKNOWN, LIVE, UNKNOWN)
+    assert verb.print_logs(engine, Run(logs.parent), LogRequest(follow=True)) == 0
+    said = capfdbinary.readouterr()
+    assert said.err.decode() == "Slurm does not answer: timeout; asking again\n" * 2 and said.out == b"a\n"
+
+
+def test_an_engine_that_does_not_answer_the_first_question_is_an_error(logs: Path) -> None:
+    say(logs, 0, 100, "a")
+    with pytest.raises(Failure, match="Slurm does not answer: timeout"):
+        verb.print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True))
+    assert verb.print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True), is_patient=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [(LogRequest(), r"node_00\.log"), (LogRequest(node=3), r"node_03\.log"), (LogRequest(rank=120), r"rank_120\.log")],
+)
+def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, name: str) -> None:
+    with pytest.raises(Failure, match=f"^no {name} in "):
+        verb.print_logs(scripted(logs), Run(logs.parent), request_)
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (["--node", "x"], "--node takes a number, not x"),
+        (["--rank", "-1"], "--rank takes a number"),
+        (["--rank", "٣"], "--rank takes a number"),
+        (["--node", "9" * 20], "--node takes a number"),
+        (["--tail", "0"], "--tail takes a number of lines"),
+        (["--node", "0", "--rank", "0"], "--node and --rank exclude each other"),
+        (["--fo"], "unknown option: --fo"),
+        (["0"], "unknown option: 0"),
+        (["--run"], "--run needs a value"),
+    ],
+)
+def test_a_wrong_option_is_named(words: list[str], title: str) -> None:
+    with pytest.raises(Failure, match=f"^{title}") as error:
+        verb._parse(words, is_sweep=False)
+    assert error.value.code == 2
+
+
+def test_options_may_come_before_and_after_the_point_of_a_sweep() -> None:
+    for words in (["--run", "s", "3", "-f", "--rank", "01"], ["--rank", "1", "--follow", "3", "--run", "s"]):
+        options, request = verb._parse(words, is_sweep=True)
+        assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
+    with pytest.raises(Failure, match="--follow needs the number of a point"):
+        verb._parse(["--follow"], is_sweep=True)
+
+
+# ---- clients of engines
+
+
+def test_what_a_client_prints_is_streamed_and_its_exit_code_returned(capfdbinary: CapBytes) -> None:
+    code = [sys.executable, "-c", r"import sys; sys.stdout.write('a\nb\n' + 'c' * 70000); sys.exit(7)"]
+    assert stream(code) == 7 and capfdbinary.readouterr().out == b"a\nb\n" + b"c" * 70_000
+    assert stream(code, change=lambda line: None if line == b"a\n" else b"> " + line) == 7
+    assert capfdbinary.readouterr().out == b"> b\n> " + b"c" * 70_000
+    assert stream(["sh", "-c", "printf 'a\nb\nc'; echo no >&2"], tail=2, errors="dropped") == 0
+    assert capfdbinary.readouterr() == (b"b\nc", b"")
+    with pytest.raises(Failure, match="cannot run no-such-client"):
+        stream(["no-such-client"])
+
+
+def test_the_lines_of_several_clients_are_not_mixed(capfdbinary: CapBytes) -> None:
+    with LineMerger() as merger:
+        for node in range(3):
+            merger.start(["sh", "-c", "echo one; printf two"], lambda line, node=node: b"%d: " % node + line)
+        merger.wait()
+    lines = sorted(capfdbinary.readouterr().out.decode().splitlines())
+    assert lines == [f"{node}: {word}" for node in range(3) for word in ("one", "two")]
+
+
+def test_the_prefix_of_a_pod_becomes_the_number_of_its_node() -> None:
+    assert _shorter_prefix(b"[pod/job-1a2b-10-x7/node] [pod/a-1-b/node] x\n") == b"10: [pod/a-1-b/node] x\n"
+    assert _shorter_prefix(b"x [pod/a-1-b/node] \n") == b"x [pod/a-1-b/node] \n"
+
+
+def test_lines_of_skypilot_are_those_of_the_node() -> None:
+    line = b"\x1b[36m(worker1, rank=1, pid=7, ip=10.0.0.2) \x1b[0mup \xff (a, pid=2) \n"
+    assert _plain_bytes(None, line) == b"1: up \xff (a, pid=2) \n" == _plain_bytes("1: ", line)
+    assert _plain_bytes("0: ", line) is None and _plain_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
+
+
+@pytest.mark.parametrize(("kind", "where"), [(KubernetesEngine, "a cluster"), (SkypilotEngine, "SkyPilot")])
+def test_a_run_that_was_not_sent_has_no_logs(logs: Path, kind: type[Engine], where: str) -> None:
+    with pytest.raises(Failure, match=f"was not sent to {where}"):
+        engine_of(logs, kind).print_logs(Run(logs.parent), LogRequest())

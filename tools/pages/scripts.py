@@ -22,8 +22,6 @@ FUNCTIONS = {  # what a verb of a backend may call; each says in the comment abo
         "run_status",
         "run_code",
         "node_files",
-        "follow_logs",
-        "print_failure",
     ),
     "Stopping it": ("mark_stopped", "signal_nodes", "wait_for_end"),
     "Removing old ones": ("find_old_runs", "may_still_run", "old_checkpoints", "erase"),

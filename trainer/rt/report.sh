@@ -7,16 +7,6 @@ fetch_news() {
   :
 }
 
-# fetch_log RUN LOG: what has been appended to a log since the last time.
-fetch_log() {
-  :
-}
-
-# fetch_logs RUN FILE…: the same for these logs of its folder; FILE may be a pattern.
-fetch_logs() {
-  :
-}
-
 # ---- how it is doing: jobctl knows (verbs/status.py)
 # run_status RUN: live, done, stopped, failed, …; in words.
 run_status() {

@@ -4,8 +4,10 @@ engine.py is packed into jobctl, so it may import this module and the standard l
 """
 
 from .engine import Answer, Engine, Failure, Job, NodeLine, State, ended
+from .log_files import LogRequest
 from .records import ENDED, GONE, LIVE, Record, RecordEngine
 from .run import Progress, Run, worst_code
+from .streams import stream
 from .values import number, numbered, read_keys, read_text, word
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Engine",
     "Failure",
     "Job",
+    "LogRequest",
     "NodeLine",
     "Progress",
     "Record",
@@ -27,6 +30,7 @@ __all__ = [
     "numbered",
     "read_keys",
     "read_text",
+    "stream",
     "word",
     "worst_code",
 ]

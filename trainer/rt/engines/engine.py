@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
 from ..verbs.text import one_line
+from .log_files import LogRequest
 from .run import QUIET_S, Node, Progress, Run, machine, shell_word, worst_code
 
 ASK_S = 60  # for a client of an engine to answer
@@ -34,7 +35,7 @@ class State(NamedTuple):
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
     text: the same for people, with details
-    exit_code: of the job, once it has ended; reason: why it ended so
+    exit_code: of the job, once it has ended; reason: why it ended so, or why its state is unknown
     """
 
     name: str
@@ -88,6 +89,8 @@ class Engine:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.is_here = not os.path.isfile(job.artifact / "hosts.txt")  # one node, which is this machine
+        self._fetch = job.artifact / "fetch.sh"  # only where each host has run folders of its own
+        self.live_every_s = 3 if self._fetch.is_file() else 1  # between two questions whether a run is live
 
     # ---- what a backend overrides
 
@@ -178,7 +181,28 @@ class Engine:
         """(words, path) of where its logs are."""
         return "logs in", str(run.path / "logs")
 
+    def print_logs(self, run: Run, request: LogRequest) -> int | None:
+        """Print logs that are not files in the run folder, and return an exit code; None where they are files there."""
+        return None
+
     # ---- helpers
+
+    def fetch(self, what: str, runs: Sequence[Run]) -> None:
+        """Bring what the hosts know to the run folders here, where each host has run folders of its own.
+
+        what: state; news (of all nodes, with the last steps); or the name of a log, node_*.log for those of all nodes
+        """
+        paths = [str(run.path) for run in runs if run.is_mine]
+        if paths and self._fetch.is_file():
+            words = ["bash", "-p", str(self._fetch), what, *paths]
+            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+
+    def state_now(self, run: Run) -> State:
+        """The state of the run, asked for anew."""
+        self.fetch("state", [run])
+        engine, run = type(self)(self.job), Run(run.path)
+        engine.prepare([run])
+        return engine.state(run)
 
     def resume(self, run: Run) -> str:
         """The command that continues the run."""

@@ -11,35 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ..engines.engine import Engine, Failure
+from ..engines.engine import Engine
 from ..engines.run import Run, owner_of, shell_word
+from .command import Parser, call
 from .jobs import Place
-from .text import one_line, printable
+from .text import one_line
 
 SCHEMA = 1
 
 
 def main(argv: list[str]) -> int:
     """Return the exit code."""
-    try:
-        return status(argv)
-    except Failure as failure:
-        print(f"error: {printable(failure.title)}", file=sys.stderr)
-        if failure.hint:
-            print(f"  hint: {printable(failure.hint)}", file=sys.stderr)
-        return failure.code
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
-    except OSError as error:  # of a run or artifact that this user may not read
-        print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-        return 1
+    return call(status, argv)
 
 
 def status(argv: list[str]) -> int:
@@ -54,6 +41,7 @@ def status(argv: list[str]) -> int:
         return 0
     if options.all:
         runs = artifact.list_runs()
+        engine.fetch("state", runs)
         engine.prepare(runs)
         summaries = [summary(engine, run) for run in runs]
         if options.format == "json":
@@ -63,6 +51,8 @@ def status(argv: list[str]) -> int:
                 print(f"{line['run']:<22} {line['text']}")
         return 0
     run = artifact.choose_run(options.run)
+    for what in ("state", "news"):
+        engine.fetch(what, [run])
     points = engine.points(run)
     if points is not None:
         return _print_points(engine, run, points, options.format)
@@ -74,16 +64,8 @@ def status(argv: list[str]) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        unknown, without = "unrecognized arguments: ", re.match("argument (--[a-z]+): expected one argument", message)
-        if message.startswith(unknown):
-            message = f"unknown option: {message[len(unknown) :]}"
-        raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
-
-
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = _Parser(prog="status.sh", allow_abbrev=False, add_help=False)
+    parser = Parser("status.sh")
     parser.add_argument("--run", default="")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -174,8 +156,7 @@ def _field(engine: Engine, artifact: Place, named: str, field: str) -> None:
         for line in engine.cost():
             print(f"  {one_line(line)}")
         return
-    is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
-    run = Run(Path(named)) if is_path else artifact.choose_run(named)
+    run = artifact.choose_any_run(named)
     if field == "path":
         print(run.path)
         return

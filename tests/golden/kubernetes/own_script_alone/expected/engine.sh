@@ -218,20 +218,6 @@ storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
 }
 
-# read_storage HOW RUN FILE NODE: prints a file of a run: from the pod of that node while it runs, else what that pod printed.
-# HOW=follow: goes on until the run ends, and waits for a file that is not there yet.
-read_storage() {
-  local pod command=(cat)
-  pod=$(running_pods '' "$4" | tail -n 1)
-  if [[ -n $pod ]]; then
-    if [[ $1 == follow ]]; then command=(tail -n +1 -F --pid=1); fi
-    k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
-    return
-  fi
-  pod=$(pods '' | awk -F '|' -v index_="$4" '$1 == index_ { name = $2 } END { print name }')
-  [[ -n $pod && $3 == logs/node_* ]] && k logs "$pod" --container=node 2>/dev/null
-}
-
 # keep_lone_pod: a lone_pod in each of the clusters that the runs were sent to, made once.
 declare -gA has_pod=() # -g: a function sources this file
 keep_lone_pod() {

@@ -187,19 +187,6 @@ storage_of() {
   printf '%s/node_%02d/%s/%s' "$run_root" "${2:-0}" "$job_name" "$(basename -- "$1")"
 }
 
-# read_storage HOW RUN FILE NODE: prints a file of a run: from the pod of that node while it runs, else from the bucket.
-# HOW=follow: goes on until the run ends, and waits for a file that is not there yet.
-read_storage() {
-  local pod command=(cat)
-  pod=$(running_pods '' "$4" | tail -n 1)
-  if [[ -z $pod ]]; then
-    ask_bucket "$2" cat "$3"
-    return
-  fi
-  if [[ $1 == follow ]]; then command=(tail -n +1 -F --pid=1); fi
-  k exec "$pod" -- "${command[@]}" "$(storage_of "$2" "$4")/$3" 2>/dev/null
-}
-
 # ask_bucket RUN VERB…: depot.py in a pod, which may use the bucket; this machine need not.
 ask_bucket() {
   keep_lone_pod

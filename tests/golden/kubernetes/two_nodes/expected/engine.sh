@@ -205,19 +205,6 @@ storage_of() {
   printf '%s/%s/%s' "$run_root" "$job_name" "$(basename -- "$1")"
 }
 
-# read_storage HOW RUN FILE NODE: prints a file of a run on the pods' storage; HOW=follow: goes on until the run ends, and waits
-# for a file that is not there yet. Through a pod that runs, else through one made for it.
-read_storage() {
-  local pod command=(cat)
-  pod=$(running_pods '' | sed -n 1p)
-  if [[ $1 == follow && -n $pod ]]; then command=(tail -n +1 -F --pid=1); fi
-  if [[ -z $pod ]]; then
-    lone_pod
-    pod=$own_object-shell
-  fi
-  k exec "$pod" -- "${command[@]}" "$(storage_of "$2")/$3" 2>/dev/null
-}
-
 # keep_lone_pod: a lone_pod in each of the clusters that the runs were sent to, made once.
 declare -gA has_pod=() # -g: a function sources this file
 keep_lone_pod() {

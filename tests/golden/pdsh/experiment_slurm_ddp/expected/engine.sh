@@ -74,7 +74,7 @@ start_run() {
   printf '  follow: %q --follow\n  stop:   %q\n' "$copy/logs.sh" "$copy/stop.sh"
   keep_run
   interrupted=''
-  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run"' INT
+  trap 'interrupted=yes; mark_stopped "$run"; signal_nodes TERM "$run" || true' INT # a bare `return` in a trap is what the trap interrupted
   all_nodes start >&2 || code=$?
   if ((code)); then
     forget_secrets "$run"
@@ -85,14 +85,16 @@ start_run() {
   fi
   forget_secrets "$run" # every node that is up has read them
   if [[ -n $1 ]]; then return; fi
-  trap 'exit 129' HUP TERM # the run goes on
   follow
 }
 
 # follow: prints what the nodes print until all have ended; the exit code of the run.
 follow() {
-  local code
-  follow_logs "$run" "$nodes" 'node_*.log'
+  local code follower
+  python3 -I -S "$artifact/jobctl" logs --run "$run" --follow & # where Ctrl-C does not end it: what the run prints then is wanted
+  follower=$!
+  trap 'kill "$follower"; exit 129' HUP TERM # the run goes on
+  until wait "$follower" || ! kill -0 "$follower" 2>/dev/null; do :; done
   code=$(run_code "$run")
   echo "run $(basename -- "$run"): $(run_status "$run")"
   if [[ -n $interrupted ]]; then exit 130; fi

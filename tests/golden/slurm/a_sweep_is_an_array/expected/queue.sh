@@ -72,7 +72,7 @@ refuse() {
 # wait_for_job RUN: until Slurm is done with it, printing what its nodes print; the exit code of the job.
 wait_for_job() {
   local code
-  follow_logs "$1" "$nodes" 'node_*.log'
+  jobctl logs --run "$1" --follow --patient || true
   code=$(key_number "$(job_file "$1")" exit)
   echo "run $(basename -- "$1"): $(run_status "$1")"
   return "${code:-1}"

@@ -4,7 +4,6 @@
 # here=yes when the job is somebody's allocation (--here), of which only the step in RUN/state/step_ATTEMPT is the run's.
 
 nodes=4
-live_every_s=5 # between two questions to the controller
 
 # ---- the jobs of a run
 

@@ -4,7 +4,6 @@
 # state/mirror, and never sent to itself. Takes the place of functions of engine.sh and run.sh of the same name.
 
 code_kind=rsync
-live_every_s=3 # how often follow_logs asks the hosts
 procs=2
 
 # what the start-up files of a host print comes before this line, and is left out

@@ -1,0 +1,121 @@
+"""Streams the output of the clients of an engine, such as `kubectl logs --follow`, to stdout.
+
+Lines are passed on as they come; of a line of more than 64 KiB piece by piece.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+from .engine import Failure
+
+PIECE = 1 << 16
+_STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
+
+if TYPE_CHECKING:
+    Change = Callable[[bytes], "bytes | None"]  # of a line; None drops it
+
+
+def stream(
+    words: Sequence[str],
+    change: Change | None = None,
+    tail: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    errors: str = "kept",
+) -> int:
+    """Run a client and print its output. Return its exit code.
+
+    change: applied to each line; tail: print only so many lines, at its end
+    errors: its stderr is kept, dropped, or merged into its output
+    Raises Failure when it is not installed.
+    """
+    with _started(words, environment, _STDERR[errors]) as process:
+        assert process.stdout is not None
+        print_lines(process.stdout, change, tail)
+        return process.wait()
+
+
+def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
+    """Print the lines of a file or a pipe as they come."""
+    out = sys.stdout.buffer
+    if tail is not None:
+        out.writelines(deque(changed_pieces(file, change), maxlen=tail))
+    else:
+        for piece in changed_pieces(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
+            out.write(piece)
+            out.flush()
+    out.flush()
+
+
+def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
+    """Yield the lines that `change` returns. What comes after the first 64 KiB of a line stays as it is."""
+    is_inside = is_kept = False
+    while True:
+        piece = file.readline(PIECE)
+        if not piece:
+            return
+        if not is_inside:
+            changed = change(piece) if change else piece
+            is_kept = changed is not None
+            if changed is not None:
+                yield changed
+        elif is_kept:
+            yield piece
+        is_inside = not piece.endswith(b"\n")
+
+
+class LineMerger:
+    """Prints the output of several clients at once, line by line. A context manager that ends them on the way out."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+
+    def __enter__(self) -> LineMerger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, _thread in self._clients:
+            if process.poll() is None:
+                process.terminate()
+
+    def start(self, words: Sequence[str], change: Change | None = None) -> None:
+        """Start a client, whose lines are printed as `change` returns them."""
+        process = _started(words)
+        thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
+        self._clients.append((process, thread))
+        thread.start()
+
+    def wait(self) -> None:
+        """Wait until all clients have ended."""
+        for process, thread in self._clients:
+            thread.join()
+            process.wait()
+
+    def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
+        assert process.stdout is not None
+        out = sys.stdout.buffer
+        with contextlib.suppress(OSError, ValueError):  # without a reader; closed on the way out
+            for piece in changed_pieces(process.stdout, change):
+                with self._lock:
+                    out.write(piece if piece.endswith(b"\n") else piece + b"\n")
+                    out.flush()
+
+
+def _started(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, errors: int | None = None
+) -> subprocess.Popen[bytes]:
+    environ = {**os.environ, **(environment or {})}
+    try:
+        return subprocess.Popen(
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environ
+        )
+    except OSError as error:
+        raise Failure(f"cannot run {words[0]}: {error.strerror}") from None

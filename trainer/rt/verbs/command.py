@@ -1,0 +1,64 @@
+"""What all verbs share: options with errors in the words of jobctl, and failures as one line and a hint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from ..engines.engine import Failure
+from ..untrusted_files import Unreadable
+from .text import printable
+
+NO_READER = 1
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Options of a verb. Raises Failure with exit code 2 for a wrong one."""
+
+    def __init__(self, script: str) -> None:
+        super().__init__(prog=script, allow_abbrev=False, add_help=False)
+
+    def error(self, message: str) -> NoReturn:
+        unknown, without = "unrecognized arguments: ", re.match("argument (--[a-z]+).*: expected one argument", message)
+        if message.startswith(unknown):
+            message = f"unknown option: {message[len(unknown) :]}"
+        raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
+
+
+def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Return the exit code of the verb; print why it failed."""
+    try:
+        code = verb(argv)
+        sys.stdout.flush()
+        return code
+    except Failure as failure:
+        sys.stdout.flush()
+        print_failure(failure)
+        return failure.code
+    except Unreadable as error:
+        sys.stdout.flush()
+        print_failure(Failure(str(error)))
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has no reader
+        return NO_READER
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that waits for this program ends too
+        return INTERRUPTED
+    except OSError as error:  # of a run or artifact that this user may not read
+        print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def print_failure(failure: Failure) -> None:
+    """Print an error and its hint."""
+    print(f"error: {printable(failure.title)}", file=sys.stderr)
+    if failure.hint:
+        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)

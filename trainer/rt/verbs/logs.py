@@ -1,0 +1,183 @@
+"""What a run printed: the console of its nodes, merged by time, or the output of one rank.
+
+Usage  jobctl logs [--run ID] [--node N | --rank N] [--tail N] [--follow]
+       jobctl logs [--run ID] [POINT] [OPTION…]    of a sweep: all points, or that one
+Out    bytes as they were printed; of several nodes `node N  | ` before each line, and what failed first before them
+Exit   0; 1 when there is no such run or log; 2 for a wrong option; 130 after Ctrl-C, which does not stop the run
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from ..engines.engine import Engine, Failure
+from ..engines.log_files import LogRequest, Logs, first_failure, print_first_failure
+from ..engines.run import Run
+from ..engines.values import number
+from ..untrusted_files import Unreadable
+from .command import Parser, call, print_failure
+from .jobs import Place
+
+TICK_S = 0.5  # between two looks at the logs
+HELD_TICKS = 4  # lines of several nodes are held back for so long: the first failure is shown before what it led to
+FIRST_TICKS = 3  # an earlier failure, of a node that is slower to record it, has come by then
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit code."""
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signal_number) == signal.SIG_DFL:  # not below nohup
+            signal.signal(signal_number, _leave)
+    return call(logs, argv)
+
+
+def _leave(signal_number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signal_number)  # so that clients of an engine are ended too
+
+
+def logs(argv: list[str]) -> int:
+    artifact = Place(Path(sys.argv[0]).parent)
+    is_sweep = bool(artifact.job.settings.get("sweep"))
+    options, request = _parse(argv, is_sweep)
+    engine = artifact.engine()
+    run = artifact.choose_any_run(options.run)
+    if is_sweep:
+        return _print_points(engine, run, options.point, request)
+    return print_logs(engine, run, request, options.patient)
+
+
+def _parse(argv: list[str], is_sweep: bool) -> tuple[argparse.Namespace, LogRequest]:
+    parser = Parser("logs.sh")
+    parser.add_argument("--run", default="")
+    for name in ("--node", "--rank", "--tail"):
+        parser.add_argument(name)
+    parser.add_argument("--follow", "-f", action="store_true")
+    parser.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # after a submit: the engine answers
+    if is_sweep:
+        parser.add_argument("point", nargs="?")
+    options = parser.parse_args(argv)
+    if options.node and options.rank:
+        raise Failure("--node and --rank exclude each other", "logs.sh --help", 2)
+    if is_sweep and options.follow and options.point is None:
+        raise Failure("--follow needs the number of a point", "logs.sh 0 --follow", 2)
+    tail = _count(options.tail, "--tail")
+    if tail == 0:
+        raise Failure("--tail takes a number of lines, 1 or more", "logs.sh --help", 2)
+    return options, LogRequest(_count(options.node, "--node"), _count(options.rank, "--rank"), options.follow, tail)
+
+
+def _count(text: str | None, option: str) -> int | None:
+    if not text:
+        return None
+    value = number(text) if re.fullmatch("[0-9]{1,9}", text) else None
+    if value is None:
+        raise Failure(f"{option} takes a number, not {text}", "logs.sh --help", 2)
+    return value
+
+
+def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool = False) -> int:
+    """Print the wanted logs. Return an exit code. is_patient: wait for an engine that does not answer"""
+    code = engine.print_logs(run, request)
+    if code is not None:
+        return code
+    files = Logs(run, request.name, engine.job.nodes)
+    names = files.name or "node_*.log"
+    watch = Watch(engine, run, is_patient)
+    if request.follow and watch.is_live():
+        _follow(watch, files, names, request.tail)
+        return 0
+    engine.fetch(names, [run])
+    sizes = files.sizes()
+    if not sizes:
+        raise Failure(f"no {names} in {run.path}/logs", "status.sh shows whether the run has started")
+    if request.tail is not None:
+        files.skip_to_tail(sizes, request.tail)
+    if files.is_merged:
+        _show_first_failure(engine, run)
+    files.print(sizes)
+    return 0
+
+
+class Watch:
+    """Asks again and again whether a run is live. An engine that stops answering is reported once."""
+
+    def __init__(self, engine: Engine, run: Run, is_patient: bool) -> None:
+        self.engine, self.run = engine, run
+        self._has_answered, self._is_silent = is_patient, False
+
+    def is_live(self) -> bool:
+        """Raises Failure when the engine does not answer the first question, unless this is patient."""
+        state = self.engine.state_now(self.run)
+        if state.name != "unknown":
+            self._has_answered, self._is_silent = True, False
+            return state.is_live
+        if not self._has_answered:
+            raise Failure(state.reason or state.text, "try again when it answers; without --follow nothing is asked")
+        if not self._is_silent:
+            print(f"{state.reason or state.text}; asking again", file=sys.stderr, flush=True)
+        self._is_silent = True
+        return True
+
+
+def _follow(watch: Watch, files: Logs, names: str, tail: int | None) -> None:
+    """Print the logs as they grow, until the run has ended."""
+    engine, run = watch.engine, watch.run
+    seen: list[dict[str, int]] = []  # sizes, oldest first
+    held_ticks = HELD_TICKS if files.is_merged else 0
+    shown_attempt, failed_ticks = None, 0
+    asked_at = time.monotonic()
+    engine.fetch(names, [run])
+    while True:
+        if time.monotonic() - asked_at >= engine.live_every_s:
+            engine.fetch(names, [run])
+            if not watch.is_live():
+                break
+            asked_at = time.monotonic()
+        seen.append(files.sizes())
+        if tail is not None:
+            files.skip_to_tail(seen[0], tail)
+            tail = None
+        if files.is_merged and shown_attempt != run.attempt and first_failure(run):
+            failed_ticks += 1
+            if failed_ticks > FIRST_TICKS:
+                _show_first_failure(engine, run)
+                shown_attempt, failed_ticks = run.attempt, 0
+        elif len(seen) > held_ticks:
+            files.print(seen.pop(0))
+        time.sleep(TICK_S)
+    engine.fetch(names, [run])
+    if files.is_merged and shown_attempt != run.attempt:
+        _show_first_failure(engine, run)
+    files.print(files.sizes())
+
+
+def _show_first_failure(engine: Engine, run: Run) -> None:
+    failure = first_failure(run)
+    if failure:
+        engine.fetch(failure[2], [run])
+        print_first_failure(run, failure)
+
+
+def _print_points(engine: Engine, sweep: Run, named: str | None, request: LogRequest) -> int:
+    """Print the logs of the points of a sweep, one after another, or of the named one."""
+    points = engine.points(sweep) or []
+    if named is not None:
+        point = next((run for index, run in points if str(index) == named), None)
+        if point is None:
+            raise Failure(f"there is no point {named}", "status.sh lists them, with their numbers", 2)
+        return print_logs(engine, point, request)
+    for index, run in points:
+        print(f"==> point {index}, {run.path}", flush=True)
+        try:
+            print_logs(engine, run, request)
+        except Failure as failure:  # it may not have started
+            print_failure(failure)
+        except Unreadable as error:
+            print_failure(Failure(str(error)))
+    return 0
