@@ -175,6 +175,8 @@ class Engine:
         code = state.exit_code
         if code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and os.path.isdir(run.path / "checkpoints")):
             return self.resume(run)
+        if code == CRASHED and os.path.isdir(run.path / "code"):  # of a program of the user's own, to be mended first
+            return f"{self.resume(run)} --new-code"
         return ""
 
     def logs(self, run: Run) -> tuple[str, str]:

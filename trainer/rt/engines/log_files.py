@@ -165,7 +165,7 @@ class Logs:
                     self._skipped_lines -= 1
                 is_complete = piece.endswith(b"\n")
                 if self._skipped_lines < 0:
-                    out.write(piece if is_inside else log.label + piece)
+                    out.write(piece if is_inside else log.label + shown(piece))
                 is_inside = not is_complete and log.offset < grown[index][1]
                 if not is_complete and not is_inside and self._skipped_lines < 0:
                     out.write(b"\n")  # a line that is being written
@@ -176,6 +176,12 @@ class Logs:
                 if not is_inside and waiting and log.time > waiting[0][0]:
                     heapq.heappush(waiting, (log.time, index, piece, pieces))
                     break
+
+
+def shown(line: bytes) -> bytes:
+    """A line as a terminal shows it: of a progress bar, which is written over with carriage returns, the last state."""
+    text = line.rstrip(b"\r\n")
+    return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
 
 
 def first_failure(run: Run) -> tuple[str, str, str] | None:
@@ -214,7 +220,7 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
     except Unreadable:
         return []
     lines = text.split(b"\n")
-    lines = (lines if lines[-1] else lines[:-1])[-FAILURE_LINES:]
+    lines = [shown(line) for line in (lines if lines[-1] else lines[:-1])[-FAILURE_LINES:]]
     headers = [index for index, line in enumerate(lines) if line.startswith(header)]
     lines = lines[headers[-1] + 1 :] if headers else lines
     first = next((index for index, line in enumerate(lines) if _TRACEBACK in line), None)
