@@ -148,7 +148,7 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
     """JC4550"""
     if why := forms.problem(definition, field, value):
         key = ".".join(at)
-        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"leave out {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)
 
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
@@ -161,7 +161,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
             near = nearest(name, [field for field in shape if field != "*"])
             because = f"{at[-1]} has no field {name}"
             path = ".".join(at)
-            hint = f"did you mean {path}.{near[0]}?" if near else f"leave out {path}.{name}"
+            hint = f"did you mean {path}.{near[0]}?" if near else f"remove {path}.{name}"
             key = f"{path}.{name}"
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
         else:
@@ -171,7 +171,7 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
 
 def _refused(at: At, why: str, hint: str) -> Diagnostic:
     key = ".".join(at)
-    instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"leave out {key}"
+    instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"remove {key}"
     if hint.startswith("=") and any(part.isdigit() for part in at):  # within a list, where no override leads
         instead = f"{at[-1]}: {hint[1:]}"
     return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

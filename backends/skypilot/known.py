@@ -38,7 +38,7 @@ OWNED: Mapping[str, str] = {
 # Options that it hands on, and that make another job of it than the plan: with the key that says what they would say.
 _LAYOUT = ("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-tres")
 BREAKS: Mapping[str, str] = {
-    "array": "jobc -m, which makes a job of each point",
+    "array": "jobc -m, which compiles each point as a job",
     **dict.fromkeys((*_LAYOUT, "tasks-per-node"), "nodes and procs"),
     **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gpu-bind", "tres-per-task"), "gpus"),
     "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",

@@ -74,7 +74,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     for sweep in sweep_folders(compile_sweep(request)):
         if sweep.place == recorded_path and sweep.source_map is not None:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
-    raise NotHere(f"the words of the sweep give no {recorded_path or PLACE} any more")
+    raise NotHere(f"the sweep no longer has a point {recorded_path or PLACE}")
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
@@ -110,7 +110,7 @@ def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request
     """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
-        raise NotHere("an earlier version of jobc wrote it, without the words of its sweep")
+        raise NotHere("an earlier version of jobc wrote it and did not record the sweep's command line")
     command = None if written["command"] is None else tuple(written["command"])
     return Request(tuple(written["words"]), command, config_dirs, written["config_name"], written["strict"], True)
 
@@ -137,14 +137,18 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
     from ... import __version__
 
     causes = [*_changed(written["inputs"], folders)]
-    causes += [f"{source} was not read then" for source in now.get("inputs", {}) if source not in written["inputs"]]
-    causes += [f"{source} is not read any more" for source in written["inputs"] if now and source not in now["inputs"]]
+    causes += [
+        f"{source} is new: the original compile did not read it"
+        for source in now.get("inputs", {})
+        if source not in written["inputs"]
+    ]
+    causes += [f"{source} is no longer read" for source in written["inputs"] if now and source not in now["inputs"]]
     if written["digest"] != digest_of(written["files"]):
-        causes.append("the manifest has other sums than jobc wrote")
+        causes.append("the checksums in the manifest were changed after the compile")
     if written["jobc"] != __version__:
-        causes.append(f"jobc was {written['jobc']}, and is {__version__}")
+        causes.append(f"jobc was {written['jobc']} and is now {__version__}")
     if now and written.get("plugin") != now.get("plugin"):
-        causes.append(f"the backend was {written.get('plugin')}, and is {now.get('plugin')}")
+        causes.append(f"the backend was {written.get('plugin')} and is now {now.get('plugin')}")
     return tuple(causes)
 
 
@@ -152,7 +156,7 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
     """inputs: place -> digest then. In words, those that are other ones now or gone."""
     now = {source: _text(source, folders) for source in inputs}
     return tuple(
-        f"{source} is not there any more" if now[source] is None else f"{source} is not what it was"
+        f"{source} was deleted" if now[source] is None else f"{source} was changed"
         for source, digest in inputs.items()
         if hashlib.sha256((now[source] or "").encode("utf-8", "surrogateescape")).hexdigest() != digest
         or now[source] is None

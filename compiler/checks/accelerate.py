@@ -36,5 +36,5 @@ def gpu_ids_there(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnost
     beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
     if beyond:
         key = f"{section}.extra.gpu_ids"
-        because = f"{place(spec)} has {limit} GPUs on each node, and they are counted from 0"
+        because = f"{place(spec)} has {limit} GPUs on each node, numbered from 0"
         yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)

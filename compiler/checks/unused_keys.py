@@ -35,13 +35,13 @@ def unread(
     ]
     if not names and not groups:
         return
-    hint = f"leave out {(names or groups)[0]}"
+    hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"{_passing(command, names[0])} for the words after --, or {hint}"
+        hint = f"pass {_passing(command, names[0])} after --, or {hint}"
     names += groups
     is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
-    because = f"{go} to train.json, which only the trainer that comes with jobc reads"
+    because = f"{go} into train.json, which only jobc's own trainer reads"
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 

@@ -16,15 +16,15 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
-    "check": "diagnostics only, nothing is written",
-    "plan": "steps, memory, time and cost of each size: jobc plan nodes=1,2,8",
-    "diff": "what two jobs, artifacts or runs differ in: jobc diff nodes=2,4, jobc diff DIR DIR",
+    "check": "print diagnostics, write nothing",
+    "plan": "estimate steps, memory, time and cost for each size: jobc plan nodes=1,2,8",
+    "diff": "compare two jobs, artifacts or runs: jobc diff nodes=2,4, jobc diff DIR DIR",
     "run": "compile, submit and follow",
-    "why": "where a line, a key or a variable came from: jobc why FILE:LINE, jobc why DIR loop.steps",
-    "verify": "hand edits, and inputs that changed since the compile: jobc verify DIR",
-    "explain": "what a diagnostic means: jobc explain JC3011, jobc explain taken-port",
-    "backends": "the backends that are installed, and what each can do",
-    "submit": "run DIR/submit.sh; so do status, logs, stop, preflight, smoke, shell and clean",
+    "why": "show where a line, a key or a variable comes from: jobc why FILE:LINE, jobc why DIR loop.steps",
+    "verify": "find hand edits and inputs that changed since the compile: jobc verify DIR",
+    "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
+    "backends": "list the installed backends and what each one supports",
+    "submit": "run DIR/submit.sh; status, logs, stop, preflight, smoke, shell and clean run theirs",
     "status": "",
     "logs": "",
     "stop": "",
@@ -32,9 +32,9 @@ COMMANDS = {
     "smoke": "",
     "shell": "",
     "clean": "",
-    "watch": "live progress of a run, by DIR/logs.sh: jobc watch DIR",
-    "init": "write a site profile, by looking and asking: jobc init lab",
-    "completion": 'shell completion: eval "$(jobc completion bash)"',
+    "watch": "show live progress of a run, with DIR/logs.sh: jobc watch DIR",
+    "init": "write a cluster profile from what it detects and your answers: jobc init lab",
+    "completion": 'print shell completion: eval "$(jobc completion bash)"',
     "help": "",
     "_complete": "",
 }
@@ -131,13 +131,13 @@ def parse(argv: Sequence[str]) -> Arguments:
             _refuse_own_program(command, words)
         raise
     if options["detach"] and command != "run":
-        raise _no_effect("--detach", "only jobc run starts something", "jobc run --detach …, or submit.sh --detach")
+        raise _no_effect("--detach", "only jobc run starts a job", "jobc run --detach …, or submit.sh --detach")
     if options["format"] not in (None, *FORMATS.get(command, ())):
         raise _no_format(command, options["format"])
     if options["plot"] and command != "plan":
-        raise _no_effect("--plot", "only jobc plan has figures to draw", "jobc plan --plot …")
+        raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
-        raise _no_effect("--package", "it chooses what --cfg prints", f"--cfg job --package {options['package']}")
+        raise _no_effect("--package", "it selects what --cfg prints", f"--cfg job --package {options['package']}")
     return Arguments(command, overrides, program_words, **options)
 
 
@@ -176,10 +176,10 @@ def _refuse_own_program(command: str, words: Sequence[str]) -> None:
             first -= 1  # `python` before train.py
         verb = [command] if command != "compile" else []
         hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
-        because = "without ` -- ` before it, your own command would be read as overrides and options of jobc"
+        because = "without ` -- ` before it, jobc would read your command as its own overrides and options"
         origin = Origin(COMMAND_LINE, words[index])
         raise CompileError(
-            [Diagnostic("JC1110", f"{words[index]} is no override and no command", because, hint, origin)]
+            [Diagnostic("JC1110", f"{words[index]} is neither an override nor a command", because, hint, origin)]
         )
 
 
@@ -190,9 +190,9 @@ def _no_effect(option: str, because: str, hint: str) -> CompileError:
 def _no_format(command: str, name: str) -> CompileError:
     formats = FORMATS.get(command, ())
     if not formats:
-        because = "only what jobc compiles, checks, plans or compares has one"
+        because = "only compile, check, plan and diff have an output format"
         return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
-    title, because = f"jobc {command} has no format {name}", f"it has {', '.join(formats)}"
+    title, because = f"jobc {command} does not support --format {name}", f"it must be one of {', '.join(formats)}"
     return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
 
 
@@ -218,10 +218,14 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
         )
         title, because = (
             f"unknown command {word}",
-            "the first word without `=` is a command, and there is none of that name",
+            "the first word without `=` must be a command, and this is not one",
         )
         if word in COMMANDS:
-            title, because, hint = f"{word} is a second command", "one is enough", f"leave out {word}, or the other"
+            title, because, hint = (
+                f"{word} is a second command",
+                "jobc runs one command at a time",
+                f"remove {word} or the other command",
+            )
         diagnostics.append(Diagnostic("JC1110", title, because, hint, Origin(COMMAND_LINE, word)))
     if diagnostics:
         raise CompileError(diagnostics)
@@ -254,7 +258,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "jobc has no such option, and options of your own program go after --"
+        because = "this is not an option of jobc; options of your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
@@ -281,7 +285,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     parser.words = words
     add = parser.add_argument
     add("words", nargs="*")
-    add("-m", "--multirun", action="store_true", help="every combination of comma-separated values")
+    add("-m", "--multirun", action="store_true", help="compile every combination of comma-separated values (a sweep)")
     add("-c", "--cfg", choices=("job", "hydra", "all"), help="print the composed config instead of compiling")
     add(
         "-i",
@@ -289,27 +293,27 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
         nargs="?",
         const="all",
         choices=_INFO,
-        help="print how the config was put together",
+        help="print how the config was composed",
     )
-    add("-p", "--package", help="with --cfg: only this part of the config")
-    add("-cd", "--config-dir", type=Path, help="a folder of config files that wins over all others")
-    add("-cn", "--config-name", default="config", help="the config to start from (default: config)")
+    add("-p", "--package", help="with --cfg: print only this section of the config")
+    add("-cd", "--config-dir", type=Path, help="a folder of config files that overrides all others")
+    add("-cn", "--config-name", default="config", help="the primary config file (default: config)")
     add(
         "--out",
         type=Path,
         default=Path("artifacts"),
-        help="where artifact directories go (default: artifacts); relative paths of the job begin beside that folder",
+        help="folder for artifact directories (default: artifacts); relative paths in the job start from its parent",
     )
     add("--force", action="store_true", help="overwrite files that were edited by hand")
-    add("--strict", action="store_true", help="a warning or note that no `# jobc: allow` allows is an error")
-    add("--detach", action="store_true", help="with run: return at once")
+    add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")
+    add("--detach", action="store_true", help="with run: return after submitting")
     add(
         "--format",
         choices=tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats)),
         help="diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json",
     )
-    add("--plot", type=Path, metavar="FILE", help="with plan: draw them, too, as .png, .svg or .pdf")
-    add("-h", "--help", action="store_true", help="this text")
+    add("--plot", type=Path, metavar="FILE", help="with plan: also draw the figures, as .png, .svg or .pdf")
+    add("-h", "--help", action="store_true", help="print this help")
     add("--version", action="store_true", help="print the version")
     return parser
 

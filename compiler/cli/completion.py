@@ -33,7 +33,7 @@ complete -o default -o nospace -F _jobc jobc
 
 def completion_command(arguments: Arguments) -> int:
     if arguments.words != ("bash",):
-        because = f"shell {arguments.words[0]} is not known" if arguments.words else "the shell is not named"
+        because = f"shell {arguments.words[0]} is not supported" if arguments.words else "missing shell name"
         raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
     put_text(_BASH)
     return OK

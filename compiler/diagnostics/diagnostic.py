@@ -114,7 +114,7 @@ def _without_numbers(d: Diagnostic) -> Diagnostic:
 def points_of(d: Diagnostic) -> str:
     """`nodes=2, and with other numbers at nodes=3, nodes=4`; "" without a sweep."""
     alike = ", ".join(point for point in d.points if point not in d.otherwise)
-    return f"{alike}, and with other numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
+    return f"{alike}, with different numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:

@@ -31,9 +31,9 @@ def refuse_extra(
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
         if owner is not None:
             key = ".".join((*section, *extra_path))
-            because = f"jobc says it, from {owner}, and the scripts rely on it"
-            hint = f"leave out {key}, and set {owner}"
-            yield Diagnostic("JC4600", f"{key} would break the plan", because, hint, key=key)
+            because = f"jobc sets it from {owner}, and the scripts rely on it"
+            hint = f"remove {key} and set {owner}"
+            yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:

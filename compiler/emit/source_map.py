@@ -14,7 +14,7 @@ from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
 DIGEST = "digest"  # the plan key of what Render.digested() brings; it has no spec keys, or every key had its lines
-DIGEST_RULE = "made of the plan as a whole: another value of nearly any key changes it"
+DIGEST_RULE = "computed from the whole plan: a change of nearly any key changes it"
 
 
 @dataclass(frozen=True)

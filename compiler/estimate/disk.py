@@ -29,7 +29,7 @@ def fewer(how: CheckpointConfig, steps: int | None, most: int) -> str:
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
             return " ".join(words)
-    return "a larger disk at storage.root: fewer checkpoints are not kept"
+    return "a larger disk at storage.root: the number of checkpoints is already the minimum"
 
 
 def _with_keep(how: CheckpointConfig, steps: int | None, keep: int) -> int:

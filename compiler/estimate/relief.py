@@ -16,9 +16,11 @@ from ..spec.job_spec import JobSpec
 from .memory import Memory, memory
 from .parameters import size_of
 
-MORE_NODES = "more nodes with {}, or a GPU of more memory: these GPUs cannot share it so that it fits"
-LARGER_GPU = "a GPU of more memory, or offload to that of the CPU: however many share it, a part is whole on each"
-NOT_ALL = "; estimate.largest_unit=N, the parameters of the largest layer, tells whether there is room for it as well"
+MORE_NODES = "more nodes with {}, or a GPU with more memory: it does not fit even when sharded over these GPUs"
+LARGER_GPU = (
+    "a GPU with more memory, or CPU offload: one part is on each GPU in full, however many GPUs share the model"
+)
+NOT_ALL = "; set estimate.largest_unit=N, the parameters of the largest layer, to check that it fits as well"
 MANY_RANKS = 2**20
 # What conf/parallel/fsdp.yaml says of what is gathered, for a job of another way.
 FSDP: Mapping[str, Any] = {

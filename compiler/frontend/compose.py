@@ -227,7 +227,7 @@ def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
 
 
 def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
-    because = "the same overrides would give other files on another machine"
+    because = "the same overrides would give different files on another machine"
     hint = f"write \\${{NAME}} to have a command's shell read it, or set the value: {key or 'KEY'}=VALUE"
     return Diagnostic("JC1107", title, because, hint, origin, key)
 
@@ -252,8 +252,8 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
                 continue
             because, hint = _why_unresolved(error, leaf, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
-    because = "its value is made of itself"
-    endless = Diagnostic("JC1106", "an interpolation leads back to itself", because, "give the key a value")
+    because = "its value refers to itself"
+    endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "give the key a value")
     return direct or indirect or [endless]
 
 
@@ -261,15 +261,15 @@ def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) 
     """(because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "it leads back to itself", f"give {key} a value of its own"
+        return "the interpolation refers back to itself", f"give {key} a value of its own"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)
         escape = "write shell text as \\${" + missing_key[1] + "}"
-        return f"there is no key {missing_key[1]}", f"did you mean ${{{close[0]}}}?" if close else escape
+        return f"key {missing_key[1]} does not exist", f"did you mean ${{{close[0]}}}?" if close else escape
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
-        return f"there is no resolver {resolver[1]}", "write shell text as \\${…}, or the value itself"
-    return "it names no value", "write shell text as \\${…}, or the value itself"
+        return f"resolver {resolver[1]} does not exist", "write shell text as \\${…}, or the value itself"
+    return "this does not refer to a value", "write shell text as \\${…}, or the value itself"
 
 
 def _at(tree: Any, key: str) -> Any:

@@ -46,7 +46,7 @@ class TooMuch(BaseException):
         self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, _HINT, origin, key)
 
 
-_HINT = "write the values out, or take out what repeats them"
+_HINT = "write the values out, or remove the repetition"
 
 
 class _Budget:
@@ -102,7 +102,7 @@ def bounded() -> Iterator[None]:
 
     def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(isinstance(arg, str) for arg in args):  # whose aliases would repeat without bound
-            raise InterpolationResolutionError("oc.create takes a list or a mapping, not text")
+            raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
         return create(root, parent, node, args, texts)
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:

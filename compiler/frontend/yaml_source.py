@@ -101,17 +101,17 @@ class JobcSource(ConfigSource):
         except ValueError:
             lines = list(enumerate(text.splitlines(), 1))
             number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
-        because = f"Hydra reads it as a word and its value, and finds {len(_words(line)) - 1} values"
+        because = f"Hydra expects a name and one value, and finds {len(_words(line)) - 1} values"
         hint = "# @package _global_"
         position = Origin(origin.root, origin.path, number, line.index("@") + 1)
-        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is no header", because, hint, position)])
+        raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is not a valid header", because, hint, position)])
 
 
 def _require_relative(config_path: str) -> None:
     """Raise CompileError JC1115 for a path that leads out of any folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
-        raise _outside(config_path, "it leads out of the config folders")
+        raise _outside(config_path, "it points outside the config folders")
 
 
 def _outside(path: str, because: str) -> CompileError:
@@ -130,7 +130,7 @@ def _kind(path: str) -> str:
         return _FILE
     if os.path.isdir(path):
         return "a folder"
-    return "a device or a pipe" if os.path.exists(path) else "a link that leads to no file"
+    return "not a regular file" if os.path.exists(path) else "a broken symlink"
 
 
 def _text(path: str) -> str:
@@ -219,7 +219,7 @@ def read_text(file: str, origin: Origin) -> str:
     try:
         if kind in (_FILE, ""):  # "": gone since somebody looked
             return _text(file)
-        because, hint = f"it is {kind}", "put a file there, or move away what is there"
+        because, hint = f"it is {kind}", "replace it with a regular file"
     except Unreadable as error:
         because = f"it {error.reason}"
     raise CompileError([Diagnostic("JC1001", "cannot read this file", because, hint, origin)])

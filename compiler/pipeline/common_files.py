@@ -94,9 +94,7 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
-_SPEC_HEADER = (
-    "# The job as it was compiled. null: derived, or left to the site; secrets are references. Nothing reads it.\n"
-)
+_SPEC_HEADER = "# The job as it was compiled. null: derived, or chosen by the site. Secrets are references. Nothing reads this file.\n"
 
 
 def _spec_yaml(render: Render) -> Artifact:

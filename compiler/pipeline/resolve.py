@@ -53,7 +53,7 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
     if command is not None:
         tree["command"] = list(command)
         if twice := next((o for o in composed.overrides if o.key == "command"), None):
-            because, hint = "the words after ` -- ` are the command as well", f"leave out {twice.typed}"
+            because, hint = "the arguments after ` -- ` set the command as well", f"remove {twice.typed}"
             title = "the command is given twice"
             raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
 
@@ -89,10 +89,10 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
     keys are not the job's own, or its options are another backend's."""
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
-        return replace(diagnostic, hint=f"leave out {gone.path}", origin=gone)
+        return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
     if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
-        because = f"that file sets it for another backend than {composed.choices['backend']}"
-        return replace(diagnostic, because=because, hint=f"leave it out with ~{group}")
+        because = f"that file sets it for a backend other than {composed.choices['backend']}"
+        return replace(diagnostic, because=because, hint=f"remove it with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
         hint = f"- override /{group}: {option}, below `defaults:`; or {group}={option} on the command line"
         return replace(diagnostic, hint=hint)
@@ -100,9 +100,9 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
         return diagnostic
     if not composed.tree[group]:
         title, because = f"{group}/{composed.choices[group]}.yaml is empty", "choosing it changes nothing"
-        hint = "write keys of the job into it, below the line `# @package _global_`"
+        hint = "add keys of the job to it, below the line `# @package _global_`"
         return replace(diagnostic, title=title, because=because, hint=hint, origin=composed.origin_of_choice(group))
-    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, and nothing reads them there"
+    because = f"{group}/{composed.choices[group]}.yaml sets keys below {group}, where nothing reads them"
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 

@@ -392,7 +392,7 @@ def test_what_an_extra_says_fits_what_the_job_says(form: str, right: Any, wrong:
         compile_files("cpus=8", "backend.preflight=false", word(wrong))
     (found,) = refused.value.diagnostics
     assert found.code == "JC4550"
-    if "[" not in word(wrong):  # below a list there is no key that a hint could name
+    if "[" not in word(wrong):  # below a list key that does not exist a hint could name
         assert compile_files("cpus=8", word(wrong), found.hint)
 
 

@@ -120,16 +120,16 @@ NODES = (*SHARED, "queue.nodelist=[node1, node2]")
     [
         (SHARED, "tiem: '1:00'", "sbatch has no option --tiem; did you mean backend.config.slurm.sbatch_options.time"),
         (SHARED, "mial: a", "sbatch has no option --mial; did you mean backend.config.slurm.sbatch_options.mail-type"),
-        (SHARED, "N: 2", "sbatch has no option --N; leave it out, and set nodes"),
+        (SHARED, "N: 2", "sbatch has no option --N; remove it, and set nodes"),
         (SHARED, "w: node1", "sbatch has no option --w; did you mean backend.config.slurm.sbatch_options.nodelist"),
         (SHARED, "--time: 60", "sbatch has no option ----time; did you mean backend.config.slurm.sbatch_options.time"),
-        (SHARED, "array: 0-3", "KEY would break the plan; leave it out; what says that is jobc -m, which makes a job"),
-        (SHARED, "ntasks: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
-        (SHARED, "ntasks_per_node: 9", "KEY would break the plan; leave it out; what says that is nodes and procs"),
-        (SHARED, "gpus-per-node: 1", "KEY would break the plan; leave it out; what says that is gpus"),
-        (NODES, "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
-        ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is said twice; leave out KEY, or hosts or queue.nodelist"),
-        ((*SHARED, "queue.qos=a"), "qos: b", "KEY is said twice; leave out KEY, or queue.qos"),
+        (SHARED, "array: 0-3", "KEY would contradict the plan; remove it, and set jobc -m, which compiles"),
+        (SHARED, "ntasks: 9", "KEY would contradict the plan; remove it, and set nodes and procs"),
+        (SHARED, "ntasks_per_node: 9", "KEY would contradict the plan; remove it, and set nodes and procs"),
+        (SHARED, "gpus-per-node: 1", "KEY would contradict the plan; remove it, and set gpus"),
+        (NODES, "nodelist: a", "KEY is set twice; remove KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "hosts=node[1-2]"), "nodelist: a", "KEY is set twice; remove KEY, or hosts or queue.nodelist"),
+        ((*SHARED, "queue.qos=a"), "qos: b", "KEY is set twice; remove KEY, or queue.qos"),
         (SHARED, "exclusive: maybe", "KEY: 'maybe' is no way to have a node; KEY=true"),
         (SHARED, "nodelist: a", ""),
         (NODES, "{exclusive: user, switches: 1, begin: now, mail_type: END, array: null, container-name: null}", ""),
@@ -328,6 +328,6 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
     found = [(each.code, each.key, each.hint) for each in error.value.diagnostics]
     assert [each for each in found if each[0] != "JC4721"] == [
         ("JC4711", "backend.use_spot", "backend.use_spot=false"),
-        ("JC4711", "backend.extra.resources.ports", "leave out backend.extra.resources.ports"),
+        ("JC4711", "backend.extra.resources.ports", "remove backend.extra.resources.ports"),
         ("JC4717", "backend.extra.resources.ports", "backend.extra.resources.ports=[6006,8000-8010]"),
     ]

@@ -74,7 +74,7 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, text in plan.labels.items():
         key = f"labels.{name}"
         if name == JOB_LABEL:
-            yield _refused(key, name, "jobc finds its own objects by this label", f"leave out {key}")
+            yield _refused(key, name, "jobc finds its own objects by this label", f"remove {key}")
         elif not re.fullmatch(LABEL_KEY, name):
             because = "a key is [PREFIX/]NAME, the name at most 63 of A-Za-z0-9-_."
             yield _refused(key, name, because, f"'labels={{{_as_key(name)}: {_as_value(text)}}}', in place of it")

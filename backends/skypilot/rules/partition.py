@@ -17,7 +17,7 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
             near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
             because = f"there are {', '.join(sorted(options.partitions))}; SkyPilot finds out when it launches"
             hint = f"{key}={infra.removesuffix(name)}{near}"
-            yield Diagnostic("JC4719", f"no partition {name} at this site", because, hint, key=key)
+            yield Diagnostic("JC4719", f"partition {name} does not exist at this site", because, hint, key=key)
         elif name and key == "backend.infra" and plan.queue.name not in (None, name):
             because = f"{key} names partition {name}, and SkyPilot takes that one"
             hint = f"queue.name={name}, or {key}={infra.removesuffix(f'/{name}')}"

@@ -26,5 +26,5 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         if value and (not is_slurm or key == "queue.name"):
             infra = options.infra or cloud(plan, options) or "any"
             because = f"infra {infra} does not support it; the job is the same without"
-            hint = f"leave out {key}, or backend.infra=slurm/CLUSTER"
+            hint = f"remove {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is left out", because, hint, key=key, severity=Severity.NOTE)

@@ -17,4 +17,4 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         if text and not re.match(rf"--{LONG}(=|$)", text):
             key = f"backend.extra.{name}"
             because = "an option has its long name here, by which it can be told from those that jobc says itself"
-            yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"leave out {key}", key=key)
+            yield Diagnostic("JC4303", f"{key}: {text!r} is not a long option", because, f"remove {key}", key=key)

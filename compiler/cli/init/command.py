@@ -58,7 +58,7 @@ def init_command(arguments: Arguments) -> int:
         put("nothing is written")
         return OK
     _write(target, text)
-    put(f"wrote {target}; use it with jobc cluster={name} …")
+    put(f"wrote {target}; use it with: jobc cluster={name} …")
     return OK
 
 
@@ -72,8 +72,8 @@ def _wanted(words: Sequence[str]) -> Wanted:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
             close = nearest(word, OPTIONS)
             hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
-            because = "it takes one name, KEY=VALUE words, --yes, --force and --project"
-            raise CompileError([Diagnostic("JC1110", f"jobc init does not know {word}", because, hint)])
+            because = "it accepts one name, KEY=VALUE, --yes, --force and --project"
+            raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
     return Wanted(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
 
@@ -93,9 +93,9 @@ def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
     runner: Run = probe.here
     if not facts and "hosts" in given_values:
         runner = probe.on(_first_host(given_values["hosts"]))
-        facts = [Fact("backend", "ssh", "hosts are given"), *probe.machine(runner)]
+        facts = [Fact("backend", "ssh", "hosts were given"), *probe.machine(runner)]
     elif not facts:
-        facts = [Fact("backend", "local", "no sinfo answers"), *probe.machine(runner)]
+        facts = [Fact("backend", "local", "sinfo is not available"), *probe.machine(runner)]
     facts += [*probe.interfaces(runner), *probe.python(environment)]
     python_path = given_values.get("python.path") or next(
         (fact.value for fact in facts if fact.key == "python.path"), ""
@@ -119,7 +119,7 @@ def _first_host(text: str) -> str:
 
 def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
     """The name, and the facts as somebody at a terminal mends them; an empty answer takes what was found."""
-    put_text("\nEnter takes what stands in brackets, - leaves a value out, Ctrl-C ends without writing anything.")
+    put_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
     remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
@@ -152,7 +152,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
     return [
         *of_backend.get(backend, []),
         ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder of data sets"),
-        ("storage.root", "folder of all runs that the nodes see, if not ./runs"),
+        ("storage.root", "run root, a folder that all nodes share, if not ./runs"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
         ("python.path", "its folder"),
     ]
@@ -176,12 +176,14 @@ def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
         read_name(name)
     except Refused as error:
         hint = f"jobc init {error.values[0]}"
-        raise CompileError([Diagnostic("JC1136", f"{name!r} is no name of a site", error.because, hint)]) from None
+        raise CompileError(
+            [Diagnostic("JC1136", f"{name!r} is not a valid profile name", error.because, hint)]
+        ) from None
     folder = Path("jobc") if "--project" in options else user_config()
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
         hint = f"jobc init {name} --force, or another name"
-        raise CompileError([Diagnostic("JC1135", f"{target} is there already", "it may hold edits of yours", hint)])
+        raise CompileError([Diagnostic("JC1135", f"{target} already exists", "it may contain your edits", hint)])
     return target
 
 

@@ -16,10 +16,10 @@ def chosen_by(plan: Mapping[str, Any], path: str) -> str:
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
-        return "nothing of this job sets it, and no engine is asked for GPUs"
+        return "this job does not set it, and does not request GPUs from an engine"
     if _has_engine(plan["backend.name"]):
-        return "the engine is asked for `gpus` on each node, and chooses which: it sets this, or hides the others"
-    return "nobody chooses GPUs here: the ranks have what stands in the environment of their node, else they see all"
+        return "the engine allocates `gpus` GPUs on each node: it sets this variable or hides the other GPUs"
+    return "not set by jobc: the ranks inherit the value from their node's environment, or see all GPUs"
 
 
 def _has_engine(backend: str) -> bool:

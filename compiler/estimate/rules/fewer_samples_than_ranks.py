@@ -21,13 +21,13 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if not samples or not batch or not plan.uses_trainer or has_own_data:
         return
     if samples < ranks:
-        because = "a rank without a sample would wait for the others in every step: the trainer refuses it at start"
+        because = "a rank without samples would stall every step, so the trainer exits with an error at startup"
         key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
         hint = _fewer_ranks(samples, figures, spec, plan)
         yield warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
-        because = "loop.drop_last leaves incomplete batches out, so there is no step: the trainer refuses it at start"
+        because = "loop.drop_last skips incomplete batches, so no step remains, and the trainer exits at startup"
         yield warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 

@@ -55,13 +55,13 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if len(parts) < 2 or _decides(parts[-1], unquoted(text)) or not (lost := _lost(parts)):
         return
     last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
-    because = f"`{last}` comes last, and its status is the job's, whatever became of the program"
-    title = "the last command of the shell hides the program's status"
+    because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
+    title = "the last command of the shell hides the program's exit code"
     hint = f"-- {with_option(spec.command or (), '-e')}, which stops at the first failure"
     if any(part.end == "&" for part in lost):
-        hint = "the program last; of several in the background `wait` for each by its number: wait $first; wait $second"
+        hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
     elif not all(_is_seen(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
-        hint = "the program last; or status=$? right behind it, and exit $status at the end"
+        hint = "put the program last; or save status=$? right after it, and exit $status at the end"
     yield Diagnostic("JC3009", title, because, hint, key="command", severity=Severity.WARNING)
 
 

@@ -23,10 +23,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
     if not _is_hidden(commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
-    because = "the status of a pipe is that of its last command: requeues and the exit code would call a crash done"
+    because = "a pipe returns the exit code of its last command, so a crash would count as success"
     mended = with_option(spec.command or (), "-o", "pipefail")
-    hint = f"-- {mended}; node.sh writes a log of each rank, so the pipe may go"
-    title = "the program is in a pipe, which hides its status"
+    hint = f"-- {mended}; or remove the pipe: node.sh writes a log for each rank"
+    title = "the program is in a pipe, which hides its exit code"
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
 
 

@@ -21,7 +21,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "JC2005",
         f"{len(usable)} host{'s' * (len(usable) != 1)} for {spec.nodes} nodes",
-        f"each node needs a host of its own{exclusion_note}",
+        f"each node needs its own host{exclusion_note}",
         f"nodes={len(usable)}, or name more hosts" if usable else "name other hosts, or queue.exclude=null",
         key="hosts",
     )

@@ -88,13 +88,13 @@ PROMISES = (
     Promise(
         below(_STARTED, "managedBy"),
         "the controller that starts pods here would leave it to another one, whose pods the scripts do not see",
-        f"leave it out, or {OWN_CONTROLLERS[0]}",
+        f"remove it, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     Promise(
         below(JOBS, "manualSelector"),
         "a Job with it needs a selector of its own, and this one has the one that Kubernetes makes",
-        "leave it out: the selector that Kubernetes makes is that of this Job alone",
+        "remove it: the selector that Kubernetes makes is that of this Job alone",
     ),
     Promise(
         below((_NODE,), "livenessProbe", "startupProbe"),
@@ -113,7 +113,7 @@ PROMISES = (
     Promise(
         (("Pod", "spec", "os"),),
         "the scripts need bash",
-        "leave it out, or backend.extra.Pod.spec.os.name=linux",
+        "remove it, or backend.extra.Pod.spec.os.name=linux",
         lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
     ),
     Promise(
@@ -131,7 +131,7 @@ PROMISES = (
     Promise(
         below(((kind, "metadata") for kind in _KINDS), "finalizers"),
         "who it waits for would have to take it away: until then stop.sh and clean.sh wait as well",
-        "leave it out",
+        "remove it",
         _is_given,
     ),
     Promise(
@@ -141,7 +141,7 @@ PROMISES = (
             *("resourceVersion", "selfLink", "uid"),
         ),
         "the API server says it of an object that is there, and refuses or drops what a new one says",
-        "leave it out",
+        "remove it",
         lambda value: value is not None,
     ),
     Promise(
@@ -168,7 +168,7 @@ PROMISES = (
     Promise(
         ((*_NODE, "terminationMessagePolicy"),),
         "status.sh tells the last words of a pod whose log is gone, and they would not be kept",
-        "leave it out: FallbackToLogsOnError",
+        "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
         Severity.WARNING,
         "hides how a pod ended",

@@ -32,7 +32,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         hint = f"{key}=ClusterFirstWithHostNet, which it is without"
     elif policy == "None" and not (dns_config.get("nameservers") and dns_config.get("searches")):
         because = "then dnsConfig alone says who knows the name of node 0: nameservers and searches"
-        hint = f"leave it out, or beside it dnsConfig.{EXAMPLE}"
+        hint = f"remove it, or beside it dnsConfig.{EXAMPLE}"
     else:
         return
     yield Diagnostic("JC4522", f"{key} would break the job", because, hint, key=key)

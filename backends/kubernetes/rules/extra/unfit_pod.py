@@ -20,4 +20,4 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     for path, why in forms.unmatched(pod_spec(options), ("node",), volumes):
         key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would refuse the job when it is sent"
-        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or leave out {key}", key=key)
+        yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete it, or remove {key}", key=key)

@@ -25,6 +25,6 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
                 if is_in_ours:
                     because = f"{OWN} is jobc's: its scripts, and the artifact that they unpack"
                 mount_key = f"{key}.volumeMounts.{name}"
-                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"leave out {mount_key}"
+                hint = f"{mount_key}.mountPath=/{name}" if f"/{name}" not in owners else f"remove {mount_key}"
                 yield Diagnostic("JC4550", f"{mount_key}: {path} is taken", because, hint, key=mount_key)
             owners.setdefault(path, name)

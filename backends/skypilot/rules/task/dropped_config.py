@@ -25,5 +25,5 @@ def check(task: Finished) -> Iterator[Diagnostic]:
 
 def _dropped(task: Finished, at: At, because: str, instead: list[str]) -> Diagnostic:
     key = task.key(at)
-    hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"leave out {key}"
+    hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"remove {key}"
     return Diagnostic("JC4715", f"SkyPilot would drop {key}", because, hint, key=key)

@@ -29,13 +29,13 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
 
     if option in OWNED:
         because = f"SkyPilot says it itself, from {OWNED[option]}, and drops this with a warning"
-        yield from refuse(f"{key} has no effect", because, f"leave it out, and set {OWNED[option]}")
+        yield from refuse(f"{key} has no effect", because, f"remove it, and set {OWNED[option]}")
     elif option in BREAKS and value not in (None, False):
         because = "SkyPilot hands it on, and sbatch would start something else than was compiled"
-        yield from refuse(f"{key} would break the plan", because, f"leave it out; what says that is {BREAKS[option]}")
+        yield from refuse(f"{key} would contradict the plan", because, f"remove it, and set {BREAKS[option]}")
     elif option in task.queued and key.startswith("backend.config."):  # of backend.extra JC4600 says it
         because = f"{QUEUED[option]} says --{option} already, and SkyPilot would take this one"
-        yield from refuse(f"{key} is said twice", because, f"leave out {key}, or {QUEUED[option]}")
+        yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known(option):
         because = f"SkyPilot hands on --{option}, and sbatch ends at what it does not know"
         yield from refuse(f"sbatch has no option --{option}", because, _instead(key, sbatch_options.meant(option)))
@@ -50,9 +50,9 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
 def _instead(key: str, meant: list[str]) -> str:
     """The hint for an option that is none, by those that may have been meant; [] for none."""
     if not meant:
-        return f"leave out {key}"
+        return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
-        return f"leave it out, and set {owner}"
+        return f"remove it, and set {owner}"
     above = key.rpartition(".")[0]
     return f"did you mean {alternatives(f'{above}.{name}' for name in meant)}?"
 
