@@ -63,7 +63,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     signals = StopSignals()
     sys.excepthook = _end_this_rank
     if keep < 1:
-        raise BrokenInput(f"init(): keep={keep} would remove each checkpoint when it is saved", hint="keep=2")
+        raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
     env = environment.read(os.environ)
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
@@ -109,9 +109,7 @@ def _end_this_rank(kind: type[BaseException], error: BaseException, trace: Trace
 def refuse_no_step(step: Any) -> None:
     """What is no number of steps would name a checkpoint that no resume finds."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise BrokenInput(
-            f"save(): {step!r:.60} is no number of steps", hint="save(step + 1, …), a whole number from 0"
-        )
+        raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
 
 
 class Runtime:
@@ -199,7 +197,7 @@ class Runtime:
             folders = newest_first(self._checkpoints) if self.is_first else []
             self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
             if self._newest >= 0:
-                why = f"{self._checkpoints} has step {self._newest} of an earlier start, which this one has not loaded"
+                why = f"{self._checkpoints} has step {self._newest} from an earlier start, which was not loaded"
                 raise BrokenInput(why, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
@@ -222,7 +220,7 @@ class Runtime:
             return None
         about = newest.about()
         if "identity" in about:
-            why, hint = "was saved by the trainer, and not by a script", "start a new run"
+            why, hint = "was saved by the trainer, not by a script", "start a new run"
             raise BrokenInput(f"{newest.folder} {why}", hint=hint)
         state, random_states = newest.load(STATE), newest.load(RANDOM)
         if not isinstance(state, dict):
@@ -234,7 +232,7 @@ class Runtime:
                 newest.set_random_state(random_states)
         if self.is_first:
             words = [f"skipped {line}" for line in newest.damaged]
-            print(", ".join([f"begins at step {self.step}, from {newest.folder}", *words]), flush=True)
+            print(", ".join([f"starts at step {self.step}, from {newest.folder}", *words]), flush=True)
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
@@ -246,7 +244,7 @@ class Runtime:
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
         if reserved := sorted(about.keys() & values.keys()):
-            raise BrokenInput(f"log(): each line has its own {reserved[0]}", hint=f"log(step, my_{reserved[0]}=…)")
+            raise BrokenInput(f"log(): {reserved[0]} is reserved", hint=f"log(step, my_{reserved[0]}=…)")
         numbers = {name: float(value) for name, value in values.items()}
         self._metrics.write({"step": step, **numbers, **about})
         if self.is_first:
@@ -272,7 +270,7 @@ class Runtime:
 
     def _refuse_when_over(self, call: str) -> None:
         if self._is_over:
-            raise BrokenInput(f"{call} after finish(): the ranks have parted", hint="call finish() last")
+            raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
     def _write_all(self) -> None:
         """All ranks wait for what rank 0 still writes: a launcher may end it when another rank has gone."""

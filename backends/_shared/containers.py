@@ -27,5 +27,8 @@ def check(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC4410: mounts that are not of the node."""
     for i, mount in enumerate(plan.mounts):
         if mount.kind != "host":
-            title, because = f"backend {name} has no {mount.kind} to mount", "its nodes have folders and files"
+            title, because = (
+                f"backend {name} does not support mounts of kind {mount.kind}",
+                "it can only mount folders and files of the nodes",
+            )
             yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")

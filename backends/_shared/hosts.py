@@ -24,9 +24,9 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
     RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
     RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
-    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "place of the host in hosts.txt"),
+    RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "line number of the host in hosts.txt, from 0"),
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
-    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses and tells the others"),
+    RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses one and shares it"),
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
@@ -42,11 +42,11 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "lifecycle.time_limit_s": ANY,
 }
 FILES: Mapping[str, str] = {
-    "hosts.txt": "the hosts, one a line; the first is node 0",
+    "hosts.txt": "the hosts, one per line; the first is node 0",
     "client.sh": "how this machine runs a command on them",
-    "engine.sh": "how the nodes are started, followed and stopped with it",
-    "copies.sh": "brings runs to the hosts, and news of them back",
-    "task.sh": "what is run on each host; it becomes `node.sh`",
+    "engine.sh": "starts, follows and stops the nodes with it",
+    "copies.sh": "copies runs to the hosts and their state back",
+    "task.sh": "runs on each host; starts `node.sh`",
 }
 LIKE_ANY = ("logs.sh", "stop.sh", "clean.sh")  # as on a backend that needs no hosts
 

@@ -42,7 +42,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
-_REFUSED = "the API server decodes strictly, and would refuse the job when it is sent"
+_REFUSED = "the API server validates strictly and would reject the job"
 
 
 def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -75,11 +75,13 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     elif "|" in shape:
         if value not in shape.split("|"):
             near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
-            yield _refused(at, f"{value!r} is none of {', '.join(filter(None, shape.split('|')))}", f"={near}")
+            yield _refused(
+                at, f"{value!r} is invalid: must be one of {', '.join(filter(None, shape.split('|')))}", f"={near}"
+            )
     elif shape in TYPES and not _is_a(value, shape):
         is_number = shape == "string" and isinstance(value, float)
         instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
-        yield _refused(at, f"{value!r} is no {shape}", instead)
+        yield _refused(at, f"{value!r} is not a {shape}", instead)
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -96,7 +98,7 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
         for i, inner in enumerate(value):
             yield from _check(inner, shape, (*at, str(i)))
     else:
-        yield _refused(at, "it is a list", "=[…]")
+        yield _refused(at, "it must be a list", "=[…]")
 
 
 def _is_named(shape: Any) -> bool:
@@ -153,7 +155,7 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
-        yield _refused(at, "it is a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        yield _refused(at, "it must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None

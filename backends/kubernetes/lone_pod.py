@@ -20,7 +20,7 @@ GRACE_S = 5
 
 
 def usage(v: Any) -> str:
-    return f"pod.yaml: one pod beside job {v.plan.name}, without GPUs, for shell.sh and what reads the runs through it."
+    return f"pod.yaml: one pod without GPUs beside job {v.plan.name}; shell.sh and logs.sh read the runs through it."
 
 
 def lone_pod(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:

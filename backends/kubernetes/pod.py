@@ -154,7 +154,7 @@ def _plain(resources: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """What task.sh reads. submit.sh writes the first three; the job's own variables are in node.sh."""
+    """What task.sh reads. submit.sh writes the first three; the variables from `env` are in node.sh."""
     return [
         {"name": "JOBC_PAYLOAD", "value": "train"},
         {"name": "JOBC_RUN_ID", "value": ""},

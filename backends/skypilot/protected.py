@@ -43,8 +43,8 @@ ALWAYS: Mapping[Path, str] = {
     ("resources", "job_recovery"): "backend.managed and lifecycle.max_requeues",
     ("resources", "autostop"): "backend.autostop",
     ("resources", "image_id"): "image",
-    ("service",): "none: a service is no training job",
-    ("pool",): "none: jobc starts machines of its own",
+    ("service",): "nothing: a service is not a training job",
+    ("pool",): "nothing: jobc starts its own machines",
 }
 OF_CONFIG: Mapping[str, str] = {  # section: which keys say what jobc writes there
     "slurm": "hosts and queue",

@@ -181,11 +181,11 @@ def run_root(plan: Any) -> str:
 def end_is(plan: Any) -> str:
     """Where to look for the end of a run that SkyPilot has forgotten."""
     if plan.run.storage == "object":
-        return "exit/ and logs/ of the run in the bucket tell; logs.sh --rank 0 asks it, and says why it cannot"
+        return "see exit/ and logs/ of the run in the bucket; logs.sh --rank 0 reads them"
     if plan.run.storage == "node":
-        up = "look while the cluster is up, or leave it up with backend.autostop=null"
-        return f"the disks of its nodes went with them: {up}"
-    return "exit/ and logs/ of the run tell, where its storage is seen"
+        up = "check while the cluster is up, or keep it up with backend.autostop=null"
+        return f"the disks were deleted with the nodes: {up}"
+    return "see exit/ and logs/ of the run on its storage"
 
 
 def setup(v: Any) -> str | None:
@@ -212,7 +212,7 @@ def setup(v: Any) -> str | None:
     return (
         "set -euo pipefail\n"
         f"{enter}"
-        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that another launch {_alike(code.kind)} does it no more\n"
+        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {_alike(code.kind)} skips it\n"
         f"if [[ {is_wanted} ]]; then\n"
         f"{inner}"
         '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
@@ -229,13 +229,13 @@ def run(v: Any) -> str:
     enter = f"cd -- {sent(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
     launch = verb(v.options)
-    hint = f"{launch} in the folder of task.sky.yaml, or in that of artifacts/, which no .gitignore there may name"
+    hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"
     return (
         f"{enter}# The artifact: where submit.sh put it, or in the folder where `{launch}` was called by hand.\n"
         f"for artifact in {places}; do\n"
         '  if grep -qsx "plan=$JOBC_PLAN" "$artifact/task.sh"; then exec bash "$artifact/task.sh"; fi\n'
         "done\n"
-        f'printf "error: %s\\n  hint: %s\\n" "no task.sh in what was sent to $(uname -n)" {sh(hint)} >&2\n'
+        f'printf "error: %s\\n  hint: %s\\n" "task.sh is missing in the files sent to $(uname -n)" {sh(hint)} >&2\n'
         "exit 65\n"
     )
 

@@ -94,7 +94,9 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
-_SPEC_HEADER = "# The job as it was compiled. null: derived, or chosen by the site. Secrets are references. Nothing reads this file.\n"
+_SPEC_HEADER = (
+    "# The job as it was compiled. Secrets are references; null is derived or the site's default. Nothing reads it.\n"
+)
 
 
 def _spec_yaml(render: Render) -> Artifact:

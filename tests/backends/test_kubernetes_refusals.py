@@ -121,7 +121,7 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         compile_job(Request((*PLAIN, *words)))
     found = [d for d in refused.value.diagnostics if d.code == "JC4504"]
     assert len(found) == len(refused.value.diagnostics) == 15, "two items of two lists are wrong"
-    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", in place of it"))}
+    hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", instead"))}
     assert len(hints) == len(words)
     compile_job(Request((*PLAIN, *hints)))
 

@@ -283,7 +283,7 @@ def test_a_cancel_by_hand_ends_it_and_nothing_starts_it_again(
     wait_for(lambda: not pids(str(folder)), "no process of it anywhere")
     assert [path.name for path in (job.run / "artifact").iterdir()] == ["0"] and len([*cluster.glob("*.json")]) == 1
     code, said = job("status.sh")
-    assert code == 0 and "stopped early (exit 75)" in said and "SkyPilot says CANCELLED" in said, said
+    assert code == 0 and "stopped early (exit 75)" in said and "SkyPilot reports CANCELLED" in said, said
 
 
 def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

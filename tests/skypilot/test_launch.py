@@ -97,4 +97,4 @@ def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> Non
     done = bed.run(f"{artifact}/submit.sh --wait")
     assert done.returncode == 0 and cluster.jobs(), done.stdout + done.stderr
     wait_for(lambda: cluster.jobs() == [], "the end of the cluster", 300)
-    assert "cluster idle is down: nothing costs money" in bed.run(f"{artifact}/status.sh", check=True).stdout
+    assert "cluster idle is deleted and costs nothing" in bed.run(f"{artifact}/status.sh", check=True).stdout

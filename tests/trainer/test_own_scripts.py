@@ -191,7 +191,7 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
             'state = b\'{"step": 3, "world_size": 1, "identity": {}}\';'
             " store.save(rt.run_dir / 'checkpoints', 3, {'state.json': state}, keep=2); rt.load()",
             65,
-            "step_00000003 was saved by the trainer, and not by a script",
+            "step_00000003 was saved by the trainer, not by a script",
         ),
         ("1 / 0", 1, "ZeroDiv"),
     ],

@@ -181,7 +181,7 @@ def cast_to_float32(model: nn.Module) -> str:
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"
-    return f"model: {tensors_text} came as {dtypes} and are trained as float32; {hint}"
+    return f"model: {tensors_text} were {dtypes} and are converted to float32; {hint}"
 
 
 def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:

@@ -100,10 +100,10 @@ class Saver:
     def failure(self, step: int) -> TrainerError:
         """The error that ends the run when a checkpoint could not be had; on every rank."""
         if not self._group.is_first:
-            return TrainerError(f"the state after step {step} is not saved; rank 0 says why")
+            return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""
         return TrainerError(
-            f"{self._why}{times}", hint=f"see to the disk of {self._root}; --resume goes on from what is there"
+            f"{self._why}{times}", hint=f"check the disk of {self._root}; --resume continues from the last checkpoint"
         )
 
     def finish(self) -> None:
@@ -146,8 +146,11 @@ class Saver:
     def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
         """The first time that training waits for a disk, though saves are in the background."""
         if not self._stall_is_told:
-            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former}, before that of step {step}"
-            print(f"warning: {waited}: save less often (checkpoint.every_steps); this is told once", flush=True)
+            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
+            print(
+                f"warning: {waited}: save less often (checkpoint.every_steps) (this warning is printed once)",
+                flush=True,
+            )
         self._stall_is_told = True
 
     def _left(self) -> str:
@@ -155,4 +158,4 @@ class Saver:
             newest = store.newest_first(self._root)
         except OSError as error:
             return str(error)
-        return f"{newest[0].name} is kept" if newest else "nothing has been saved yet"
+        return f"{newest[0].name} is kept" if newest else "no checkpoint exists yet"

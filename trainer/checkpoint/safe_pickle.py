@@ -45,7 +45,7 @@ def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
         torch.load(content, map_location="cpu", weights_only=True)
     except Exception as error:
         raise BrokenInput(
-            f"{whose}: a checkpoint may hold tensors, numbers and text only",
+            f"{whose}: a checkpoint may only contain tensors, numbers and text",
             [why_unread(error)],
             hint="save the state_dict of an object, or its numbers, instead of the object",
         ) from error
@@ -56,7 +56,7 @@ def load(path: Path, file: BinaryIO) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise BrokenInput(f"{path} holds more than tensors and is not loaded: {why_unread(error)}") from error
+        raise BrokenInput(f"{path} contains more than tensors, so it is not loaded: {why_unread(error)}") from error
     except (RuntimeError, ValueError, LookupError, EOFError, TypeError, AttributeError, OverflowError) as error:
         raise BrokenInput(f"{path} is not a torch.save file ({type(error).__name__})") from error
 

@@ -251,12 +251,12 @@ def problem(folder: Path) -> str | None:
         tree = parsed(MANIFEST, patiently(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
         if sound and tree["format"] > FORMAT:
-            raise NewerFormat(f"{folder.name} has format {tree['format']}, this trainer reads {FORMAT}")
+            raise NewerFormat(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
         entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
             return f"{MANIFEST} names {path[:100]!r}, which is not a file of that folder"
         if tree["step"] != step_of(folder):
-            return f"{MANIFEST} is of step {tree['step']}"
+            return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
     except untrusted_files.Unreadable as error:
@@ -278,7 +278,7 @@ def _difference(path: Path, expected: Written) -> str | None:
         return f"{path.name} {error.reason}"
     if actual.size != expected.size:
         return f"{path.name} has {actual.size:,} bytes instead of {expected.size:,}"
-    return None if actual == expected else f"{path.name} does not have the bytes that were saved"
+    return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 
 def _as_written(path: Path, size: int) -> Written:

@@ -44,7 +44,7 @@ def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
 
 def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: str) -> None:
     if not callable(function):
-        raise BrokenInput(f"{path}: {tree[KEY]} is no class and no function, but {function!r:.60}")
+        raise BrokenInput(f"{path}: {tree[KEY]} is neither a class nor a function, but {function!r:.60}")
 
 
 def locate(dotted: str, where: str) -> Any:
@@ -67,8 +67,8 @@ def locate(dotted: str, where: str) -> Any:
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
             value = getattr(value, name)
         return value
-    hint = f"your code is {os.getcwd()}: `code.root` names its folder, and code=snapshot brings it"
-    raise BrokenInput(f"{where}: there is no module {parts[0]}, for {dotted}", hint=hint)
+    hint = f"the working directory is {os.getcwd()}: set its folder with `code.root`; code=snapshot copies it"
+    raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
 def guarded(work: Callable[[], Any], what: str) -> Any:

@@ -109,7 +109,7 @@ def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str
 def _target(tree: Any, path: str, problems: list[str]) -> Any:
     wrong = list(target.problems(tree, path))
     if "kind" in tree:
-        wrong.append(f"{path}: has both kind and {target.KEY}: one of ours, or one of yours")
+        wrong.append(f"{path}: has both kind and {target.KEY}; keep one")
     problems += wrong
     return _BROKEN if wrong else Target(tree)
 

@@ -55,7 +55,7 @@ def problems(tree: object, path: str) -> Iterator[str]:
         yield f"{path}.{KEY}: expected a dotted name such as my_pkg.Net, found {shown[:60]}"
     for key, value in tree.items():
         if KEY in tree and key.startswith("_") and key != KEY:
-            yield f"{path}.{key}: beside {KEY} no key begins with _, for an argument is passed by its name"
+            yield f"{path}.{key}: keys beside {KEY} must not start with _, because they are passed as keyword arguments"
         yield from problems(value, f"{path}.{key}")
 
 

@@ -52,9 +52,9 @@ class Content:
         duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
         if duplicates:
             raise BrokenInput(
-                f"data: {self._named(duplicates)} were given the same samples",
+                f"data: {self._named(duplicates)} got the same samples",
                 [f"the same bytes on rank {listed(ranks)} in {self._steps} steps" for ranks in duplicates[:MOST_NAMED]],
-                hint="__getitem__ must go by its index alone: the trainer gives each rank others",
+                hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
     def doubt(self) -> str:
@@ -63,8 +63,8 @@ class Content:
         if not doubtful:
             return ""
         named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
-        message = f"warning: data: {named} were given the same samples, as far as {most} batches can tell"
-        return f"{message}: many samples may be alike, or __getitem__ goes by more than its index"
+        message = f"warning: data: {named} seem to get the same samples, judging by {most} batches"
+        return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
 
     def _named(self, groups: list[list[int]]) -> str:
         if len(groups[0]) == self._group.world_size:

@@ -84,8 +84,8 @@ class Proof:
             + ("" if is_full_epoch else f", steps {steps.start + 1:,} to {done:,}")
         )
         if overlap or missing or num_padding != self._order.batch * len(steps) - expected:
-            hint = "a sampler of your own, or a bug of the trainer: its weights are not to be trusted"
-            raise BrokenInput("samples were not trained on exactly once each", [line], hint)
+            hint = "a custom sampler or a bug in the trainer is the cause; do not trust the weights"
+            raise BrokenInput("some samples were not trained on exactly once", [line], hint)
         return line
 
     def doubt(self) -> str:

@@ -18,7 +18,7 @@ from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
 LOOK_TICKS, ANSWER_TICKS = 3, 9  # of a rank: between two looks, of which there are at most three; until they are over
-SILENT = "no sign of life: frozen, or its machine or link is gone"
+SILENT = "not responding: frozen, or its machine or network link is down"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Board:
     @property
     def nobody(self) -> str:
         """What it means that there is no answer: rank 0, which has the store, does not give one."""
-        return f"{self._names[0]} gives {SILENT}"
+        return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
         store = self._store
@@ -135,7 +135,7 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
     """Who holds up the others, in words. seen: by rank; None = no sign of life"""
     failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
     if failed:
-        return f"{_listed(failed)} failed; logs/rank_NN.log says why"
+        return f"{_listed(failed)} failed; see logs/rank_NN.log"
     silent = [name for name, status in zip(names, seen, strict=True) if status is None]
     if silent:
         return f"{_listed(silent)} {'gives' if len(silent) == 1 else 'give'} {SILENT}"
@@ -153,10 +153,10 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
 def _why_all(last: Seen) -> str:
     """What holds up ranks that are all at the same thing. What they build, they build side by side."""
     if last.phase == "validation":
-        return "each waits for its held-out data, or in measure()"
+        return "each waits for its held-out data or is in measure()"
     if last.phase == "data":
-        return "each waits for its data, and none for another"
-    return f"{'' if last.place[0] else 'work that takes long, '}a link, or a collective that not all of them call"
+        return "each waits for its own data"
+    return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
 
 
 def of_step(step: int) -> str:

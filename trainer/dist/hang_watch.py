@@ -173,9 +173,9 @@ class Watch:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
         return Hangs(
-            f"{self.name} has been in {phase} {of_step(step)} for {spent_s:.0f} s, and got no further",
+            f"{self.name} has made no progress in {phase} {of_step(step)} for {spent_s:.0f} s",
             [self.words] if self._board and self.words else [],
-            hint=f"its stacks are above; process_group.{key} is {timeout_s:g}, and it had {ALONE:g} times that",
+            hint=f"its stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
         )
 
     def _arm(self, since: float) -> None:
@@ -189,8 +189,8 @@ class Watch:
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         words = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
-            words += ", and goes on; does its disk answer? The others wait for it"
-        print(f"warning: {words}; what it is doing:\n{_stacks()}", file=sys.stderr, flush=True)
+            words += ", and continues; check its disk, because the other ranks wait for it"
+        print(f"warning: {words}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return
         if position.phase in READING:
@@ -218,6 +218,6 @@ def _ask_workers() -> None:
         with suppress(OSError, ValueError):
             caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)
             if child.pid and caught and int(caught[1], 16) >> signal.SIGQUIT - 1 & 1:
-                print(f"its process {child.pid}, which reads for it:", file=sys.stderr, flush=True)
+                print(f"its child process {child.pid}, which reads data:", file=sys.stderr, flush=True)
                 os.kill(child.pid, signal.SIGQUIT)
                 time.sleep(0.1)

@@ -20,7 +20,7 @@ STEP_STRIDE = 7919  # a prime: two steps of a job differ, and seldom meet on a p
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
 COUNTERS = ("RANK", "WORLD_SIZE")  # which of how many
 WORDS = ("jobc", "torchrun", *INNERMOST_FIRST)  # of JOBC_LAUNCHER
-HINT = "unset what is left from before, or say which one counts, such as JOBC_LAUNCHER=torchrun or =srun"
+HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchrun or =srun"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def agree(
         if name in inner.names and not name.startswith("MASTER_") and own.get(name, value) != value
     ]
     if inner.launcher == "skypilot" and inner.gpus > 1:
-        wrong.append(f"SkyPilot starts one process on each node, and there are {inner.gpus} GPUs: torchrun in `run`")
+        wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
     alike = [claim for claim in outer if _same(inner.values, claim)]
     return _filled(own, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
@@ -105,7 +105,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Clai
     description = (
         f"{present[0]}, but no {(set(names) - set(present)).pop()}" if present else f"neither {' nor '.join(names)}"
     )
-    return f"JOBC_LAUNCHER={trusted}, but there is {description}"
+    return f"JOBC_LAUNCHER={trusted}, but found {description}"
 
 
 def _same(values: Mapping[str, Any], claim: Claim) -> bool:

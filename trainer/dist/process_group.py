@@ -208,7 +208,7 @@ def join(
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
-        raise StoppedEarly("asked to stop before the ranks met")
+        raise StoppedEarly("stopped before the rendezvous was complete")
     store = _open_store(env, timeout)
     try:
         store.set(f"here/{env.rank}", "1")
@@ -223,9 +223,9 @@ def join(
         )
     except RuntimeError as error:
         if _comes_true(stopped, STOP_S):  # the others, and rank 0 with the store, are ending as well
-            raise StoppedEarly("asked to stop before the ranks met") from error
+            raise StoppedEarly("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
-            f"rank {env.rank}: not all {env.world_size} ranks met within {init_timeout_s} s",
+            f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
             [_who_is_missing(store, env.world_size), str(error).splitlines()[0]],
         ) from error
     keep_groups()
@@ -267,7 +267,7 @@ def _open_board(env: Env, timeout: timedelta) -> Store | None:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:
         why = str(error).splitlines()[0]
-        print(f"warning: a rank that hangs will not be named: {why}", file=sys.stderr, flush=True)
+        print(f"warning: hung ranks cannot be named: {why}", file=sys.stderr, flush=True)
         return None
     store.set_timeout(timedelta(seconds=BOARD_TIMEOUT_S))
     return PrefixStore(f"{_prefix(env)}/board", store)
@@ -286,9 +286,9 @@ def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[]
     num_here = store.add("num_here", 1)
     while num_here < env.world_size:
         if stopped():
-            raise StoppedEarly("asked to stop before the ranks met")
+            raise StoppedEarly("stopped before the rendezvous was complete")
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{num_here} of {env.world_size} came")
+            raise RuntimeError(f"{num_here} of {env.world_size} joined")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         num_here = store.add("num_here", 0)
@@ -305,5 +305,5 @@ def _who_is_missing(store: Store, world_size: int) -> str:
     try:
         missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
     except RuntimeError:
-        return "the rendezvous itself no longer answers"
-    return f"never seen: rank {', '.join(missing[:20])}" if missing else "all were seen, but not all could connect"
+        return "the rendezvous store no longer answers"
+    return f"missing: rank {', '.join(missing[:20])}" if missing else "all ranks joined the store, but not all could connect"

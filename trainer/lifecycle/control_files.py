@@ -37,4 +37,4 @@ class SaveRequest:
             self._file.unlink(missing_ok=True)
         except OSError as error:
             hint = "remove it before you ask for another save"
-            print(f"warning: {self._file} is answered, but cannot be removed: {error.strerror}; {hint}", flush=True)
+            print(f"warning: {self._file} was handled but cannot be removed: {error.strerror}; {hint}", flush=True)

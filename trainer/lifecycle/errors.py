@@ -69,12 +69,12 @@ class Diverged(TrainerError):
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:
     """A process that reads data is gone: seldom its own fault, so that another attempt may do better."""
-    title = f"rank {os.environ.get('RANK', '0')}: process {pid}, which read its data, is gone: {how}"
-    return TrainerError(title, hint="was it the memory? `mem` gives a node more, fewer loader.workers need less")
+    title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
+    return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 
 
 def unreadable(why: str) -> StorageLost:
     """why: the file, and what the disk said"""
-    hint = "it may be sound, so nothing is passed over or removed: see to that disk and the way to it, then --resume;"
-    hint += " to go on without that checkpoint for good, move its folder away"
+    hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
+    hint += " to continue without that checkpoint, move its folder away"
     return StorageLost(why, hint=hint)

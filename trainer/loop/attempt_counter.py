@@ -38,8 +38,8 @@ def note_start(run_dir: Path, most: int | None) -> None:
     _write(run_dir, furthest, 0 if give_up else fruitless)
     if give_up:
         raise BrokenInput(
-            f"{fruitless} starts in a row completed no new step: none came further than step {furthest}",
-            hint="logs/rank_NN.log has what ended each; --resume tries again, loop.max_fruitless=null always does",
+            f"crash loop: {fruitless} starts in a row completed no new step beyond step {furthest}",
+            hint="see logs/rank_NN.log for the causes; --resume tries again, loop.max_fruitless=null removes the limit",
         )
 
 

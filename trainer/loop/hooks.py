@@ -101,7 +101,7 @@ class Hooks:
             training.parts[VALIDATION] = {"step": done}
             self.progress.after_validation(done, result)
         elif training.group.is_first:
-            print(f"the validation after step {done} is broken off: asked to stop; --resume begins with it", flush=True)
+            print(f"validation after step {done} was interrupted by the stop; --resume starts with it", flush=True)
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:

@@ -103,7 +103,7 @@ class MetricsFile:
                 new.unlink()
                 raise
         except OSError as error:
-            self._warn("a full file of metrics is not put aside", error)
+            self._warn("the full metrics file cannot be rotated", error)
             return full
         os.close(full)
         self._size, self._is_torn = 0, False

@@ -36,9 +36,9 @@ class Profiling:
         if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
             return ""
         if self.steps[0] > total_steps:
-            return f"{NO_PROFILE}: profile.steps begins with {self.steps[0]}, and the last step is {total_steps}"
+            return f"{NO_PROFILE}: profile.steps starts at {self.steps[0]}, but the last step is {total_steps}"
         if self.steps[1] <= done < total_steps:
-            return f"{NO_PROFILE}: profile.steps ends with {self.steps[1]}, and this attempt begins with {done + 1}"
+            return f"{NO_PROFILE}: profile.steps ends at {self.steps[1]}, but this attempt starts at step {done + 1}"
         return ""
 
     def before_step(self, step: int) -> str:
@@ -49,7 +49,7 @@ class Profiling:
         self._first = step
         try:
             if _profiler_enabled():
-                raise RuntimeError("another profiler is at work in this process")
+                raise RuntimeError("another profiler is running in this process")
             profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU where there is one
             profile.start()
         except TROUBLE as error:
@@ -71,7 +71,7 @@ class Profiling:
         path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
         try:
             if not _profiler_enabled():
-                raise RuntimeError("another profiler in this process has ended it")
+                raise RuntimeError("another profiler in this process stopped it")
             self._folder.mkdir(exist_ok=True)
             profile.stop()
             profile.export_chrome_trace(str(path))

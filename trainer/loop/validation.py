@@ -104,7 +104,7 @@ class Validator:
         if is_interrupted:
             return None
         if items <= 0:
-            title = f"data: none of the {self.num_samples:,} held-out samples has an item that counts"
+            title = f"data: none of the {self.num_samples:,} held-out samples has an item to measure"
             raise Failed(BrokenInput(title))
         score = as_score(training.source.score, loss / items, score / items)
         return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)

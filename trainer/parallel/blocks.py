@@ -45,8 +45,8 @@ def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> 
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(
-            f"loop.{key} is about blocks, and {type(model).__name__} names none",
-            hint="an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
+            f"loop.{key} needs the model's blocks, and {type(model).__name__} does not name any",
+            hint="add an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
     if loop.activation_checkpointing:
         for block in blocks[:: loop.activation_checkpointing]:

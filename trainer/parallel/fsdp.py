@@ -132,7 +132,7 @@ class ShardStepper(Stepper):
                 raise
             name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
             raise BrokenInput(
-                f"optim: {name} cannot step with the tensors of fsdp: {message[:300]}",
+                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}",
                 hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
             ) from error
         self.has_stepped = True
@@ -143,7 +143,7 @@ def refuse_scalars(model: nn.Module) -> None:
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
         raise BrokenInput(
-            f"model: {', '.join(scalars[:8])} {are}, which fsdp cannot share",
+            f"model: {', '.join(scalars[:8])} {are}, which FSDP cannot shard",
             hint="a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp",
         )
 
@@ -161,7 +161,7 @@ def refuse_a_ranks_own(state: Mapping[int, Mapping[str, Any]], parameters: Seque
                 is_known = not isinstance(value, Tensor) or value.numel() == 1
             if not is_known:
                 raise BrokenInput(
-                    f"optim: {name!r} in the optimizer's state is not shared as its parameter is, and cannot be saved",
+                    f"optim: {name!r} in the optimizer state is not sharded like its parameter and cannot be saved",
                     hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
                 )
 

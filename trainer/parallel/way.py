@@ -88,20 +88,22 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     0 warns of parameters left out."""
     optimizer = guarded(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
-        raise BrokenInput(f"recipe: build_optimizer() gave no torch.optim.Optimizer, but {type(optimizer).__name__}")
+        raise BrokenInput(
+            f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
+        )
     if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
-        hint = "lr=NUMBER, which loop's schedule then changes; one that finds its own rates takes none"
-        raise BrokenInput("recipe: the optimizer of build_optimizer() has a group without a learning rate", hint=hint)
+        hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
     optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
     shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
     if len(left_out) == len(trainable) and type(optimizer).__module__.startswith("torch.optim."):
-        hint = "build_optimizer(self, model) takes model.parameters(), of the model that it is given"
-        raise BrokenInput("recipe: the optimizer of build_optimizer() has no parameter of the model", hint=hint)
+        hint = "use model.parameters() of the model passed to build_optimizer(self, model)"
+        raise BrokenInput("recipe: the optimizer from build_optimizer() has none of the model's parameters", hint=hint)
     if left_out and group.is_first:
         count = f"{len(left_out)} of {len(trainable)} parameters"
-        line = f"warning: {count} are in no group of the optimizer, which leaves them as they are"
+        line = f"warning: {count} are not in the optimizer and stay unchanged"
         print(f"{line}\n  {shown}", flush=True)
     return optimizer
 
@@ -119,8 +121,8 @@ def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
         raise BrokenInput(
-            f"{what} is another one on rank {', '.join(map(str, unlike[:20]))} than on rank 0",
-            hint="make it in the same order on all ranks; a `set` has an order of its own in each process",
+            f"{what} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
+            hint="build it in the same order on all ranks; the order of a `set` differs between processes",
         )
 
 
@@ -137,4 +139,4 @@ def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object
     """Raises RuntimeError when the names or shapes differ; its further lines are the names."""
     saved = shapes_of(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
-        raise RuntimeError("weights of another model:\n" + "\n".join(wrong))
+        raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

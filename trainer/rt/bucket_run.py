@@ -126,16 +126,16 @@ class BucketRun:
         for name in self.ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
-                why = f"node {node} has ended well, and is not started again with this one"
-                raise Leave(exit_codes.CRASHED, why, "submit.sh --resume goes on")
+                why = f"node {node} has already finished, so this node cannot restart alone"
+                raise Leave(exit_codes.CRASHED, why, "resume with submit.sh --resume")
         began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
         if began > submission.most:
             raise Leave(
                 exit_codes.CRASHED,
-                f"started again {submission.most} times, the limit is {submission.most}",
+                f"already restarted {submission.most} times, which is the limit",
                 "lifecycle.max_requeues",
             )
-        again = f"reason=node {submission.node} was started again"
+        again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_first(f"exit/{attempt}/first", word.encode())
         self._begin(attempt + 1, submission, init_from, job)
@@ -147,13 +147,15 @@ class BucketRun:
             name, age = min(ages.items(), key=lambda item: item[1])
             if age + GRAIN_S < time.monotonic() - began:  # written after this one came
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
-                why = f"run {run_id} is live: {node_name} of another job wrote {age:.0f} s ago"
+                why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
                 raise Leave(
-                    exit_codes.CRASHED, why, "stop that job first; submit.sh without --resume makes a run of its own"
+                    exit_codes.CRASHED,
+                    why,
+                    "stop that job first, or call submit.sh without --resume to start a new run",
                 )
             if time.monotonic() - began < LOOK_S:
-                wait = f"waiting until it has been silent for {SILENT_S:.0f} s"
-                print(f"jobc: another job of this run wrote {age:.0f} s ago: {wait}", flush=True)
+                wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
+                print(f"jobc: another job of this run was active {age:.0f} s ago: {wait}", flush=True)
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
@@ -185,10 +187,10 @@ class BucketRun:
                 raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
             if reported != lacking:
                 reported = lacking
-                print(f"jobc: node {submission.node} is there, waiting for {lacking}", flush=True)
+                print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
-                why = f"these nodes have not come within {submission.timeout_s:.0f} s: {lacking}"
-                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh tells what they wait for")
+                why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
+                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "status.sh shows what they wait for")
             self._pause(LOOK_S)
 
 

@@ -48,7 +48,7 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
         run_folder.stop_mark.parent.mkdir(exist_ok=True)
         run_folder.stop_mark.touch()
     except OSError as error:
-        output.say(f"cannot leave the stop mark: {error}")
+        output.say(f"cannot write the stop marker: {error}")
 
 
 class Ending:
@@ -94,7 +94,7 @@ class Ending:
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
-            self.output.say(f"go on with: {command}")
+            self.output.say(f"resume with: {command}")
         self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
         self._stop_lingering()
         for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
@@ -176,7 +176,7 @@ class Ending:
         number = self.restarts.made + 1
         if not self.restarts.agree(self.grace_s):
             return False
-        self.output.say(f"restart {number} of {self.restarts.most}, all ranks from the newest checkpoint")
+        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
         self.output.flush()
         return True
 

@@ -1,7 +1,7 @@
 """What the head of every run says first, whatever backend started it: job, nodes, meeting point, GPUs.
 
 run 20260131-120000-1f2e of job audio, attempt 0, slurm job 4711
-4 nodes x 2 ranks = world size 8, on node[1-4]; they meet at node1:23456
+4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456
 GPUs of this node: 0 1 (NVIDIA H100 80GB HBM3)
 """
 
@@ -24,7 +24,7 @@ def header(environ: Mapping[str, str]) -> Iterator[str]:
     hosts = environ["JOBC_NODE_LIST"]
     meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
     size = f"{_count(nodes, 'node')} x {_count(procs, 'rank')} = world size {nodes * procs}"
-    yield f"{size}, on {hosts}; they meet at {meet}"
+    yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         yield f"GPUs of this node: {gpus(environ) or 'none are seen'}"
 

@@ -66,7 +66,7 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
-        why = f"nothing of node 0 was seen in {folder} within {MEET_S:.0f} s; {guess} other storage"
+        why = f"found no files of node 0 in {folder} within {MEET_S:.0f} s; {guess} different storage"
         return Seen(why, None, None, None)
     port = int(head_keys["port"])
     to_head = why_unreachable(head, port, CONNECT_S)
@@ -75,7 +75,7 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
         address = interfaces.address_towards(head)
         write_small(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
         answer = _wait_for(folder / f"seen_{rank:02}")
-    from_head = f"node 0 has not tried within {MEET_S:.0f} s" if answer is None else answer["why"] or None
+    from_head = f"node 0 did not try to connect within {MEET_S:.0f} s" if answer is None else answer["why"] or None
     return Seen(None, to_head, from_head, clock_s)
 
 

@@ -71,7 +71,7 @@ class Mirror:
             self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, sizes[f"{step}/{MANIFEST}"])
             if newest is None and self._fetch_step(source, into / step, step, sizes):
                 newest = step
-                print(f"jobc: brought {step} from {source.bucket.url}/{source.folder}", flush=True)
+                print(f"jobc: downloaded {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
                 stubs[step] = names
         if into == self.folder.path:
@@ -273,7 +273,7 @@ class Mirror:
         if version and is_all_there and self._read(name, version) == manifest:
             self.run.put(name, manifest)
             self._up[name] = version
-            print(f"jobc: {step} is in {self.run.bucket.url}/{self.run.folder}", flush=True)
+            print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
         """For a checkpoint in the place of one that is in the bucket. name: of its manifest

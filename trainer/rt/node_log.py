@@ -24,7 +24,7 @@ class LossyLog:
         was_dropping = self._dropped_bytes > 0
         try:
             if was_dropping:
-                note = f"\njobc: {self._dropped_bytes} bytes of output were dropped here: {self._reason}\n"
+                note = f"\njobc: dropped {self._dropped_bytes} bytes of output here: {self._reason}\n"
                 write_all(self.descriptor, note.encode())
                 self._dropped_bytes = 0
             write_all(self.descriptor, text)

@@ -64,9 +64,9 @@ class Peers:
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
         stop = read_small(self.run.first_stop)
         if stop and stop[1].get("node") != str(self.node):
-            return f"node {stop[1].get('node')} was told to end ({stop[1].get('reason')})"
+            return f"node {stop[1].get('node')} was told to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
-            reason = f"node {node} ({host}) does not answer: its power, its link or its supervisor is gone"
+            reason = f"node {node} ({host}) does not answer: it lost power, its network link or its supervisor"
             self.tell(exit_codes.PEER_LOST, reason)
             return reason
         if self.silent:
@@ -92,7 +92,7 @@ class Peers:
                 continue  # not there yet: the ranks' meeting has its own deadline
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
-                return f"node {node} ({state[1].get('host')}) has been silent for {silent_s:.0f} s"
+                return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:

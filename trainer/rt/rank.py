@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
         return rank.run(signals)
     except (KeyError, ValueError) as error:
-        print(f"jobc: rank wrapper: the environment is not complete: {error}", file=sys.stderr)
+        print(f"jobc: rank wrapper: incomplete environment: {error}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     except OSError as error:
         print(f"jobc: rank {os.environ['RANK']}: cannot write to the run folder: {error}", file=sys.stderr)
@@ -60,7 +60,7 @@ def number_by_place(environment: MutableMapping[str, str]) -> None:
     if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
         return
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        raise ValueError("this torch does not share torchrun's store with the ranks, set rendezvous.backend=static")
+        raise ValueError("this torch does not share torchrun's store with the ranks; set rendezvous.backend=static")
     rank = int(node) * int(environment["LOCAL_WORLD_SIZE"]) + int(environment["LOCAL_RANK"])
     environment.update({"GROUP_RANK": node, "RANK": str(rank), "ROLE_RANK": str(rank)})
 

@@ -22,8 +22,8 @@ RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # shown of a failed rank's log: from the first traceback there, or so many
 LOG_TAIL_BYTES = 256 * 1024
-LATE = "killed, it did not end in time when told to"
-GONE = "gone without a word, not by jobc; usually out of memory: dmesg tells; or a full disk: df tells"
+LATE = "killed, because it did not exit in time"
+GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
 # What torch 2.4 to 2.13 print when agents do not meet (torch/distributed/elastic/rendezvous, TCPStore).
 RENDEZVOUS_WORDS = re.compile(
@@ -104,7 +104,7 @@ def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
     """Of a rank that has lost a peer: the peer is no rank that failed, when one had ended with 0 by then; "" else."""
     until = first.time_ns or 0
     ranks = [end.rank for end in ends if end.code == exit_codes.DONE and (end.time_ns or until) < until]
-    return f"rank {ranks[0]} had ended with 0 before the others were done" if ranks else ""
+    return f"rank {ranks[0]} exited with 0 before the others finished" if ranks else ""
 
 
 def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
@@ -185,7 +185,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
         return Verdict(status, None, launcher_output.decode(errors="replace").splitlines()[-1].removeprefix("jobc: "))
     met = not RENDEZVOUS_WORDS.search(launcher_output)
     code = exit_codes.CRASHED if met else exit_codes.RENDEZVOUS_FAILED
-    return Verdict(code, None, f"no rank started, the launcher ended with {status}")
+    return Verdict(code, None, f"no rank started; the launcher exited with {status}")
 
 
 def said_in(run: RunFolder, path: Path) -> bytes:

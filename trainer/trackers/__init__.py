@@ -72,7 +72,7 @@ class Trackers:
             self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             subject = f"tracker {self._busy}" if self._busy else "trackers"
-            warn(f"{subject} did not take everything within {CLOSE_S:.0f} s; numbers are in metrics/ all the same")
+            warn(f"{subject} did not accept everything within {CLOSE_S:.0f} s; all numbers are in metrics/")
 
     def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}
@@ -100,7 +100,7 @@ def with_warning(name: str, action: Callable[[], object]) -> bool:
     try:
         action()
     except (Exception, SystemExit) as error:  # whatever a tracker, its network or its server does
-        warn(f"tracker {name} is left out from now on: {type(error).__name__}: {error}")
+        warn(f"tracker {name} is disabled from now on: {type(error).__name__}: {error}")
         return False
     return True
 

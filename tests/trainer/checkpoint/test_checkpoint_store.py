@@ -92,7 +92,7 @@ def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypa
     with monkeypatch.context() as later:
         later.setattr(store, "FORMAT", 2)
         saved(tmp_path, 2)
-    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, this trainer reads 1"):
+    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, but this trainer reads format 1"):
         store.newest_verified(tmp_path)
 
 

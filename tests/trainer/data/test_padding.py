@@ -73,4 +73,4 @@ def test_a_step_in_which_nothing_counts_ends_the_run_or_is_left_out(digits: Tree
     with pytest.raises(BrokenInput, match=r"step \d has no item that counts, on any rank"):
         train(tmp_path / "stop", digits(changes))
     assert train(tmp_path / "skip", digits({**changes, "loop.on_nan": "skip"})) == exit_codes.DONE
-    assert [line["skipped"] for line in lines(tmp_path / "skip", "skipped")] == ["no item counts, on any rank"]
+    assert [line["skipped"] for line in lines(tmp_path / "skip", "skipped")] == ["no items to train on, on any rank"]

@@ -182,7 +182,7 @@ def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
 ) -> None:
     with pytest.raises(BrokenInput) as caught:
         read({**environ, "JOBC_LAUNCHER": trusted})
-    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but there is {said}"]
+    assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but found {said}"]
     assert caught.value.code == DATA_BROKEN
 
 

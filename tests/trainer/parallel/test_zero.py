@@ -132,7 +132,7 @@ class Own(Recipe):
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (SGD, "recipe: build_optimizer() gives SGD, and saves of ZeRO know Adam alone"),
+        (SGD, "recipe: build_optimizer() gave SGD, but ZeRO checkpoints only support Adam"),
         (LATE, "loss: deepspeed adds up gradients of its own"),
     ],
     ids=["an optimizer whose state it cannot gather", "a loss that alone can count"],

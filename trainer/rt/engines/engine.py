@@ -121,7 +121,7 @@ class Engine:
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes have left word how they ended"
+        return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """A line for each node."""
@@ -247,7 +247,7 @@ def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) 
         return f"down on {host}, started {since}"
     seconds = max(0, int(silent_s or 0))
     if seconds > QUIET_S:
-        return f"silent for {seconds} s on {host}, up since {since}"
+        return f"not responding for {seconds} s on {host}, up since {since}"
     return f"up on {host} since {since}, last seen {seconds} s ago"
 
 

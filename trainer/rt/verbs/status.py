@@ -148,7 +148,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
         lines.append(f"  node {node['node']:02}  {node['text']}{progress}")
     lines += [f"  {note}" for note in report["notes"]]
     if report["resume"]:
-        lines.append(f"  go on with: {report['resume']}")
+        lines.append(f"  resume with: {report['resume']}")
     return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
 
 

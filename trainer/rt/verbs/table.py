@@ -186,11 +186,11 @@ def _hint(text: str, name: str) -> str:
     """What to do about a host that cannot be reached, from what ssh printed."""
     denied = re.search("[^ :]+@[^ :]+(?=: Permission denied)", text)
     if "Permission denied" in text:
-        return f"your key is not on that host: ssh-copy-id {denied.group() if denied else name}"
+        return f"your ssh key is not on that host: ssh-copy-id {denied.group() if denied else name}"
     if "Host key verification failed" in text:
-        return f"look at the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
+        return f"verify the host, then: ssh-keyscan {name} >> ~/.ssh/known_hosts"
     if NOT_REACHED.search(text):
-        return "is it up, and is its name right? else leave it out of hosts"
+        return "check that it is up and that its name is right, or remove it from hosts"
     return f"try it by hand: ssh {name} true"
 
 

@@ -18,7 +18,7 @@ def check(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
-            because = "the kubelet would not start it, and the pod waits in CreateContainerConfigError"
+            because = "the kubelet would not start it, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"
             else:

@@ -109,7 +109,7 @@ sky_logs() {
 
 # where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
 where_its_end_is() {
-  echo 'the disks of its nodes went with them: look while the cluster is up, or leave it up with backend.autostop=null'
+  echo 'the disks were deleted with the nodes: check while the cluster is up, or keep it up with backend.autostop=null'
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.

@@ -111,7 +111,7 @@ sky_logs() {
 
 # where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
 where_its_end_is() {
-  echo 'exit/ and logs/ of the run in the bucket tell; logs.sh --rank 0 asks it, and says why it cannot'
+  echo 'see exit/ and logs/ of the run in the bucket; logs.sh --rank 0 reads them'
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.

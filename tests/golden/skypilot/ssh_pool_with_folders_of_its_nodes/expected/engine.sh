@@ -109,7 +109,7 @@ sky_logs() {
 
 # where_its_end_is: what tells how a run has ended that SkyPilot has forgotten.
 where_its_end_is() {
-  echo 'exit/ and logs/ of the run tell, where its storage is seen'
+  echo 'see exit/ and logs/ of the run on its storage'
 }
 
 # where_it_is FILE: the job of a state/job_ATTEMPT, in words.

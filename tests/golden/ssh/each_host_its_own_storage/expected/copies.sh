@@ -116,7 +116,7 @@ echo "code ${last:+${last%/state/run}/code}"
 # Not linked: a script may write to its copy.
 send_code() {
   local last
-  type -P rsync >/dev/null || { echo 'FAIL  rsync does not exist on this machine: install it, or use code=snapshot' && return 65; }
+  type -P rsync >/dev/null || { echo 'FAIL  there is no rsync on this machine: install it, or use code=snapshot' && return 65; }
   last=$(from_host "$1" sh -c "$last_code" "$run") || return
   if [[ -z $last ]]; then return; fi # it is there: of the attempt before, or this machine
   last=${last#code }
