@@ -86,7 +86,7 @@ def _remove(path: Path) -> None:
 
 
 def edit_lines(path: Path, chance: Random, mark: Path, outside: Path) -> None:
-    """One value of `key=value` or `"key": value` lines becomes hostile text; in other files a whole line."""
+    """Replace one value of `key=value` or `"key": value` lines with hostile text; in other files a whole line."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     number = chance.randrange(len(lines))
     value = text(chance, mark, outside)

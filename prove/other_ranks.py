@@ -68,7 +68,7 @@ def float_losses(job: Job) -> list[float]:
 
 
 def fed(job: Job, attempt: int, world_size: int) -> list[Counter[int]]:
-    """For each step of an attempt the samples that all of its ranks read. The first batch of a rank is its warm-up."""
+    """Return for each step of an attempt the samples all ranks read. A rank's first batch is its warm-up."""
     per_step = BATCH // world_size // MICRO_BATCH
     ranks = []
     for rank in range(world_size):

@@ -56,7 +56,7 @@ def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
 
 
 def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
-    """What accelerate read in its YAML: this trainer follows train.json, and one that says otherwise was edited."""
+    """Compare accelerate's YAML with train.json, which the trainer follows; a difference means a hand edit."""
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision

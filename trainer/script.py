@@ -1,4 +1,5 @@
-"""For your own script, below jobc or without it: rank and device, an agreed stop, checkpoints, metrics, exit codes.
+"""API for your own script, with jobc or without it: rank and device, coordinated stop, checkpoints, metrics, exit
+codes.
 
     from jobc_trainer import script            # `jobc.trainer` where jobc is installed
 
@@ -102,18 +103,18 @@ def _wait_for(signals: StopSignals) -> None:
 
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """With 65, 69, 71 or 75 where the cause is known, else 1 and the traceback; no teardown, which could hang."""
+    """Exit with 65, 69, 71 or 75 if the cause is known, else 1 and a traceback; skip teardown, which could hang."""
     leave(error.with_traceback(trace))
 
 
 def refuse_no_step(step: Any) -> None:
-    """What is no number of steps would name a checkpoint that no resume finds."""
+    """Reject a value that is not a step number: a resume would not find that checkpoint."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
 
 
 class Runtime:
-    """This rank among all of its job, which have a process group also when it is alone.
+    """Runtime of this rank. A process group exists even with one rank.
 
     rank, local_rank, world_size, device, is_first; run_dir, data_dir (None = not set); step: done so far, after load()
     save_asked: has somebody made control/SAVE in the run folder? As of the last preempted(), the same on all ranks
@@ -204,7 +205,7 @@ class Runtime:
         self._newest = step
 
     def load(self) -> dict[str, Any] | None:
-        """What was given to save(), on the CPU, of the newest sound checkpoint; None when there is none.
+        """Return the state passed to save() from the newest valid checkpoint, on the CPU; None if there is none.
 
         Sets `step`, and the random states if there are as many ranks as then. A forked run (--fork) gets the state of
         the run that it comes from, and begins at step 0.
@@ -280,7 +281,7 @@ class Runtime:
             raise self._saver.failure(self._newest or 0)
 
     def _write_own(self) -> None:
-        """What this rank still has to write. Sends nothing to other ranks."""
+        """Write this rank's remaining data. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
 

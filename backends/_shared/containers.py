@@ -13,7 +13,7 @@ from ...compiler.plugins.backend import ANY
 
 
 def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
-    """For the `honours` of a backend. runtimes: values of container.kind; Pyxis makes its container as well"""
+    """Return the container part of `honours`. runtimes: values of container.kind; Pyxis also creates the container"""
     return {
         "container.kind": runtimes,
         "container.*": ANY,

@@ -54,7 +54,7 @@ HERE = "hosts/here.sh.j2"  # the client of nodes on this machine
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """What a client that runs commands on hosts needs (rules/), and what it cannot mount.
+    """Check the needs of a client that runs commands on hosts (rules/), and its mounts.
 
     here: without hosts a single node is this machine
     """
@@ -65,7 +65,7 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
 
 
 def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
-    """In rank order: `hosts`, else the list that a scheduler would be asked to prefer."""
+    """Return the hosts in rank order: `hosts`, or else queue.nodelist."""
     return plan.resources.hosts or plan.queue.nodelist
 
 

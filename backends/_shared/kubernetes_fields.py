@@ -52,7 +52,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Of a pod, whose fields somebody else hands on. at: path of its key"""
+    """Check the fields of a pod that another program passes on. at: path of its key"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -107,7 +107,7 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list(at: At) -> bool:
-    """Whether a mapping there becomes a list, of items by their names. at: below `extra`, with the kind"""
+    """Return whether a mapping there stands for a list with named items. at: below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))

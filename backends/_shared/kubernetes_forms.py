@@ -118,7 +118,7 @@ Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and why
 
 
 def unmatched(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
-    """What does not fit together in a pod spec whose lists are lists. containers, volumes: that are there already"""
+    """Yield inconsistencies in a pod spec with plain lists. containers, volumes: the existing ones"""
     added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
     for volume in added:
         if len(volume) < 2:

@@ -95,7 +95,7 @@ class KubernetesEngine(RecordEngine):
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
-        """From the conditions of the object, else from its pods, which were deleted while they ran."""
+        """Return the exit code from the object's conditions, or from its pods if these were deleted while running."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -169,7 +169,7 @@ class KubernetesEngine(RecordEngine):
         return f"{target.kind} {target.object} is gone, deleted by hand or after lifecycle.keep"
 
     def resume_command(self, run: Run, state: State) -> str:
-        """None where the runs end with their pods: nothing is left to resume."""
+        """Return the resume command, or None if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:

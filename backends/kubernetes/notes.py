@@ -74,7 +74,7 @@ def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    """Each key of each mapping, with that mapping."""
+    """Yield each key of each mapping, with that mapping."""
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
             yield (*at, key), tree

@@ -32,7 +32,7 @@ deadline = Given(of.options.deadline)
 
 
 def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """What job.yaml holds, for kubectl in this order."""
+    """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
         manifests = [job_set(plan, options)]
     elif options.flavor == "trainjob":

@@ -48,7 +48,7 @@ def config(v: Any) -> dict[str, Any] | None:
 
 
 def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
-    """Of the allocation that SkyPilot makes on Slurm; it gives the others itself."""
+    """Return sbatch options that SkyPilot does not set itself."""
     queue = plan.queue
     values = {
         "account": queue.account,
@@ -63,7 +63,7 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
-    """Of the pods that are SkyPilot's machines: folders of their nodes, and how large /dev/shm may grow."""
+    """Return the pod config: host folders, and the size of /dev/shm."""
     hosts = [(i, mount) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
     volumes: list[dict[str, Any]] = [
         {"name": f"mount-{i}", "hostPath": {"path": mount.source, "type": "Directory"}} for i, mount in hosts

@@ -184,7 +184,7 @@ class SkypilotEngine(RecordEngine):
 
 
 class _RunOnStorage(Run):
-    """One attempt of a run whose artifacts may not have been brought here."""
+    """One attempt of a run whose files may not be on this machine."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)

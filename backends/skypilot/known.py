@@ -1,4 +1,4 @@
-"""What SkyPilot 0.14.1 knows by name: the keys that a task may override, options of sbatch, sizes of images.
+"""Names known to SkyPilot 0.14.1: task config keys, sbatch options, image sizes.
 
 Its GPUs are in backends/_shared/gpus.py.
 Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provision/slurm/instance.py for the options of

@@ -1,4 +1,4 @@
-"""What `backend.extra` may not change, nor `backend.config`: JC4600. Adding to the task is free.
+"""Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are free.
 
 In   plan, options
 Out  place of the task -> the keys of the job that say what is there
@@ -89,7 +89,7 @@ def _mounted(options: SkypilotOptions) -> Iterator[str]:
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Two lists, one after the other; and what JC4716 says of options of sbatch."""
+    """Return whether two lists are concatenated. Options of sbatch are checked by JC4716."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

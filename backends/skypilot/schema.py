@@ -30,7 +30,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def problems(task: Mapping[str, Any]) -> list[Problem]:
-    """What SkyPilot would reject in a task, given as plain data: (place, why) each."""
+    """Yield SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
     issues = list(_check(task, schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
         issues += _check(task["resources"], schemas()["resources"], ("resources",))

@@ -1,4 +1,4 @@
-"""What two artifacts differ in: first what they mean, then what was said of them, then their files.
+"""Compare two artifacts: first their meaning, then their records, then their files.
 
 In   two mappings of path -> text, of compiled or of written directories
 Out  Comparison
@@ -99,7 +99,7 @@ def _is_empty_mapping(change: Change) -> bool:
 
 
 def _has_below(key: str, changes: list[Change]) -> bool:
-    """Whether what a mapping had, and has no more, is told key by key."""
+    """Return whether a removed mapping is reported key by key."""
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 

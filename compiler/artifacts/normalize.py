@@ -24,7 +24,7 @@ _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # of a script, before its first 
 
 
 def as_read(path: str, text: str) -> list[str] | None:
-    """None for a text that its reader refuses, such as one that somebody broke."""
+    """Return the parsed text, or None if the parser rejects it, for example after a hand edit."""
     import yaml  # here, for two directories of the same bytes take none of it
 
     try:

@@ -40,7 +40,7 @@ class Recompiled:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the recorded words give now, against what was written.
+    """Differences between a fresh compile of the recorded command line and the artifact.
 
     causes:  in words: files that are other ones now, versions of jobc and of the backend's package
     refused: the diagnostics, when they do not compile any more; then the rest is empty
@@ -107,7 +107,7 @@ def is_sweep(manifest: Mapping[str, Any]) -> bool:
 
 
 def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
-    """What jobc was asked for when it wrote the directory. Raises NotHere, and CompileError as read_manifest()."""
+    """Return the compile request that the manifest records. Raises NotHere, and CompileError as read_manifest()."""
     written = read_manifest(folder)
     if "words" not in written:
         raise NotHere("an earlier version of jobc wrote it and did not record the sweep's command line")
@@ -116,7 +116,7 @@ def recorded(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
-    """Of what jobc wrote and nobody edited since."""
+    """Compare the files that jobc wrote and nobody has edited since."""
     before: dict[str, str] = {}
     for path, entry in written["files"].items():
         file = folder / path
@@ -169,7 +169,7 @@ def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tupl
 
 
 def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Not here, and not because somebody removed it: that is known of a folder that came with the job alone."""
+    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
     root = source.partition(":")[0]
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
     came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))

@@ -23,7 +23,7 @@ Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """Every finding in both trees. section: of the keys, `accelerate` or `backend`"""
+    """Yield every finding in both trees. section: where the keys are, `accelerate` or `backend`"""
     if extra or deepspeed_extra:  # most jobs have neither, and need not load what is known of each key
         yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
         yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))

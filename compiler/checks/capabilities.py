@@ -1,4 +1,4 @@
-"""Nothing is dropped in silence: what a plan asks for, less what a backend honours.
+"""Compare what a plan requests with what a backend honours, so that nothing is dropped silently.
 
 A must that is left is an error with the alternatives; a wish that is left is a note.
 Also here: the generic scope check of runtime variables.
@@ -55,7 +55,7 @@ def honoured(backend: Backend, key: str) -> tuple[str, ...]:
 
 
 def refused(backend: Backend, demand: Demand) -> tuple[Any, ...]:
-    """What a backend does not honour of the value of a demand, or of its values when there are several."""
+    """Return the part of a demand's value, or of its values, that a backend does not honour."""
     supported = honoured(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
@@ -153,7 +153,7 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
 
 
 def _undo(key: str, leaves: tuple[str, ...]) -> str:
-    """What to type so that the key asks for nothing."""
+    """Return the override that unsets the key."""
     hint = type_at(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
@@ -180,7 +180,7 @@ def _group(key: str) -> str:
 
 
 def at(key: str, section: str) -> bool:
-    """Whether a dotted key is the section or lies below it."""
+    """Return whether a dotted key is the section or is inside it."""
     return key == section or key.startswith(f"{section}.")
 
 

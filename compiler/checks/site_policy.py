@@ -1,4 +1,4 @@
-"""What a site allows: packages that bring rules of their own, found by the entry point group `jobc.policies`.
+"""Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 The entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics, with codes of its
 own letters whose pages lie in `codes/` beside the module. `Policy` is one that needs no code but its values.
@@ -23,12 +23,12 @@ _DOCKER = "docker://"  # how Apptainer and Pyxis name what docker names without 
 
 @runtime_checkable
 class AnyPolicy(Protocol):
-    """What an entry point gives."""
+    """Type of a policy entry point."""
 
     name: str
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterable[Diagnostic]:
-        """What a job must not do here. Pure."""
+        """Yield the violations of this policy. Pure."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Policy:
 
 
 def _image_of(pattern: str) -> str:
-    """One that the pattern allows, in the small letters of a registry's grammar."""
+    """Return an allowed example image for the pattern, in the lower case of registry names."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")
     if "*" in name and not colon:
@@ -110,7 +110,7 @@ def asked_keys() -> frozenset[str]:
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """What every installed policy finds."""
+    """Yield the findings of every installed policy."""
     for plugin in find_policies():
         try:
             policy = plugin.load_module()

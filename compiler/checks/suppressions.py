@@ -1,4 +1,4 @@
-"""From what the rules find to what is reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
+"""Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
 In   the text of the files that a compile read, and the findings of a stage, with their places
 Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
@@ -36,7 +36,7 @@ _EXAMPLE = "# jobc: allow ignored-by-backend because the queue sets its own limi
 
 @dataclass(frozen=True)
 class Allowance:
-    """One comment.
+    """One `# jobc: allow` comment.
 
     word: the code or name as written
     code: the code, "" for a name that no code has
@@ -59,7 +59,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Levels:
-    """What becomes of a finding. strict: a warning or note that nobody allows is an error."""
+    """Severity of each finding. strict: warnings and notes that no comment allows are errors."""
 
     allowances: tuple[Allowance, ...] = ()
     strict: bool = False

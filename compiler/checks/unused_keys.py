@@ -1,4 +1,4 @@
-"""What is there for the bundled trainer, beside a command of the user's own that never reads it.
+"""Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
 In   the composed tree, the user's command, the key table, the leaves of the spec
 Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold for nothing
@@ -73,7 +73,7 @@ def _chosen(composed: Composed) -> list[str]:
 
 
 def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
-    """Whether an option's file of jobc's own gave some values, and all are lost."""
+    """Return whether jobc's own option file set values that are all unused."""
     option_keys = [
         k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)
     ]

@@ -86,7 +86,7 @@ class Arguments:
 
     @property
     def for_machines(self) -> bool:
-        """Whether diagnostics are printed as one document on stdout."""
+        """Return whether diagnostics are printed as one document on stdout."""
         return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
@@ -142,7 +142,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def asked(argv: Sequence[str]) -> Arguments:
-    """As much of a command line that cannot be read as says how to answer: its command and format."""
+    """Return the command and format of an unparsable command line, so that the error has the right format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -152,14 +152,14 @@ def asked(argv: Sequence[str]) -> Arguments:
 
 
 def _command_at(words: Sequence[str]) -> int | None:
-    """Where the command stands: the first word that is no option, value or override, if there is one of that name."""
+    """Return the index of the command: the first word that is not an option, value or override and names a command."""
     bare = (i for i, word in enumerate(words) if not re.match(r"[-~]|.*=", word) and not _is_value(words, i))
     first = next(bare, None)
     return first if first is not None and words[first] in COMMANDS else None
 
 
 def is_override(word: str) -> bool:
-    """Whether a word gives a value, where paths are words as well: the directories of a sweep have a `=` of their own.
+    """Return whether a word is an override. Directories of a sweep contain `=` as well.
 
     `artifacts/f+seed=1/slurm` has a `+` before it, which no key has; and what is there, or is a line of it, is meant.
     """
@@ -197,12 +197,12 @@ def _no_format(command: str, name: str) -> CompileError:
 
 
 def option_names() -> list[str]:
-    """Every option, for completion."""
+    """Return every option name, for shell completion."""
     return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
 
 
 def _is_value(words: Sequence[str], at: int) -> bool:
-    """Whether a word is the value of the option before it, as in `--config-name run`."""
+    """Return whether a word is the value of the option before it, as in `--config-name run`."""
     return at > 0 and words[at - 1] in _TAKE_VALUES
 
 

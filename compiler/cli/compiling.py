@@ -189,7 +189,7 @@ _INFO_PARTS = {
 
 
 def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
-    """What Hydra logs to stdout; the config itself is ours to print, for its values are Text."""
+    """Return what Hydra logs to stdout. jobc prints the config itself, because its values are of type Text."""
     from contextlib import redirect_stdout
     from io import StringIO
 

@@ -48,7 +48,7 @@ def complete_command(arguments: Arguments) -> int:
 
 
 def candidates(line: str) -> list[str]:
-    """What the last word of a command line can become."""
+    """Return the completions of the last word of a command line."""
     words = line.split(" ")
     word = words[-1]
     if "--" in words[:-1]:
@@ -71,7 +71,7 @@ def _fitting(start: str, found: Iterable[str]) -> list[str]:
 
 
 def _keys(typed: str) -> Iterable[str]:
-    """One level below what is typed: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
+    """Return the keys one level below the prefix: `optim` and `optim.` for a section, `optim.lr=` for a leaf."""
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:

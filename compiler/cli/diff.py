@@ -110,7 +110,7 @@ def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
 
 
 def _now(arguments: Arguments, word: str) -> Side:
-    """What the words of a written directory give now."""
+    """Compile the recorded command line of a directory again."""
     return _side("the same overrides, compiled now", compile_job(recorded(_folder(word), arguments.config_dirs)))
 
 
@@ -167,7 +167,7 @@ def _text(a: Side, b: Side, found: Comparison) -> list[str]:
 
 
 def document(found: Comparison) -> dict[str, Any]:
-    """The same for machines; a side on which a key is not there has no value."""
+    """Return the diff as JSON; a side without the key has no value."""
     return dataclasses.asdict(found, dict_factory=_without_absent)
 
 

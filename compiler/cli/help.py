@@ -70,7 +70,7 @@ def _show_command(command: str) -> int:
 
 
 def _show_script_options(verb: str) -> None:
-    """Those of all backends together: there is no artifact yet to ask."""
+    """Print the script options of all backends, when there is no artifact to ask."""
     if options := options_of(verb):
         put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():

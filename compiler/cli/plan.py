@@ -74,7 +74,7 @@ def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Each label once, `~2` behind one that was there already: they are cut to 60 characters."""
+    """Return unique labels: repeated ones get a suffix `~2`, because labels are cut to 60 characters."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
@@ -92,7 +92,7 @@ def _attempts(one: Planned | Compiled) -> int:
 
 
 def _notice_s(one: Planned | Compiled) -> int:
-    """How long before its limit the engine asks an attempt to save: most do so at the limit."""
+    """Return how many seconds before its limit the engine asks an attempt to save; 0 for most engines."""
     backend = _backend(one)
     return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
 

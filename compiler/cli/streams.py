@@ -36,7 +36,7 @@ class Unread:
             self._leave()
 
     def _leave(self) -> None:
-        """What is in the buffer goes nowhere too, or Python would tell of it at exit."""
+        """Discard the buffer too, or Python would report an error at exit."""
         self.has_reader = False
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.stream.fileno())
@@ -58,5 +58,5 @@ def readers_may_leave() -> Iterator[None]:
 
 
 def is_read(stream: TextIO) -> bool:
-    """Whether the reader of a stream is there, as far as the last write or flush could tell."""
+    """Return whether the reader of a stream is still connected, as of the last write or flush."""
     return not isinstance(stream, Unread) or stream.has_reader

@@ -65,7 +65,7 @@ def _removed() -> CompileError:
 
 @dataclass(frozen=True)
 class Verified:
-    """One directory. digest: of `files` files as jobc wrote them; drift: None when its inputs give the same.
+    """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" when they were
     again: what to type to write it anew
@@ -120,7 +120,7 @@ class Refused:
 
 
 def _meaning(found: Drift) -> dict[str, Any]:
-    """What the change means, as `jobc diff` has it; null where that is not known."""
+    """Return the meaning of the change, as `jobc diff` reports it; null if unknown."""
     from .diff import document
 
     tree = document(found.found) if found.found is not None else {}
@@ -128,7 +128,7 @@ def _meaning(found: Drift) -> dict[str, Any]:
 
 
 def readable(word: str, look: Callable[[str], T]) -> T | Refused:
-    """What `look` finds in a directory: one that cannot be read keeps nobody from being told of the others."""
+    """Return the results for all directories; an unreadable one does not hide the others."""
     try:
         return look(word)
     except CompileError as error:

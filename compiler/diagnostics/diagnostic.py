@@ -1,4 +1,4 @@
-"""Every message a user may see: code, severity, place, because, hint.
+"""Diagnostics: code, severity, place, reason and hint of every message.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
 Code ranges: JC1xxx reading and types, JC2xxx the job makes no sense, JC30xx it makes sense and would still fail, JC4xxx
@@ -29,7 +29,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding.
+    """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop
     origin:  where it was written, when one place is to blame
@@ -76,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Each once, sorted by place, with all the points of a sweep that it hits: in the words of the first of them."""
+    """Merge equal diagnostics, sorted by place, and list the sweep points of each; the first one's text is used."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -104,7 +104,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:(?:, | or )\d+(?:[.,]\d+)*)*"
 
 
 def _without_numbers(d: Diagnostic) -> Diagnostic:
-    """What the same problem is alike in at every point: a number, or a choice of them, and its plural are left out."""
+    """Return the message without numbers and plurals, so that points with the same problem compare equal."""
     title, because, hint = (
         re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text)) for text in (d.title, d.because, d.hint)
     )
@@ -122,8 +122,9 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # here, because most compiles need no suggestion
 
     def likeness(key: str) -> float:
-        """Of the whole key, without the sections that both are in, or a little less for its last part: `step` is more
-        like loop.steps than like site."""
+        """Return how similar two keys are: of the whole key without common sections, or slightly less for the last part
+        alone. `step` is more similar to loop.steps than to site.
+        """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word
         while "." in key_tail and "." in word_tail and key_tail.partition(".")[0] == word_tail.partition(".")[0]:

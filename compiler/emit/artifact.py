@@ -1,4 +1,4 @@
-"""One emitted file, and where each of its lines came from.
+"""One emitted file with the origin of each line.
 
 `Artifact` and `LineRange` are frozen from the first release: backends build them, every later tool reads them.
 """

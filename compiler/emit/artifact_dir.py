@@ -33,7 +33,7 @@ IGNORED = ("__pycache__",)  # made by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference between a directory and its manifest. lines: 1-based, as they are now; () = the whole file."""
+    """One difference between a directory and its manifest. lines: 1-based, of the current file; () = the whole file."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED, of the manifest
@@ -137,7 +137,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def text_of(file: Path) -> str:
-    """As it lies there, with its line ends. Bytes that are no UTF-8 are U+FFFD."""
+    """Return the text of a file with its line ends. Invalid UTF-8 becomes U+FFFD."""
     text = read_bytes(file, LARGEST).decode("utf-8", "replace")
     if text.count("\n") > MOST_LINES:
         raise Unreadable(file, f"has more than {MOST_LINES:,} lines")
@@ -145,7 +145,7 @@ def text_of(file: Path) -> str:
 
 
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
-    """Every hand edit, with the lines it touched where they are known. Raises as read_manifest().
+    """Return every hand edit, with the edited lines where they are known. Raises as read_manifest().
 
     texts: path -> what jobc writes there now; where that is not what it wrote then, the lines are not known
     """
@@ -161,7 +161,7 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
 
 
 def changed(directory: Path) -> list[Edit]:
-    """Every hand edit, without lines. Raises as read_manifest()."""
+    """Return every hand edit, without lines. Raises as read_manifest()."""
     tree = read_manifest(directory)
     entries = tree["files"]
     edits = [Edit(MANIFEST, UNSUMMED)] if tree.get("digest") != digest_of(entries) else []
@@ -187,7 +187,7 @@ def sum_of(file: Path) -> str:
 
 
 def _is_linked(directory: Path, path: str) -> bool:
-    """Whether what lies there is not in the directory itself: the file or a folder above it is a symbolic link."""
+    """Return whether the file or a folder above it is a symlink that leaves the directory."""
     parts = path.split("/")
     return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
 

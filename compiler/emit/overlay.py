@@ -57,7 +57,7 @@ def set_value(path: Path) -> Callable[[Any], Any]:
 
 
 def name_of(name: str, item: Mapping[str, Any]) -> Any:
-    """For the name of an item that the tree adds: a leaf that depends on all that it says of the item.
+    """Return a leaf for the name of an added item that depends on every value in the item.
 
     The text itself where the item is plain.
     """
@@ -119,5 +119,5 @@ def leaves(tree: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def _touches(first: Path, second: Path) -> bool:
-    """Whether one path is the other, or lies above or below it."""
+    """Return whether one path equals, contains or is inside the other."""
     return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

@@ -1,4 +1,4 @@
-"""How many checkpoints of a run lie on disk at once, and what to type for fewer (trainer/checkpoint/store.py)."""
+"""Estimate how many checkpoints of a run exist at once, and suggest fewer (trainer/checkpoint/store.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many parameters FSDP has whole at a time: trainer/parallel/fsdp.py, and accelerate 1.15.0 for one's own programs.
+"""Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
 A unit is gathered while it runs, and the next is on its way. What no unit holds is the model's own: the trainer keeps
 it from the forward pass to the end of the backward pass. Source torch 2.13, torch.distributed.fsdp.fully_shard.

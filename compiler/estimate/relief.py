@@ -1,4 +1,4 @@
-"""What to type so that a rank fits into its GPU: the first change that is enough, tried by the figures themselves.
+"""Suggest a change so that a rank fits into its GPU: try changes with the same figures and return the first that fits.
 
 Where activations are the largest part a smaller micro batch helps, or computing them again; where weights, gradients
 and optimizer are, sharing them over the ranks. The samples of a step stay as they are.
@@ -72,7 +72,7 @@ def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), rank
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
-    """Every whole part of the micro batch, the largest first; a program of the user's has its own."""
+    """Yield every divisor of the micro-batch, largest first; nothing for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
     for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():

@@ -1,4 +1,4 @@
-"""What does not depend on the samples: the parts of one rank's memory that a way of sharing decides."""
+"""Memory of one rank that depends on the parallelism, not on the samples."""
 
 from __future__ import annotations
 

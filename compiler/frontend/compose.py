@@ -54,7 +54,7 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Where the value at a dotted key was written, of a mapping the key itself; None when unknown."""
+        """Return the position of the value at a dotted key, or of the key for a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -71,7 +71,7 @@ class Composed:
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
-        """Where the option of a group was chosen, None when a defaults list did."""
+        """Return the position where the option of a group was chosen; None if a defaults list chose it."""
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
@@ -84,7 +84,7 @@ class Composed:
         }
 
     def interpolated(self) -> set[str]:
-        """Every key that some value takes its own from: `optim.lr` for `${optim.lr}`."""
+        """Return every key to which some value refers: `optim.lr` for `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
@@ -136,7 +136,7 @@ def read_inputs() -> dict[str, str]:
 
 
 def groups_with_default() -> set[str]:
-    """Those in the defaults list of our config.yaml: that is their place, wherever on a command line they stand."""
+    """Return the groups in the defaults list of jobc's config.yaml, which keep that order."""
     return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
 
@@ -161,8 +161,8 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 def compose_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: Known
 ) -> tuple[DictConfig, list[Override]]:
-    """What Hydra composes, interpolations unresolved, with its own section `hydra`, and the overrides as Hydra took
-    them (see respell). Raises as compose().
+    """Return Hydra's composed config with unresolved interpolations and its section `hydra`, and the overrides as Hydra
+    parsed them (see respell). Raises as compose().
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]

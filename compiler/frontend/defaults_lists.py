@@ -1,4 +1,4 @@
-"""What Hydra 1.3 cannot read in a defaults list, and answers without a file or a line.
+"""Find errors in a defaults list that Hydra 1.3 reports without file and line.
 
 In   the list as YAML has it, and its node
 Out  the node to blame, what is there, and what to write instead

@@ -36,7 +36,7 @@ MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 @dataclass(frozen=True)
 class Host:
-    """One host of a file. slots: processes that it takes, None when the file does not say."""
+    """One host of a file. slots: its number of processes, or None if the file does not set it."""
 
     name: str
     slots: int | None
@@ -45,7 +45,7 @@ class Host:
 
 @dataclass
 class HostFiles:
-    """What the host files of one job say.
+    """Contents of the host files of one job.
 
     typed:   spec key -> the `@FILE` it was written as; hosts: spec key -> the file's hosts
     digests: `root:path` -> sha256 of the text

@@ -255,7 +255,7 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 
 
 def _item(group: str, option: str, loader: Any) -> str:
-    """What a defaults list says for that group, wherever the file lies; "" when there is no such group.
+    """Return the entry of that group in any defaults list; "" if there is none.
 
     option: the one that was written, or its nearest
     """

@@ -94,7 +94,7 @@ reset_budget, take_text = _budget.reset, _budget.take_text
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Only pure resolvers, and a budget. Raises CompileError JC1114; restores what was there."""
+    """Context with pure resolvers only, and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}
     create, decode = resolvers["oc.create"], resolvers["oc.decode"]

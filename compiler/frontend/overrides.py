@@ -48,7 +48,7 @@ class Override:
 
     @property
     def shown(self) -> str:
-        """As messages repeat it."""
+        """Return the override as messages quote it."""
         return shown(self.typed)
 
     @property
@@ -57,12 +57,12 @@ class Override:
 
     @property
     def is_of_hydra(self) -> bool:
-        """Whether it sets one of Hydra's own keys, or chooses one of its options."""
+        """Return whether it sets one of Hydra's own keys or chooses one of its options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
     @property
     def keys(self) -> set[str]:
-        """What it sets or removes: of a mapping the keys in it."""
+        """Return the keys that it sets or removes; for a mapping, the keys inside."""
         head, _, value = self.canonical.partition("=")
         mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
@@ -77,7 +77,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
-    """Every combination of a -m command line, one at least, the last override varying fastest.
+    """Return every combination of a -m command line, at least one; the last override varies fastest.
 
     loader: Hydra's config loader, which `glob(…)` over a group needs
     """

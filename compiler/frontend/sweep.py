@@ -66,12 +66,12 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
 
 
 def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """The same, hitting this point of a sweep."""
+    """Return the diagnostic with this point of the sweep added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
 def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """What is found in each point, hitting it. A value that one of them does not repeat, none of them does."""
+    """Yield the findings of each point. A value that any point must redact is redacted in all."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]

@@ -94,7 +94,7 @@ class _Reader:
         self.key: yaml.Mark | None = None  # where the last key of the text began, those of an alias aside
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Of an alias, whose node is where the anchor is, the key that has it."""
+        """Return the position of a node; for an alias, that of its key instead of the anchor."""
         mark = node.start_mark
         if self.key is not None and mark.index < self.key.index:
             mark = self.key

@@ -95,7 +95,7 @@ class JobcSource(ConfigSource):
         )
 
     def _header(self, text: str, origin: Origin) -> dict[str, str | None]:
-        """What `# @package NAME` says at the top of a file. Raises CompileError JC1002 when it is not two words."""
+        """Return the package in `# @package NAME`. Raises CompileError JC1002 if the line is malformed."""
         try:
             return self._get_header_dict(text)
         except ValueError:
@@ -123,7 +123,7 @@ _FILE = "a file"
 
 
 def _kind(path: str) -> str:
-    """What bears the name of a config file; "" for nothing. Whatever it is, nothing of that name elsewhere is meant."""
+    """Return the kind of thing at a config file's path; "" if nothing exists. It hides files of that name elsewhere."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):
@@ -138,7 +138,7 @@ def _text(path: str) -> str:
 
 
 def _words(line: str) -> list[str]:
-    """As Hydra divides a line of a header, at spaces alone."""
+    """Split a header line at spaces, as Hydra does."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 
@@ -156,7 +156,7 @@ def _ask(question: str, path: str) -> Any:
 
 
 def same_answers(before: Mapping[tuple[str, str], Any]) -> bool:
-    """Whether the file system would say again what it said, such as `asked` then was."""
+    """Return whether the file system would still give the recorded answers."""
     try:
         return all(_QUESTIONS[question](path) == answer for (question, path), answer in before.items())
     except (OSError, Unreadable):

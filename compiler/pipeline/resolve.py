@@ -79,14 +79,15 @@ def typed(composed: Composed, command: Command, folders: Folders, recorded: bool
 
 
 def blamed(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
-    """Whether a contradiction is of somebody's making: they set the key, or `model.kind` by `model=mlp`."""
+    """Return whether the user caused a contradiction by setting the key, or `model.kind` through `model=mlp`."""
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
     return chosen or (key in values and not values[key].is_default)
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """What the tree alone does not tell: a section is gone with its group; of a preset such as cluster/mine.yaml the
-    keys are not the job's own, or its options are another backend's."""
+    """Find keys that the composed tree hides: a section removed with its group, keys of a preset below its own group,
+    or options of a different backend.
+    """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)

@@ -42,8 +42,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One job for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output folder;
-    origin_of, levels, unsaid, where: as of Planned; sweep: the request that it is a point of
+    """One job compiled for one backend. artifacts: every file of the directory; place: NAME/BACKEND below the output
+    folder; origin_of, levels, unsaid, where: as in Planned; sweep: the request whose point it is
     """
 
     spec: JobSpec

@@ -1,4 +1,4 @@
-"""What follows from a spec: each function is a rule, which its first line says. lower.py makes the plan with them.
+"""Derive values from a spec: each function is a rule, described in its first line. lower.py builds the plan.
 
 In: a JobSpec, whole or watched.   Out: what the plan holds, or a check asks; nothing is read but the spec.
 """
@@ -43,7 +43,7 @@ def used_hosts(spec: JobSpec) -> tuple[str, ...]:
 
 
 def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
-    """As many as there are nodes, without those of queue.exclude: Slurm refuses a list longer than the job."""
+    """Hosts without those in queue.exclude, one per node, because Slurm rejects a list longer than the job."""
     return inventory(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
@@ -72,7 +72,7 @@ def global_batch(spec: JobSpec) -> int:
 
 
 def shards(spec: JobSpec) -> int:
-    """With parallel=hsdp, the ranks that share one copy of the model: as given, else those of a node."""
+    """Ranks that share one copy of the model with parallel=hsdp: as given, or the ranks of a node."""
     assert spec.parallel.kind == "hsdp"
     return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
 
@@ -116,7 +116,7 @@ def brings_code(spec: JobSpec) -> bool:
 
 
 def code_kind(spec: JobSpec) -> str:
-    """As given when the job runs code of the user's; else "lib", the trainer alone."""
+    """Kind of the code when the job runs user code; otherwise "lib", only jobc's trainer."""
     return spec.code.kind if brings_code(spec) else "lib"
 
 

@@ -107,7 +107,7 @@ def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
 
 @cache
 def find_policies() -> tuple[Plugin, ...]:
-    """Every policy that is installed, sorted by name."""
+    """Return every installed policy, sorted by name."""
     return tuple(map(_from_entry_point, _entry_points(POLICIES)))
 
 

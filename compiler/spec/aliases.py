@@ -1,4 +1,4 @@
-"""What launch engines call the keys of a job: a hint for people who type what they are used to."""
+"""Names of job keys in other launch engines, for hints to users of those."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def key_of(typed: str) -> str:
 
 
 def in_words(typed: str) -> str:
-    """What to type instead of an engine's word that has no one key; "" for no such word."""
+    """Return the jobc key for an engine's option that has no direct equivalent; "" if unknown."""
     return _same(IN_WORDS).get(_plain(typed.removeprefix("backend.")), "")
 
 

@@ -281,7 +281,7 @@ class _Conversion:
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
-    """What a duration with a unit is for a key that counts seconds, if it takes that many."""
+    """Return a duration with a unit as seconds, if the key accepts that number."""
     duration = value_type(Duration)
     assert duration is not None
     try:
@@ -318,7 +318,7 @@ def _nulls(into: Any) -> dict[str, None]:
 
 
 def _kind(raw: Any) -> str:
-    """What was given, in words: a list, a mapping, or the text."""
+    """Return a description of the given value: a list, a mapping, or the text."""
     if isinstance(raw, list):
         return "a list"
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"

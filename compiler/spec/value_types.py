@@ -250,7 +250,7 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def machine_of(host: str) -> str:
-    """Of `user@host`, as names are compared: without the user, and upper case means nothing."""
+    """Return the host of `user@host` in lower case, for comparison."""
     return host.rpartition("@")[2].lower()
 
 

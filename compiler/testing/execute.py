@@ -27,7 +27,7 @@ with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w
 
 @dataclass(frozen=True)
 class Received:
-    """What one rank was started with. folder: its working directory; host: the name of its machine."""
+    """Start conditions of one rank. folder: working directory; host: name of the machine."""
 
     argv: list[str]
     env: dict[str, str]
@@ -102,7 +102,7 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
 
 
 def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
-    """Every way in which what the ranks received is not what the plan says; empty when all is well."""
+    """Return every difference between the plan and what the ranks received; empty if there is none."""
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]

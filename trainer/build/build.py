@@ -46,7 +46,7 @@ from .warm_up import warm_up
 
 @dataclass(frozen=True)
 class Training:
-    """One training, ready to run.
+    """One training run, ready to start.
 
     parallel     the model and its optimizer, as the ranks share them
     total_steps  optimizer steps from the very beginning
@@ -75,12 +75,12 @@ class Training:
 
     @property
     def phases(self) -> Phases:
-        """What this rank is doing at the moment."""
+        """Return the current phase of this rank."""
         return self.group.phases
 
     @property
     def checkpoints(self) -> Path:
-        """Where this run keeps its checkpoints."""
+        """Return the checkpoint folder of this run."""
         return self.run_dir / "checkpoints"
 
 

@@ -26,7 +26,7 @@ from ..recipe.recipe import Recipe
 
 
 def has_user_code(recipe: Recipe) -> bool:
-    """Whether the first pass runs code that is not the trainer's."""
+    """Return whether the first pass runs user code."""
     config = recipe.config
     return type(recipe) is not Recipe or any(
         isinstance(section, Target) for section in (config.model, config.data, config.loss)
@@ -86,7 +86,7 @@ def check_storage(model: nn.Module) -> None:
 
 
 def is_expanded(tensor: Tensor) -> bool:
-    """Whether all elements along one of its dimensions share memory, as expand() makes them."""
+    """Return whether elements along a dimension share memory, as after expand()."""
     if tensor.layout != torch.strided:
         return False
     return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -124,7 +124,7 @@ def check_counts_agree(counted: Any, num_items: Any) -> None:
 
 
 def is_number(value: Any, max_dims: int = 0) -> bool:
-    """Whether `value` can become a tensor of one element, with at most so many dimensions."""
+    """Return whether `value` can become a tensor with one element and at most that many dimensions."""
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):

@@ -1,4 +1,4 @@
-"""How checkpoints are written beside the training: the state is copied between two steps, then rank 0 writes the copy.
+"""Save checkpoints in the background: copy the state between two steps, then rank 0 writes the copy.
 
 At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
 checkpoint, not the training; when too many fail in a row, all ranks end after the same step, for nobody wants a week of
@@ -107,7 +107,7 @@ class Saver:
         )
 
     def finish(self) -> None:
-        """What is under way is written; also for another thread of a rank that hangs, and may get on after all."""
+        """Finish the current save. Also called by the watchdog thread of a hung rank, which may recover."""
         under_way = self._under_way
         if under_way is not None and not under_way[1].done():
             print(f"waiting for the save of step {under_way[0]}", flush=True)
@@ -121,7 +121,7 @@ class Saver:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last save did, as far as rank 0 knows after close()."""
+        """Return whether the last save failed, as far as rank 0 knows after close()."""
         return self._failures > 0
 
     def wait(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a checkpoint of this trainer contains, as bytes, and how a run continues from it.
+"""Serialize the trainer's checkpoints, and resume a run from them.
 
 Files  weights.pt and optimizer.pt  the state_dict of each
        rng.pt                       random states, one per rank
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: steps done so far, and in words why.
+    """Start of a run: steps done so far, and a description of the source.
 
     parts    as they were given to the save
     damaged  checkpoints that this rank has passed over
@@ -160,7 +160,7 @@ class Found:
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
-        """Of a small file. All ranks call it, in the same order."""
+        """Read a small file. All ranks call this in the same order."""
         return bytes(self._open(name).getbuffer())
 
     def _open(self, name: str) -> io.BytesIO:
@@ -248,7 +248,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
-    """What `rank` reads, there; None on the others, which wait for its disk as long as it needs.
+    """Return what `rank` reads; None on other ranks, which wait as long as the read takes.
 
     Raises StorageLost, on all ranks, when it cannot be read.
     """
@@ -260,7 +260,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
 
 
 def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """What it gives; or why the disk does not give it."""
+    """Return the result, or the reason why it cannot be read."""
     try:
         return read(), ""
     except Unreadable as error:

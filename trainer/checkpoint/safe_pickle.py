@@ -1,4 +1,4 @@
-"""Whether a state can be read back from a checkpoint, which is read without running code that it might contain.
+"""Check that a state can be loaded from a checkpoint without running code from it.
 
 It is written and read in memory, with empty tensors in place of its own: what their values are makes no difference,
 and two more copies of a large model would not fit.
@@ -62,7 +62,7 @@ def load(path: Path, file: BinaryIO) -> Any:
 
 
 def why_unread(error: Exception) -> str:
-    """What torch says, without its advice to read the file in spite of that (torch 2.13)."""
+    """Return torch's message without its advice to load the file anyway (torch 2.13)."""
     message = str(error).rpartition("WeightsUnpickler error: ")[2]
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]
     return (lines or [type(error).__name__])[0].partition(". Please")[0]

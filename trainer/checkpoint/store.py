@@ -106,7 +106,7 @@ def _aside(target: Path) -> Path:
 
 
 def _bring_back(target: Path) -> None:
-    """What was to be replaced, when nothing has taken its place."""
+    """Restore the old folder if nothing replaced it."""
     if not target.exists():
         _aside(target).rename(target)
 
@@ -154,7 +154,7 @@ def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
 
 
 def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
-    """Of those whose loss was measured; and the folders of which the disk does not say whether."""
+    """Return the losses of the measured checkpoints, and the folders that cannot be read."""
     losses: dict[Path, float] = {}
     unread = []
     for folder in folders:
@@ -168,12 +168,12 @@ def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
 
 
 def _lowest(losses: Mapping[Path, float]) -> Path | None:
-    """Of equal ones the first."""
+    """Return the folder with the lowest loss; the first of equal ones."""
     return min(losses, key=losses.__getitem__, default=None)
 
 
 def _val_loss(folder: Path) -> float | None:
-    """None when it was not measured, or is not there. Raises OSError when the disk does not say."""
+    """Return the validation loss; None if not measured or missing. Raises OSError if the file cannot be read."""
     try:
         loss = parsed(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
@@ -243,7 +243,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def problem(folder: Path) -> str | None:
-    """What is wrong with a checkpoint, naming the file; None when it is exactly what was saved.
+    """Return what is wrong with a checkpoint, naming the file; None if it is exactly as saved.
 
     Raises NewerFormat, and Unreadable for a file that is there and may be sound.
     """
@@ -269,7 +269,7 @@ def problem(folder: Path) -> str | None:
 
 
 def _difference(path: Path, expected: Written) -> str | None:
-    """Of a file from what the manifest says about it, in words. Raises Unreadable."""
+    """Return how a file differs from its manifest entry. Raises Unreadable."""
     try:
         actual = patiently(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:
@@ -282,7 +282,7 @@ def _difference(path: Path, expected: Written) -> str | None:
 
 
 def _as_written(path: Path, size: int) -> Written:
-    """What a file is now. One of another size than `size` is not read to its end, and has no hash."""
+    """Return size and hash of a file. A file of the wrong size is not read in full and has no hash."""
     with open_own(path) as file:
         actual_size = os.fstat(file.fileno()).st_size
         return Written(actual_size, sha256_of(file) if actual_size == size else "")

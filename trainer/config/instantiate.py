@@ -19,7 +19,7 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
 def instantiate(tree: Any, where: str, *first: Any) -> Any:
-    """What `tree` names, called with its arguments; targets among these are made before.
+    """Call what `tree` names with its arguments, instantiating nested targets first.
 
     where: the key in the config, for messages. first: arguments before the named ones
     """
@@ -72,8 +72,7 @@ def locate(dotted: str, where: str) -> Any:
 
 
 def guarded(work: Callable[[], Any], what: str) -> Any:
-    """What `work` gives; an error of the user's code is one line that names the place, and code 65, unless the next
-    attempt may go well."""
+    """Return the result of `work`; turn user errors into one line and exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:
@@ -83,7 +82,7 @@ def guarded(work: Callable[[], Any], what: str) -> Any:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether an error says itself what it is, such as a lost peer, or comes of want of memory or a connection."""
+    """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 

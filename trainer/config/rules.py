@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class Limit:
-    """What a number must be, in words and as a test."""
+    """Limit of a number, as text and as a test."""
 
     words: str
     holds: Callable[[float], bool]

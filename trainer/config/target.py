@@ -38,12 +38,12 @@ class Target(Mapping[str, Any]):
 
 
 def is_target(tree: object) -> bool:
-    """Whether a tree names something to call."""
+    """Return whether a tree names something to call."""
     return isinstance(tree, Mapping) and KEY in tree
 
 
 def problems(tree: object, path: str) -> Iterator[str]:
-    """What is wrong with a target and the targets among its arguments, `path: what` each."""
+    """Yield errors in a target and its nested targets as `path: problem`."""
     if isinstance(tree, list | tuple):
         for i, item in enumerate(tree):
             yield from problems(item, f"{path}[{i}]")
@@ -60,7 +60,7 @@ def problems(tree: object, path: str) -> Iterator[str]:
 
 
 def names(tree: object) -> Iterator[str]:
-    """Every dotted name in a tree."""
+    """Yield every dotted name in a tree."""
     if isinstance(tree, Mapping):
         if isinstance(tree.get(KEY), str):
             yield tree[KEY]

@@ -17,7 +17,7 @@ Read = Callable[[Sequence[Slots]], Sequence[Fed]]
 
 
 def digest_of_samples(num_samples: int, read: Read) -> str:
-    """Of the first sample, the last, and one between them, in hex; "" when a second reading gives others."""
+    """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
     slots = [all_of(torch.tensor([index])) for index in indices]  # one by one: they may differ in shape
     digests = [digest(fed.batch).hex() for fed in read([*slots, *slots])]

@@ -24,7 +24,7 @@ MOST_NAMED = 20
 
 
 class Content:
-    """What this rank was given, as digests; batches that only fill up are none of it."""
+    """Digests of the batches this rank received, without padding batches."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -58,7 +58,7 @@ class Content:
             )
 
     def doubt(self) -> str:
-        """At the end of a training, after `judge`: the warning that some may have had the same, or ""."""
+        """Return a warning that ranks may have received the same samples, or "". Call after `judge` at the end."""
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
             return ""
@@ -87,7 +87,7 @@ class Content:
 
 
 def digest(batch: Any) -> bytes:
-    """Of every tensor in a batch."""
+    """Return the digest of every tensor in a batch."""
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in tensors(batch):
         for part in stored(tensor.detach().cpu()):

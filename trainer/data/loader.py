@@ -32,7 +32,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 @dataclass(frozen=True)
 class Fed:
-    """One micro batch, with what was read for it.
+    """One micro-batch with its metadata.
 
     indices_R    int64, of the samples that count
     num_padding  slots that only fill up the last batch of an epoch, and do not count
@@ -196,7 +196,7 @@ class _Plain:
 
 
 class _Fetching(Dataset[Any]):
-    """What a worker does for each of the slots that it gets."""
+    """Fetch samples for each slot, in a loader worker."""
 
     def __init__(self, split: Split) -> None:
         self._split = split

@@ -103,7 +103,7 @@ def _length(dataset: Any, name: str) -> int:
 
 
 def seed_sample(number: int) -> None:
-    """For the draws of one sample. Not torch.manual_seed, which reaches out to CUDA."""
+    """Seed the random draws of one sample. torch.manual_seed would also reset CUDA."""
     random.seed(number)
     torch.default_generator.manual_seed(number)
     if numpy := sys.modules.get("numpy"):

@@ -24,7 +24,7 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 @dataclass(frozen=True)
 class Variable:
-    """One row of the contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
+    """One variable of the environment contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
     launcher a word of launchers.WORDS.
 
     like: the variable of torchrun that says the same; read only where that is not set
@@ -208,7 +208,7 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
 
 
 def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.Claim:
-    """What another launcher says, under torchrun's names."""
+    """Return another launcher's values under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
     return launchers.Claim(setter, {r.like: r.name for r in rows}, {r.like: values[r.name] for r in rows}, (rank, size))

@@ -1,4 +1,4 @@
-"""What ranks tell each other when they hang: a key-value store served by rank 0 or torchrun, and nothing until then.
+"""Key-value store in which ranks report hangs, served by rank 0 or torchrun; unused until then.
 
 Each that waits for too long says where it is, again and again. Rank 0 compares: who has failed says so, who says
 nothing is frozen, who is behind holds up the rest; the others ask it, which may have come to wait later than they. All
@@ -23,7 +23,7 @@ SILENT = "not responding: frozen, or its machine or network link is down"
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a rank says it is. place: as of Phases; seconds: in this phase"""
+    """Position of a rank. place: as in Phases; seconds: in this phase"""
 
     place: tuple[int, int]
     phase: str
@@ -31,7 +31,7 @@ class Seen:
 
 
 class Board:
-    """As one rank sees it.
+    """Store as one rank sees it.
 
     store    by a connection of its own, made in time
     where    this rank is now
@@ -58,20 +58,20 @@ class Board:
                 self._thread.start()
 
     def ask(self) -> None:
-        """Who holds up the others? answer() has it a little later."""
+        """Ask which rank holds up the others; answer() returns it later."""
         self.tell(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
     def answer(self, timeout_s: float) -> str:
-        """In words, to what was asked last; "" when none has come within timeout_s. It may come later."""
+        """Return the answer to the last ask(); "" after timeout_s. It may arrive later."""
         self._answered.wait(timeout_s)
         return self._answer
 
     @property
     def nobody(self) -> str:
-        """What it means that there is no answer: rank 0, which has the store, does not give one."""
+        """Return what a missing answer means: rank 0, which runs the store, does not respond."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
@@ -132,7 +132,7 @@ class Board:
 
 
 def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
-    """Who holds up the others, in words. seen: by rank; None = no sign of life"""
+    """Describe which rank holds up the others. seen: by rank; None = not responding"""
     failed = [name for name, status in zip(names, seen, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"
@@ -151,7 +151,7 @@ def verdict(seen: Sequence[Seen | None], names: Sequence[str]) -> str:
 
 
 def _why_all(last: Seen) -> str:
-    """What holds up ranks that are all at the same thing. What they build, they build side by side."""
+    """Describe why all ranks are stuck in the same phase."""
     if last.phase == "validation":
         return "each waits for its held-out data or is in measure()"
     if last.phase == "data":
@@ -160,7 +160,7 @@ def _why_all(last: Seen) -> str:
 
 
 def of_step(step: int) -> str:
-    """In words: the step of a place, as of Phases."""
+    """Return the step of a place as text, as in Phases."""
     return f"of step {step}" if step else "before the first step"
 
 

@@ -1,4 +1,4 @@
-"""Who started this process: torchrun's variables, or what srun, mpirun and others set instead. Standard library only.
+"""Detect the launcher: torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
 In   what is set under torchrun's names, and the claims of other launchers, in torchrun's words
 Out  torchrun's variables as far as they are known, and every contradiction, naming both sides
@@ -25,7 +25,7 @@ HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchr
 
 @dataclass(frozen=True)
 class Claim:
-    """What a launcher says. names, values: torchrun's name -> its own name, and the value, of what is set.
+    """Claim of one launcher. names, values: torchrun's name -> its own name, and the value, if set.
 
     counters: its own names for RANK and WORLD_SIZE, set or not; gpus: of a node
     """
@@ -38,7 +38,7 @@ class Claim:
 
     @property
     def counts(self) -> bool:
-        """It says which of how many this process is. A batch script of Slurm has a SLURM_PROCID, and is no task."""
+        """Return whether the claim numbers processes. A batch script has SLURM_PROCID but is not a task."""
         return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
@@ -91,7 +91,7 @@ def agree(
 
 
 def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Claim]) -> str:
-    """What the trusted launcher has left unsaid, or "": a world of one would be a guess, and wrong in every rank.
+    """Return what the trusted launcher did not set, or "": assuming world size 1 would be wrong on every rank.
 
     A shell in a job of jobc has no launcher and is one process, unless another launcher counts several.
     """
@@ -116,21 +116,21 @@ def _same(values: Mapping[str, Any], claim: Claim) -> bool:
 
 
 def _counts_agents(environment: Mapping[str, Any], claim: Claim, below_agent: bool) -> bool:
-    """As in `srun torchrun`: each task became LOCAL_WORLD_SIZE ranks. torchrun may number nodes as they come."""
+    """Return whether tasks are agents, as in `srun torchrun`: each became LOCAL_WORLD_SIZE ranks."""
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (below_agent or in_order))
 
 
 def _counts_nodes(inner: Claim, outer: Claim) -> bool:
-    """As in a batch job, where mpirun starts its daemons by srun, one on each node but perhaps its own."""
+    """Return whether tasks are nodes, as when mpirun starts its daemons through srun in a batch job."""
     return bool(
         outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
     )
 
 
 def _filled(environment: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, Any]:
-    """What is set, and what is not from the claims, the first first."""
+    """Fill missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
         for name, value in claim.values.items():

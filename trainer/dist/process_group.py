@@ -64,7 +64,7 @@ class Group:
         return lambda: [float(value) for value in sums().tolist()]
 
     def start_sum_of(self, values: Tensor) -> Callable[[], Tensor]:
-        """The same for float64 values on the rank's device, where the sums are: a GPU's stream waits, not its rank."""
+        """Start the sum of float64 values on the rank's device; the GPU stream waits, not the rank."""
         total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
 
@@ -124,7 +124,7 @@ class Group:
         return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
 
     def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
-        """What `rank` has in memory, on every rank, and on each of them once; what the others pass does not count."""
+        """Broadcast a file from the memory of `rank` to all ranks, once per node; other ranks' arguments are ignored."""
         if self.world_size == 1:
             return content
         size = self.from_rank(rank, content.getbuffer().nbytes)
@@ -150,7 +150,7 @@ class Group:
                 tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 
     def use_timeout(self, seconds: int) -> None:
-        """From now on a message between ranks, in whatever group of them, that takes longer is a lost peer."""
+        """Treat any message between ranks that takes longer than this as a lost peer."""
         if self.world_size > 1:
             for group in list(_world.pg_map):
                 _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -170,7 +170,7 @@ def file_of(size: int) -> io.BytesIO:
 
 
 def choose_device(env: Env) -> torch.device:
-    """One GPU per rank when the job asks for GPUs, else the CPU; whoever does not say gets what is there.
+    """Choose one GPU per rank if the job requests GPUs, else the CPU; without a request, use what exists.
 
     Raises BrokenInput when this node has fewer than asked for: on the CPU it would train for weeks.
     """

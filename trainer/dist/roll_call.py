@@ -1,4 +1,4 @@
-"""Who is here: where each rank runs and with what, told by all to all, once, when they have met.
+"""Collect where each rank runs and with which versions, once, after the rendezvous.
 
 Names of hosts are what later messages call a rank by. Versions and hardware that differ are warned of: sums of other
 kernels have other last bits, and a slow node holds up all.
@@ -20,7 +20,7 @@ BYTES = 768  # of one rank's answer; its values are cut to fit
 
 
 def answer(device: torch.device) -> dict[str, str]:
-    """This rank's own."""
+    """Return the answer of this rank."""
     is_gpu = device.type == "cuda"
     facts = {
         "host": os.uname().nodename,
@@ -84,7 +84,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def cpu_model() -> str:
-    """As the kernel names it; "" where it does not."""
+    """Return the CPU model from the kernel; "" if unknown."""
     return _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
 
 

@@ -17,7 +17,7 @@ Content = bytes | Callable[[BinaryIO], object]
 
 @dataclass(frozen=True)
 class Written:
-    """What a reader will find: bytes, and their hash in hex."""
+    """Written content: bytes and their hash in hex."""
 
     size: int
     sha256: str

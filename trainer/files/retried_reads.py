@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Unreadable(OSError):
-    """In one line: which file, and what the disk said."""
+    """Describe in one line which file failed with which I/O error."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be read: {error.strerror or error}")
 
 
 def patiently(read: Callable[[Path], T], path: Path) -> T:
-    """What `read` makes of `path`. Raises one of NOT_THERE at once, Unreadable when it does not help to try again."""
+    """Return `read(path)`, with retries. Raises one of NOT_THERE at once, Unreadable if retries do not help."""
     pauses_s = list(PAUSES_S)
     while True:
         try:

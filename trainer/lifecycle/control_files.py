@@ -1,4 +1,4 @@
-"""How people and scripts talk to a running job: the files control/STOP and control/SAVE in the run folder."""
+"""Control a running job with the files control/STOP and control/SAVE in the run folder."""
 
 import functools
 from pathlib import Path
@@ -29,7 +29,7 @@ class SaveRequest:
         return self._seen not in (None, self._answered)
 
     def answer(self) -> None:
-        """What is_made() saw last is served."""
+        """Remove the request that is_made() saw last."""
         if self._seen in (None, self._answered):
             return
         self._answered = self._seen

@@ -10,7 +10,7 @@ from ..rt import exit_codes
 
 
 class TrainerError(Exception):
-    """One cause, told in words. `details` are further lines, `hint` is the next step."""
+    """One error with a message. `details` are further lines, `hint` is the next step."""
 
     code = exit_codes.CRASHED
 
@@ -52,7 +52,7 @@ class StorageLost(TrainerError):
 
 
 class Hangs(TrainerError):
-    """This rank gets no further, and no other one waits for it in a message that would end."""
+    """Error of a rank that cannot continue while no other rank waits for it in a collective."""
 
     code = exit_codes.PEER_LOST
 

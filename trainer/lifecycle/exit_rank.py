@@ -1,4 +1,4 @@
-"""How a rank ends when something went wrong: what it says last, and its exit code. Standard library only.
+"""Exit a failed rank: its last message and its exit code. Standard library only.
 
 A known cause is one short message. A lost peer is one line too, since the cause is in the other rank's log.
 Anything else keeps its full traceback.
@@ -111,7 +111,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether it is torch.distributed that says so, among several ranks: a data set may lose a connection as well."""
+    """Return whether torch.distributed raised it, among several ranks: a data set can lose a connection too."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

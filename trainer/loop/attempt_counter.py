@@ -14,7 +14,7 @@ from .metrics import last_step
 
 
 def note_start(run_dir: Path, most: int | None) -> None:
-    """Called by rank 0 at every start. Raises BrokenInput when the last `most` starts came no further than before.
+    """Record a start, on rank 0. Raises BrokenInput if the last `most` starts made no progress (a crash loop).
 
     Whoever starts it once more, by hand, begins to count anew.
     """

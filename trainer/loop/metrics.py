@@ -145,7 +145,7 @@ def flush_interval(flush_s: float, ranks_of_node: int) -> float:
 
 
 def older(path: Path) -> list[Path]:
-    """What was put aside of the file at `path`, oldest first."""
+    """Return the rotated files of `path`, oldest first."""
     parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
     return sorted(parts, key=_number)
 
@@ -155,7 +155,7 @@ def _number(part: Path) -> int:
 
 
 def read(path: Path) -> Iterator[dict[str, object]]:
-    """Every whole line, in the order written, also of what was put aside. Raises Unreadable."""
+    """Yield every complete line in order, including rotated files. Raises Unreadable."""
     for part in (*older(path), path):
         with open_regular(part) as lines:
             if os.fstat(lines.fileno()).st_size > MOST_BYTES:

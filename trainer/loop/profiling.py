@@ -59,7 +59,7 @@ class Profiling:
         return ""
 
     def after_step(self, step: int) -> str:
-        """What there is to tell, or ""."""
+        """Return a message to print, or ""."""
         return self.end() if self.steps and step >= self.steps[1] else ""
 
     def end(self) -> str:

@@ -11,7 +11,7 @@ from ..rt import exit_codes
 
 @dataclass(frozen=True)
 class Requests:
-    """What to do after a step: requests of one rank before the step, requests of any rank after it.
+    """Requests to act on after a step: from one rank before it, from any rank after it.
 
     give_up  saving failed too often: end the run
     """

@@ -18,7 +18,7 @@ QUIET_S = 300.0  # before the same rank is named again for the same reason
 
 
 class OwnWork(NamedTuple):
-    """Of one rank, seconds over some steps. step: whole steps, in which all ranks wait for the slowest"""
+    """Work time of one rank in seconds over some steps. step: whole steps, in which all ranks wait for the slowest"""
 
     data: float
     forward: float

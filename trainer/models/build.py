@@ -13,7 +13,7 @@ from .mlp import Mlp
 
 
 class Sizes(Protocol):
-    """What a model must know of the data that it is for; a data.source.Source has it."""
+    """Data sizes that a model needs; data.source.Source has them."""
 
     @property
     def num_inputs(self) -> int: ...

@@ -40,7 +40,7 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
 
 
 def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
-    """As loop.activation_checkpointing and loop.compile say of blocks. Raises BrokenInput when there are none."""
+    """Apply loop.activation_checkpointing and loop.compile to blocks. Raises BrokenInput if there are none."""
     blocks = blocks_of(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"

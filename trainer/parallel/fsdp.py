@@ -225,7 +225,7 @@ def _shard(
 
 
 def _distributed(full: Tensor, like: DTensor) -> DTensor:
-    """This rank's share of what all ranks have whole; no message is sent."""
+    """Return this rank's shard of a tensor that all ranks have in full; sends nothing."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
 

@@ -20,7 +20,7 @@ from ..recipe.recipe import Recipe
 
 
 class Parallel(Protocol):
-    """One model and its optimizer, shared by all ranks. Every method but passes() is called by all of them together.
+    """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
     module         the model with its loss, as training steps call it (loss.WithLoss)
     evaluated      the same, as validation calls it
@@ -53,18 +53,20 @@ class Parallel(Protocol):
         """The exchange of gradients gives their mean over the ranks."""
 
     def norm(self) -> Tensor | None:
-        """Of the gradients as the passes and the exchange left them, on the device; None: update() alone can tell."""
+        """Return the gradient norm on the device; None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
-        """One optimizer step, unless the gradients or the loss of all ranks are not finite. DeepSpeed makes it then
-        as well. norm: what norm() gave, read; factor: what gradients are multiplied by, before they are clipped"""
+        """Run one optimizer step, unless gradients or loss are not finite on some rank. DeepSpeed steps anyway. norm:
+        value of norm(); factor: multiplies the gradients before clipping
+        """
 
     def weights(self) -> Mapping[str, Any]:
         """The whole state_dict of the model, complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        """As the optimizer's state_dict() has it for the whole model, complete on rank 0; with fp16 also the
-        `loss_scale`."""
+        """Return the optimizer's state_dict() for the whole model, complete on rank 0; with fp16 including
+        `loss_scale`.
+        """
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Raises RuntimeError for those of another model."""
@@ -109,7 +111,7 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
 
 
 def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
-    """Of the optimizer's parameters, where ranks send what it has of them in its order."""
+    """Return the names of the optimizer's parameters, in an order all ranks agree on."""
     names = names_of(optimizer, model)
     refuse_unlike(names, "the order of the optimizer's parameters", group)
     return names
@@ -127,7 +129,7 @@ def refuse_unlike(lines: Sequence[str], what: str, group: Group) -> None:
 
 
 def is_extra(name: str, value: Any) -> bool:
-    """Whether it is no weight in a state_dict, but what get_extra_state() of a module gives: anything, of any size."""
+    """Return whether a state_dict entry is from get_extra_state() rather than a weight."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
 
 

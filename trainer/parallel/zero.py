@@ -35,7 +35,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
 
 
 def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
-    """What DeepSpeed is told: train.json, and what a deepspeed.json has more. BrokenInput when the two disagree."""
+    """Return DeepSpeed's settings: train.json, then extra keys of deepspeed.json. BrokenInput if they contradict."""
     train: Any = strict.plain(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
@@ -58,7 +58,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class Zero:
-    """One DeepSpeed engine; see way.Parallel for what each method is."""
+    """One DeepSpeed engine; see way.Parallel for the methods."""
 
     counts_ahead = True  # its gradients cannot be scaled
 
@@ -111,7 +111,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """No pass: it settles the buckets of DDP, and DeepSpeed's are settled by the order of the parameters."""
+        """Skip the warm-up pass, which settles DDP's buckets: DeepSpeed's follow from the parameter order."""
         if not counted:
             raise no_count()
 

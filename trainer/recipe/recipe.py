@@ -1,4 +1,4 @@
-"""What is trained, in one class: data, model, optimizer, loss and validation. The trainer does the rest.
+"""Recipe: data, model, optimizer, loss and validation of a training run in one class.
 
 A recipe of your own changes what it needs to: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
 Order of samples, their shares, the exchange of gradients, checkpoints and resumes are not a recipe's business, so their
@@ -74,7 +74,7 @@ class Recipe:
         return summed(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
-        """For held-out data: the loss, a score (see `score`) and the items, each added over a batch."""
+        """Return loss, score (see `score`) and item count of held-out data, each summed over a batch."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
@@ -147,7 +147,7 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 
 
 def summed(found: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig) -> tuple[Sum, Count]:
-    """What a loss gave, as a sum and a count: it is either that, or a loss for each item; 0 for targets it ignores."""
+    """Return a loss as (sum, count), given either that or a loss per item; 0 for ignored targets."""
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
     if isinstance(found, tuple) and len(found) == 2:
         return found[0].sum().float(), found[1]

@@ -90,7 +90,7 @@ class Bucket:
         return answer.status == 200
 
     def get(self, key: str) -> bytes | None:
-        """None when there is no such object."""
+        """Return an object, or None if it does not exist."""
         answer = self._ask("GET", key, fine=(200, 404))
         return answer.body if answer.status == 200 else None
 
@@ -141,7 +141,7 @@ class Bucket:
                 list(threads.map(get_part, range(0, size, PART_BYTES)))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """In this order. What is not there is fine."""
+        """Delete objects in this order; missing ones are ignored."""
         for key in keys:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
@@ -256,7 +256,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    """Of the first such element below, "" without one."""
+    """Return the text of the first such element, "" if none."""
     return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 

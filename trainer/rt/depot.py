@@ -119,7 +119,7 @@ def look(run: BucketRun, verb: str, words: list[str]) -> int:
 
 
 def bring_ends(run: BucketRun, to: Path) -> int:
-    """How the nodes of the newest attempt ended, so far."""
+    """Fetch the exit codes of the nodes of the newest attempt so far."""
     attempt = run.newest_attempt()
     if attempt is None:
         return exit_codes.CRASHED

@@ -21,7 +21,7 @@ HINT = "check the driver and CUDA_VISIBLE_DEVICES; to run on the CPU, set gpus=0
 
 
 class Gpu(NamedTuple):
-    """One GPU. used_mib: memory in use by anybody; pids: processes that compute on it, as far as they are shown."""
+    """One GPU. used_mib: memory in use; pids: visible processes that use it."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
 
 
 def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
-    """Whether all that were found are of a type, and what they are, in words."""
+    """Return whether all GPUs found have the wanted type, and a description."""
     host = os.uname().nodename
     if found is None:
         return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; wanted: {wanted}"
@@ -61,7 +61,7 @@ def text(seen: int, wanted: int) -> str:
 
 
 def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
-    """Those that the job may use; None where there is neither nvidia-smi nor rocm-smi."""
+    """Return the GPUs that the job may use; None without nvidia-smi and rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:
             gpus = list(tool())

@@ -83,7 +83,7 @@ def choose(run: str, lock: int | None) -> int:
 
 
 def is_ours(port: int, lock: int | None) -> bool:
-    """No other run of this user on this machine has chosen the port and is about to listen there."""
+    """Lock the port; return False if another run of this user on this machine has chosen it."""
     if lock is None:
         return True
     write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)

@@ -30,7 +30,7 @@ Clock = Callable[[], float]  # seconds since 1970
 
 
 class Seen(NamedTuple):
-    """What one node found. `None` is good, else why not; clock_s: of node 0 less its own, and how sure that is."""
+    """Network test result of one node. `None` is good, else the reason; clock_s: offset of node 0, and its error."""
 
     storage: str | None
     to_head: str | None
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """On node 0: a generator that is open for the others from its first step, and ends when they are done."""
+    """Serve the other nodes, on node 0: a generator, open from its first step until they are done."""
     with _listening(port, clock) as listens_at:
         write_small(folder / "head", keys={"port": listens_at})
         yield
@@ -62,7 +62,7 @@ def attend(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Ite
 
 
 def meet(folder: Path, rank: int, head: str) -> Seen:
-    """On any other node."""
+    """Run the test, on any node but node 0."""
     head_keys = _wait_for(folder / "head")
     if head_keys is None:
         guess = "node 0 has not started, or this is" if folder.is_dir() else "the folder does not exist: this is"
@@ -80,7 +80,7 @@ def meet(folder: Path, rank: int, head: str) -> Seen:
 
 
 def leave(folder: Path, rank: int) -> None:
-    """On any other node, when it is done."""
+    """Report the end of the test, on any node but node 0."""
     write_small(folder / f"done_{rank:02}", keys={"rank": rank})
 
 
@@ -119,7 +119,7 @@ def _serve(server: socket.socket, clock: Clock) -> None:
 
 
 def _look_back(folder: Path, name: str) -> None:
-    """From node 0 to the address that a node wrote."""
+    """Connect from node 0 to the address that a node wrote."""
     content = read_small(folder / name)
     assert content is not None, "the file was listed"
     why = why_unreachable(content[1]["address"], int(content[1]["port"]), CONNECT_S)

@@ -111,7 +111,7 @@ def become_daemon(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """With torchrun's variables, which every launcher of jobc sets; they must be what Open MPI says."""
+    """Set torchrun's variables, as every launcher of jobc does; they must match Open MPI's."""
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

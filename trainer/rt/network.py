@@ -1,4 +1,4 @@
-"""What the libraries must be told of this node's network: which interface, and whether the fabric is there.
+"""Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 Usage  jobctl network --head HOST [--profile NAME] [--interface NAMES] [--gpus N]
 In     JOBC_NODE_RANK; a variable that is set already is left as it is
@@ -32,7 +32,7 @@ RDMA = ("infiniband", "roce", "efa", "slingshot")  # what pins memory
 
 
 class Lacking(Exception):
-    """This node has not what the job was promised. code: of exit_codes; hint: what to do."""
+    """Raised when the node lacks something the job needs. code: of exit_codes; hint: next step."""
 
     def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
         super().__init__(title)
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What preflight.py asks as well."""
+    """Add the arguments that preflight.py shares."""
     parser.add_argument("--profile", default="auto", help="network.profile of the job")
     parser.add_argument(
         "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"

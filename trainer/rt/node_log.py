@@ -61,7 +61,7 @@ class NodeLog:
         return self._log.write(text)
 
     def _note(self, offset: int) -> None:
-        """What follows at `offset` is said now."""
+        """Record that the output at `offset` is written now."""
         now_s = int(time.time())
         if self._times >= 0 and now_s != self._noted_s:
             self._noted_s = now_s

@@ -81,8 +81,9 @@ class Peers:
         return False
 
     def _silent(self) -> str:
-        """Of the watched nodes without a link, one that has stopped beating. Compares file times with one another, for
-        clocks of two machines may differ."""
+        """Return a watched node without a link whose heartbeat stopped. Compares file times with each other, because
+        clocks of two machines may differ.
+        """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and node in self.links.met:
@@ -96,7 +97,7 @@ class Peers:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """This node, or that rank of it, failed at `time_ns`, or now."""
+        """Announce that this node, or a rank on it, failed at `time_ns`, or now."""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -105,18 +106,18 @@ class Peers:
         first_failure.keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
-        """This node ends before its time, so the others have to save as well: a program may not notice by itself."""
+        """Announce that this node stops early, so that the others save too: a program may not notice by itself."""
         if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
                 write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
 
     def leave(self) -> None:
-        """Nothing of this node runs any more."""
+        """Record that nothing runs on this node any more."""
         if self.links:
             self.links.end()
 
     def close(self) -> None:
-        """At once, with no last word."""
+        """Close at once, without a last message."""
         if self.links:
             self.links.close()
 

@@ -58,7 +58,7 @@ class Check(NamedTuple):
 
 
 class Same(NamedTuple):
-    """What should be the same on all nodes. hint: what to do when it is not."""
+    """One property that should be the same on all nodes. hint: next step if it differs."""
 
     id: str
     value: str
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def record(found: Check | Same) -> str:
-    """One line."""
+    """Record one result."""
     if isinstance(found, Same):
         fields = ["same", found.id, found.value, found.hint]
     else:
@@ -139,7 +139,7 @@ def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
 
 
 def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
-    """What needs no other node."""
+    """Run the checks that need no other node."""
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
@@ -252,7 +252,7 @@ def check_cores(cores: int, procs: int) -> Check:
 
 
 def check_port(port: int) -> Check:
-    """Of node 0."""
+    """Check the rendezvous port of node 0."""
     if port == 0:
         return Check(True, "port", "rendezvous port: chosen at the start")
     text = f"rendezvous port {port}"

@@ -118,7 +118,7 @@ class Rank:
             self._write_state()
 
     def _copy(self, pipe: int) -> bool:
-        """One piece of output to the log and to stdout; False at its end."""
+        """Copy one chunk of output to the log and to stdout; False at its end."""
         piece = os.read(pipe, 65536)
         self.lossy_log.write(piece)
         with contextlib.suppress(OSError):  # a closed terminal must not end the training

@@ -55,7 +55,7 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Where the nodes agree on the restart in place of that number, 1 and up."""
+        """Return the file in which nodes agree on that restart, numbered from 1."""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
@@ -74,12 +74,12 @@ class RunFolder:
 
     @property
     def head_state(self) -> Path:
-        """Where node 0 says at which port the ranks meet."""
+        """Return the file in which node 0 publishes the rendezvous port."""
         return self.path / "state" / "head"
 
     @property
     def link_state(self) -> Path:
-        """Where node 0 says how the other supervisors reach it: links.py."""
+        """Return the file in which node 0 publishes its supervisor's address: links.py."""
         return self.path / "state" / "link"
 
     @property
@@ -94,7 +94,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Those of the bundled trainer."""
+        """Return the checkpoint folder of jobc's own trainer."""
         return self.path / "checkpoints"
 
     @property
@@ -194,7 +194,7 @@ def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
 
 
 def small(content: bytes) -> tuple[str, dict[str, str]]:
-    """What read_small reads. Only a newline ends a line: a value may hold U+0085 and others that splitlines() knows."""
+    """Read a small file as lines. Only a newline ends a line: values may contain U+0085 and similar."""
     lines = content.decode(errors="replace").split("\n")
     first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)

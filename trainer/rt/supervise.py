@@ -205,7 +205,7 @@ class Supervisor:
             self.peers.share_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
-        """What the wrapper of a running rank wrote."""
+        """Return the state file of a running rank's wrapper."""
         state = read_small(self.run_folder.rank_state(rank))
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
@@ -272,7 +272,7 @@ class Supervisor:
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
-        """How long nothing needs to be looked at."""
+        """Return how long the supervisor may sleep."""
         if self.output.is_behind:
             return 0.05
         changing = self._is_stopping() or time.time() - float(str(self.state["started"])) < 10

@@ -1,4 +1,4 @@
-"""How a node ended: each rank's exit file, the code that wins, and which rank to blame.
+"""Verdict over a node: each rank's exit file, the exit code that wins, and the rank to blame.
 
 In   the run folder after everything has ended
 Out  Verdict
@@ -101,7 +101,7 @@ def _of_rank(end: RankEnd, reason: str) -> str:
 
 
 def _left_before(first: RankEnd, ends: Sequence[RankEnd]) -> str:
-    """Of a rank that has lost a peer: the peer is no rank that failed, when one had ended with 0 by then; "" else."""
+    """Explain that a lost peer did not fail but had already exited with 0; "" otherwise."""
     until = first.time_ns or 0
     ranks = [end.rank for end in ends if end.code == exit_codes.DONE and (end.time_ns or until) < until]
     return f"rank {ranks[0]} exited with 0 before the others finished" if ranks else ""
@@ -160,7 +160,7 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
-    """None when the rank did not start in this attempt. stop: the code of a rank that was told to end."""
+    """Return the end of a rank; None if it did not start in this attempt. stop: the code of a stopped rank."""
     if end := left_by(run, rank):
         return end
     state = read_small(run.rank_state(rank))
@@ -172,7 +172,7 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
 
 
 def left_by(run: RunFolder, rank: int) -> RankEnd | None:
-    """What the wrapper of a rank wrote when the rank ended; None when it has not, or was killed with it."""
+    """Return the exit file of a rank's wrapper; None if it is running or was killed."""
     content = read_small(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
@@ -189,7 +189,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
 
 
 def said_in(run: RunFolder, path: Path) -> bytes:
-    """What a log holds of this attempt; of a long one the end."""
+    """Return this attempt's part of a log, or its tail if long."""
     try:
         with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))

@@ -15,13 +15,13 @@ TAG = "jobc.run_id"
 
 
 class MlflowRun:
-    """One run; a later attempt finds it by its tag. client: mlflow.MlflowClient"""
+    """One run; later attempts find it by its tag. client: mlflow.MlflowClient"""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """In one request."""
+        """Log all values in one request."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)

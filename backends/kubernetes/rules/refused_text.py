@@ -48,7 +48,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Of every name that must be one of an object or a node."""
+    """Yield every text that must be a valid name of an object or a node."""
     single: Mapping[str, str | None] = {
         "queue.name": plan.queue.name,
         "queue.priority": plan.queue.priority,

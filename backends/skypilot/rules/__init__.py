@@ -1,4 +1,4 @@
-"""What SkyPilot takes though it is wrong, or refuses late; said now: JC4701 to JC4721.
+"""Rules for errors that SkyPilot accepts or reports late: JC4701 to JC4721.
 
     ./       check(plan, options)  keys of the job
     task/    check(task)           on the finished task, whoever said what stands there

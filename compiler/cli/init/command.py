@@ -87,7 +87,7 @@ def _given(word: str) -> Fact:
 
 
 def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
-    """What is given, and what this machine, or the first of the hosts that are given, says beside it."""
+    """Return the given facts, then those detected on this machine or on the first given host."""
     given_values = {fact.key: fact.value for fact in given}
     facts = list(probe.slurm(probe.here)) if given_values.get("backend", "slurm") == "slurm" else []
     runner: Run = probe.here
@@ -107,7 +107,7 @@ def find(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
 
 
 def _first_host(text: str) -> str:
-    """Of `hosts` as given. What cannot be read is told by the compile that ends `jobc init`; nobody is asked here."""
+    """Return the first host of `hosts`. Errors are reported by the compile at the end of `jobc init`."""
     try:
         if text.startswith("@"):
             lines = (line.partition("#")[0].split() for line in read_text(text[1:]).split("\n"))
@@ -159,7 +159,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
 
 
 def _ask(question: str, default: str) -> str:
-    """One line of the terminal; Ctrl-D is Ctrl-C."""
+    """Read one line from the terminal; treat Ctrl-D like Ctrl-C."""
     try:
         return input(f"  {one_line(question)}: ").strip() or default
     except EOFError:
@@ -171,7 +171,7 @@ def _said(fact: Fact) -> str:
 
 
 def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
-    """Where the profile goes. CompileError JC1135 when it is there already, JC1136 for a name that is none."""
+    """Return the path of the profile. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
     try:
         read_name(name)
     except Refused as error:

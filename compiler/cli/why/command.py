@@ -71,7 +71,7 @@ def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[st
 
 
 def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
-    """Every answer that there is, then CompileError with what has none."""
+    """Print every available answer, then raise CompileError for the names without one."""
     refused: list[Diagnostic] = []
     for name in names:
         try:
@@ -177,7 +177,7 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _alike(key: str, name: str) -> bool:
-    """Whether a plan key is the one meant, or below it. plan.txt writes the only group of nodes without `groups.0`."""
+    """Return whether a plan key matches or is inside the given key. plan.txt omits `groups.0` of a single group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))
@@ -185,7 +185,7 @@ def _alike(key: str, name: str) -> bool:
 
 
 def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
-    """Every line that depends on one of the spec keys, or, where they are given, on one of the plan keys."""
+    """Return every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
     if plan_keys:
         rows = [
             job.show_written(path, number)

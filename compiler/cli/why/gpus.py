@@ -1,4 +1,4 @@
-"""Who chooses the GPUs of a node that its ranks see, as `jobc why` says it of CUDA_VISIBLE_DEVICES and its like."""
+"""Explain for `jobc why` what sets CUDA_VISIBLE_DEVICES and similar variables."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def chosen_by(plan: Mapping[str, Any], path: str) -> str:
 
 
 def _has_engine(backend: str) -> bool:
-    """Whether something else than submit.sh places the nodes; a backend that is not installed here is taken for one."""
+    """Return whether an engine places the nodes; assume so for backends that are not installed."""
     plugin = find_plugins().get(backend)
     return plugin is None or plugin.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

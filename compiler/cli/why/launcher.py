@@ -1,4 +1,4 @@
-"""How the launcher of a job makes the variables of a rank: in a sentence, from which words, variables and files.
+"""Explain for `jobc why` how the launcher sets the variables of a rank.
 
 Source  torchrun: torch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
@@ -26,7 +26,7 @@ class Made:
 
 
 def made_by(plan: Mapping[str, Any], name: str) -> Made | None:
-    """None: the launcher of this job has no part in the variable, or is none of jobc's."""
+    """Return how the launcher sets the variable, or None if it does not or is not one of jobc's launchers."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return Made(
@@ -128,7 +128,7 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> Made | None:
 
 
 def own_lines(lines: Sequence[str], launcher: str) -> list[str]:
-    """Those of node.sh with nothing in the branches of other launchers, and of the smoke test, which has its own."""
+    """Return the lines of node.sh without the branches of other launchers and without the smoke test."""
     result, of, arm = [], "", ""
     for line in lines:
         if start := re.fullmatch(r"case \$(launcher|payload) in", line):

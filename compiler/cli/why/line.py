@@ -71,7 +71,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
 
 
 def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """What it is, where it was written, why that file is in the job; the same of a key it takes its value from."""
+    """Print a key: its value, where it was written and why that file is used; then the keys it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
@@ -94,7 +94,7 @@ def _shown(value: SpecValue) -> str:
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
-    """Who chose the option of a group whose file a value was written in."""
+    """Return who chose the option of a config group in whose file a value was written."""
     if origin is None or not origin.line:
         return
     for group, (option, chosen) in source_map.options.items():

@@ -15,7 +15,7 @@ from .line import column_lines, plan_key_lines, spec_key
 
 
 def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
-    """Where an environment variable is set: first in files of this artifact, then in the trainer's own files."""
+    """Find where an environment variable is set: first in files of this artifact, then in the trainer's files."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -145,7 +145,7 @@ def _read_in(line: str, name: str) -> list[str]:
 
 
 def _place(job: Job, rank: int, name: str) -> str:
-    """On which node a rank is, and the variable's value where the rank alone says it."""
+    """Return the node of a rank, and the variable's value if it only depends on the rank."""
     if not job.plan:
         because = "it starts the points of a sweep"
         hint = "jobc why with the directory of one point"

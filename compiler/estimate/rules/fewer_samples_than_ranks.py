@@ -32,7 +32,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
 
 
 def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
-    """As many nodes as have a sample for each rank, else as many processes, where the batch follows from the ranks."""
+    """Suggest as many nodes, or else processes, as there are samples for; only if the batch follows from the ranks."""
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

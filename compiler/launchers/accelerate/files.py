@@ -120,7 +120,7 @@ def _replicas(views: Any) -> int:
 
 
 def _distributed_type(views: Any) -> str:
-    """As accelerate calls it. One process alone is NO, which accelerate starts without torchrun.
+    """Return accelerate's distributed_type. A single process is NO, which accelerate starts without torchrun.
 
     The trainer shards its model itself, and takes no more from accelerate than its processes.
     """

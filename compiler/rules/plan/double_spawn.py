@@ -55,7 +55,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
-    """Whether the launcher is told of the other nodes, here or where nobody can see it: in a variable, in its own."""
+    """Return whether the launcher is configured for other nodes, in its options or perhaps in a file or variable."""
     if name not in _OTHER_NODES or any(variable.startswith("PET_") for variable in spec.env):
         return True
     if any("PET_" in word for word in spec.command or ()):

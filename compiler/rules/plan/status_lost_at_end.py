@@ -25,7 +25,7 @@ _JUDGES = (
 
 @dataclass(frozen=True)
 class _Part:
-    """Of a shell's text, up to what ends it: `;`, a new line, `&`, `||`, or "" at the end of the text."""
+    """Part of a shell text, up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
 
     commands: tuple[Command, ...]  # those between `&&` and `|`
 
@@ -39,7 +39,7 @@ class _Part:
 
     @property
     def runs(self) -> bool:
-        """Whether it trains."""
+        """Return whether the command trains."""
         return any(trains(command.words) for command in self.commands)
 
 
@@ -93,7 +93,7 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _is_seen(part: _Part) -> bool:
-    """Whether `set -e` sees the failure of its program."""
+    """Return whether `set -e` detects a failure of its program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
     before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
     return not guarded and not any(trains(command.words) for command in part.commands[:before])
@@ -109,7 +109,7 @@ def _exits(part: _Part) -> bool:
 
 
 def _decides(last: _Part, text: str) -> bool:
-    """Whether the last command knows better than to succeed whatever happened, or may be the program itself."""
+    """Return whether the last command sets the exit code itself or may be the program."""
     words = last.commands[-1].words
     name, first = program(words), words[0] if words else ""
     if last.runs or _exits(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):

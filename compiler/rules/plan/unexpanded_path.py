@@ -34,7 +34,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Each value that its type says is a path, and the folders of the host that are mounted, by their keys."""
+    """Yield each value of a path type and the source of each host mount, with its key."""
     if isinstance(value, tuple):
         for i, item in enumerate(value):
             yield from _paths(item, f"{key}.{i}")

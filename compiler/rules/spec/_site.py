@@ -1,4 +1,4 @@
-"""What the rules on a site's limits share: a number of the job above the site's."""
+"""Shared by the rules on site limits: a number of the job that exceeds the site's."""
 
 from __future__ import annotations
 

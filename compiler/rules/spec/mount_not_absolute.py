@@ -19,7 +19,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _absolute(path: str) -> str:
-    """For a hint. No shell reads it, so `~` is no folder: that of a home is written out."""
+    """Return an absolute path for a hint. No shell expands it, so `~` becomes the home folder."""
     if home := re.match(r"~([^/]*)", path):
         return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"
     return f"/{path.lstrip('./')}"

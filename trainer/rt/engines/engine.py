@@ -30,7 +30,7 @@ class Failure(Exception):
 
 
 class State(NamedTuple):
-    """How a run is doing.
+    """State of a run.
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
     text: the same for people, with details
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 
 class NodeLine(NamedTuple):
-    """One node, for people and programs."""
+    """State of one node, for people and programs."""
 
     node: int
     text: str
@@ -58,7 +58,7 @@ class NodeLine(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a client of an engine printed."""
+    """Output of an engine's client."""
 
     code: int
     text: str
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
 
 
 class Job:
-    """One artifact, as its verbs see it."""
+    """One artifact, as its scripts see it."""
 
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
@@ -95,7 +95,7 @@ class Engine:
         """Ask about many runs at once, before state() is called for each."""
 
     def state(self, run: Run) -> State:
-        """How the run is doing. Raises Failure when the engine's client is missing."""
+        """Return the state of the run. Raises Failure if the engine's client is missing."""
         statuses = run.statuses()
         if any(status in ("up", "elsewhere") for status in statuses.values()):
             return State("stopping", "stopping") if run.is_stopped else State("live", "live")
@@ -132,7 +132,7 @@ class Engine:
         return None
 
     def engine_word(self, run: Run, keep_evidence: bool = False) -> str:
-        """What the engine itself calls the state of the job; "" where there is no engine.
+        """Return the engine's own name of the job state; "" without an engine.
 
         keep_evidence: keep what the job printed as well, because it is about to be deleted
         """
@@ -202,7 +202,7 @@ class Engine:
 
 
 def ended(run: Run, code: int | None, reason: str = "") -> State:
-    """How a run ended, in words."""
+    """Describe how a run ended."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
         return State("stopped", f"stopped by stop.sh or Ctrl-C (exit {code})", code, reason)
     if code == DONE:

@@ -21,7 +21,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Place:
-    """Where an artifact and its runs are."""
+    """Location of an artifact and its runs."""
 
     def __init__(self, artifact: Path) -> None:
         self.artifact = Path(os.path.realpath(artifact))
@@ -111,7 +111,7 @@ def list_runs(folder: Path) -> list[Run]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether jobc made it, and completely; clean.sh hides what it is about to remove."""
+    """Return whether jobc completed the run folder; clean.sh hides runs before removal."""
     return (
         _RUN_ID.fullmatch(folder.name) is not None
         and not folder.is_symlink()

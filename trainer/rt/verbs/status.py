@@ -1,4 +1,4 @@
-"""How a run is doing: state, exit code, reason, nodes, last step and loss, logs.
+"""Report a run: state, exit code, reason, nodes, last step and loss, logs.
 
 Usage  jobctl status [--run ID] [--all] [--format text|json]
          --run ID  that run (a path works as well); else the newest
@@ -99,7 +99,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def summary(engine: Engine, run: Run) -> dict[str, Any]:
-    """One run of a list. The files of another user are read only when the run is named."""
+    """Summarize a run in a list. Files of other users are read only if the run is named."""
     if not run.is_mine:
         text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
         return {"run": run.id, "state": "of another user", "text": text, "exit_code": None}

@@ -197,7 +197,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is there; `*` is any name but that of the node's own container."""
+    """Yield the values at a path; `*` matches any name but the node's own container."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):

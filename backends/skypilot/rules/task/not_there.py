@@ -14,7 +14,7 @@ from .._undo import undo
 
 @dataclass(frozen=True)
 class Lack:
-    """What the machines of some clouds have not. field: of resources; asks: whether a value wants it; undo: a hint."""
+    """One feature that some clouds lack. field: of resources; asks: whether a value needs it; undo: a hint."""
 
     clouds: tuple[str, ...]
     field: str
