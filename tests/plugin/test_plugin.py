@@ -139,7 +139,7 @@ def test_a_plugin_that_leaves_the_process_is_an_error(step: str, code: str, acme
     ("change", "says"),
     [
         (lambda package: (package / "conf" / "backend" / "acme.yaml").unlink(), "conf/backend/acme.yaml"),
-        (lambda package: (package / "backend.py").write_text(OLD_FORM), "`honours` is no mapping"),
+        (lambda package: (package / "backend.py").write_text(OLD_FORM), "`honours` is not a mapping"),
     ],
     ids=["no defaults", "no mapping"],
 )

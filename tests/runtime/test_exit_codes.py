@@ -178,7 +178,7 @@ def test_a_killed_wrapper_counts_as_a_crash(job):
     os.kill(int(state.read_text().split()[0].removeprefix("pid=")), signal.SIGKILL)
     output, _ = process.communicate(timeout=90)
     assert process.returncode == 1 and HEADER.search(output)[1] == "1"
-    assert "gone without a word, not by jobc" in output and "\n(it printed nothing)\n" in output
+    assert "killed by SIGKILL, not sent by jobc" in output and "\n(it printed nothing)\n" in output
 
 
 @pytest.mark.parametrize("command", [("no-such-program",), ("/etc/passwd",)], ids=["absent", "not executable"])

@@ -299,7 +299,7 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
         ("PENDING", "pending, job 3 of cluster c"),
         ("SUCCEEDED", "done (exit 0)"),
         ("FAILED_SETUP", "failed (exit 65: "),
-        ("", "ended, or its cluster was brought down: SkyPilot does not know job 3 of cluster c any more"),
+        ("", "ended, or its cluster was deleted: SkyPilot no longer knows job 3 of cluster c"),
     ],
 )
 def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:

@@ -69,7 +69,7 @@ def test_what_may_change_freely_breaks_no_resume(diff: Diff) -> None:
 
 
 def test_a_run_of_another_name_is_resumed_by_its_folder(diff: Diff) -> None:
-    said = "\none can resume the other, by its folder: --resume FOLDER"
+    said = "\none can resume the other with --resume FOLDER"
     assert said in diff("name=rb", "vs", "name=rc")[1]
     assert said in diff("storage.root=a", "vs", "storage.root=b")[1]
     assert "\none can resume the other\n" in diff("time=1h", "vs", "time=2h")[1]
@@ -213,7 +213,7 @@ def test_a_folder_that_starts_a_sweep_is_no_side(diff: Diff) -> None:
     for sides in ((all_of_them,), (all_of_them, point), (point, all_of_them), (all_of_them, all_of_them)):
         status, printed, said = diff(*sides)
         assert (status, printed) == (2, "") and f"{all_of_them} is not one job" in said
-        assert "because: it starts the points of a sweep: each of" in said
+        assert "because: it holds a sweep, and each of" in said
     assert diff(all_of_them, "name=s", "backend=slurm")[2].startswith("error[JC1110 ")
 
 

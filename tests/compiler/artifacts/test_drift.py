@@ -78,7 +78,7 @@ def test_the_hint_of_a_copy_names_no_folder(call: Call) -> None:
     call()
     shutil.copytree(JOB, "runs/job/1/artifact/0")
     Path("runs/job/1/artifact/0/submit.sh").write_text("")
-    assert "hint: jobc --force, to undo this" in call("verify", "runs/job/1/artifact/0")[2]
+    assert "hint: jobc --force, to undo the edits" in call("verify", "runs/job/1/artifact/0")[2]
 
 
 def test_a_place_that_is_no_text_is_an_edit(call: Call) -> None:
@@ -126,7 +126,7 @@ def test_a_directory_that_cannot_be_read_hides_no_other(call: Call) -> None:
     shutil.copytree(JOB, "damaged")
     Path("damaged/.jobc/manifest.json").write_text("{")
     status, printed, said = call("verify", "damaged", JOB, "nothing")
-    assert status == 1 and printed.startswith(f"{JOB}: ") and "give the same files now" in printed
+    assert status == 1 and printed.startswith(f"{JOB}: ") and "compiling them again gives the same files" in printed
     assert (
         "error[JC5011 damaged-manifest]: damaged/" in said
         and "error[JC5004 no-artifact-directory]: nothing is not an artifact directory" in said
@@ -187,7 +187,9 @@ def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
     assert status == 1 and "[JC5007 " in said and "file:hosts was changed" in said
-    assert printed.startswith(f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')}, of the files as")
+    assert printed.startswith(
+        f"artifacts/job/ssh: 1 edit\n  digest   {digest('artifacts/job/ssh')} (of the original files"
+    )
     assert "resources.hosts  a,b → a,c" in printed and "submit.sh" not in printed
 
 
@@ -204,7 +206,7 @@ def test_a_preset_that_is_gone_from_the_project_is_told(call: Call) -> None:
     Path("jobc/experiment/long.yaml").unlink()
     status, _, said = call("verify", JOB)
     assert status == 1 and "[JC5032 " in said and "project:experiment/long.yaml was deleted" in said
-    assert "hint: bring back what is gone, " in said, "the command alone would not compile"
+    assert "hint: restore missing files, " in said, "the command alone would not compile"
 
 
 def test_an_artifact_of_another_project_is_not_compared_with_the_files_of_this_one(
@@ -234,7 +236,7 @@ def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:
     Path("jobc").rename("elsewhere")
     status, printed, _ = call("verify", JOB)
     assert status == 0 and "not compared: not here: input:experiment/long.yaml" in printed
-    assert "give the same files now" in call("verify", JOB, "--config-dir", "elsewhere")[1]
+    assert "compiling them again gives the same files" in call("verify", JOB, "--config-dir", "elsewhere")[1]
 
 
 def test_another_jobc_that_writes_the_same_is_no_drift(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +251,7 @@ def test_each_point_of_a_sweep_and_a_command_are_compiled_again_as_they_were(cal
     points = sorted(str(path) for path in Path("artifacts").glob("s+*/local"))
     status, printed, said = call("verify", *points)
     assert (status, said, len(points)) == (0, "", 2)
-    assert printed.count("give the same files now") == 2
+    assert printed.count("compiling them again gives the same files") == 2
 
 
 def test_a_fresh_directory_has_not_drifted_whatever_was_typed_first(call: Call) -> None:
@@ -273,7 +275,7 @@ def test_the_folder_that_starts_a_sweep_is_compiled_again(call: Call) -> None:
     call("-m", "name=s", "backend=slurm", "env.A=1,2", "--", "train.py")
     folder = "artifacts/s+sweep/slurm"
     status, printed, said = call("verify", folder)
-    assert (status, said) == (0, "") and "inputs   give the same files now" in printed
+    assert (status, said) == (0, "") and "inputs   unchanged: compiling them again gives the same files" in printed
     status, printed, _ = call("why", f"{folder}/array.sbatch:5")
     assert status == 0 and "  from     jobc:backends/slurm/templates/array.sbatch.j2:" in printed
     Path(folder, "array.sbatch").write_text(Path(folder, "array.sbatch").read_text() + "# mine\n")

@@ -166,8 +166,10 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     at = lines.index("time_limit_s=600") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/submit.sh:{at + 1}").stdout
-    assert f"moved    jobc writes it as line {at};" in said and "spec     time = 10m" in said
-    assert "edited   this line is not as jobc writes it" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
+    assert f"moved    jobc wrote it as line {at};" in said and "spec     time = 10m" in said
+    assert (
+        "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/submit.sh:4").stdout
+    )
 
 
 def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:

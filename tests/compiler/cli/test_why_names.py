@@ -151,14 +151,14 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
     ("words", "said"),
     [
         (("nodes=2", "gpus=2"), "client.sh sets it\n  set      client.sh:"),
-        (("nodes=1", "gpus=2"), "nobody chooses GPUs here"),
+        (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("nodes=2", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
-        (("backend=ssh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
-        (("backend=pdsh", "hosts=a,b", "gpus=2"), "nobody chooses GPUs here"),
-        (("backend=slurm", "gpus=2"), "the engine is asked for `gpus` on each node"),
+        (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
+        (("backend=pdsh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
+        (("backend=slurm", "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
         (("backend=slurm", "gpus=0"), "this job does not set it, and does not request GPUs from an engine"),
-        (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine is asked for `gpus` on each node"),
-        ((*PODS, "gpus=2"), "the engine is asked for `gpus` on each node"),
+        (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine allocates `gpus` GPUs on each node"),
+        ((*PODS, "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
     ],
 )
 def test_who_chooses_the_gpus_is_told_as_it_is(ask: Ask, words: tuple[str, ...], said: str) -> None:

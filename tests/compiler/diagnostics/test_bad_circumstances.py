@@ -139,7 +139,7 @@ def file(place: Path) -> None:
     [
         ("submit.sh", folder, "it is a folder, and jobc writes a file with this name"),
         ("lib", file, "it is not a folder, and jobc writes a folder with this name"),
-        ("mine", pipe, "only files and links can be taken along"),
+        ("mine", pipe, "only regular files and symlinks can be kept"),
     ],
 )
 def test_what_cannot_be_kept_beside_the_files_is_in_the_way(
@@ -200,7 +200,7 @@ def test_a_read_only_place_is_left_alone(jobc: Jobc, mounted: Callable[..., None
         if not MOUNTS:
             TARGET.parent.chmod(0o755)
     assert (status, codes(printed)) == (1, ["JC5003"])
-    assert "what was there is unchanged" in printed and whole()
+    assert "existing files are unchanged" in printed and whole()
 
 
 @pytest.mark.parametrize("limit", ["file size", *(["disk"] if MOUNTS else [])])
@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_the_old_directory_whole(limit: str, jobc: Jobc, moun
 def test_a_full_disk_behind_the_output_is_named(command: list[str], status: int, jobc: Jobc) -> None:
     done = in_process_of_its_own(*command, shell='exec "$@" >/dev/full')
     assert (done.returncode, codes(done.stderr)) == (status, ["JC1001"])
-    assert "No space left on device" in done.stderr and "hint: free space where the output goes" in done.stderr
+    assert "No space left on device" in done.stderr and "hint: free space on the output's file system" in done.stderr
 
 
 def in_process_of_its_own(

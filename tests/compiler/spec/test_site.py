@@ -100,7 +100,7 @@ REFUSED = [
     (["site.torch=2.3.1"], "JC2066 site.torch: jobc's own trainer needs torch 2.4 or newer |"),
     (
         ["site.requires=[queue.account,time]"],
-        "JC2067 queue.account: its profile says so (site.requires), and",
+        "JC2067 queue.account: its cluster profile requires it (site.requires), and",
     ),
     (["site.requires=[queue.acount]"], "JC2068 site.requires: the key does not exist | site.requires=[queue.account]"),
 ]

@@ -181,7 +181,7 @@ def test_a_loss_may_have_constants(digits: Tree, tmp_path: Path) -> None:
     ("loss", "told"),
     [
         ("LossThatLearns", "LossThatLearns has parameters, which would not be trained: scale"),
-        ("LossThatCounts", "LossThatCounts changes its buffers, which would not be saved: seen"),
+        ("LossThatCounts", "LossThatCounts changes buffers, which would not be saved: seen"),
     ],
 )
 def test_a_loss_with_something_to_learn_or_to_keep_is_refused_before_the_first_step(
@@ -336,7 +336,10 @@ def test_extra_state_is_refused_by_zero(digits: Tree, new_run: Callable[[], Run]
     pytest.importorskip("deepspeed", reason="DeepSpeed is an extra: pip install 'jobc[deepspeed]'")
     run = new_run()
     assert run.run({**digits(EXTRA), "parallel": ZERO}) == [DATA_BROKEN], run.output(0)
-    assert "error: model: _extra_state, inner._extra_state: saves of ZeRO know no get_extra_state()" in run.output(0)
+    assert (
+        "error: model: _extra_state, inner._extra_state: ZeRO checkpoints do not support get_extra_state()"
+        in run.output(0)
+    )
 
 
 def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
@@ -344,5 +347,5 @@ def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
     model.register_buffer("table", torch.arange(4))
     refuse_buffers(model)
     model.register_buffer("short", torch.arange(4, dtype=torch.int16))
-    with pytest.raises(BrokenInput, match="model: short: ranks cannot send"):
+    with pytest.raises(BrokenInput, match="model: short: DDP cannot broadcast"):
         refuse_buffers(model)

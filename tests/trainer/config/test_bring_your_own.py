@@ -62,7 +62,7 @@ LATE: dict[str, Any] = {
 }
 NO_VAL = {"val": None, "collate": None}
 CROSS = {"loss": {"kind": "cross_entropy"}}
-UNFIT = "model: its outputs do not fit the targets"
+UNFIT = "model: outputs and targets do not match"
 BROKEN = """
 import builtins
 import torch
@@ -354,7 +354,7 @@ def test_a_short_training_on_the_same_samples_warns(
     tree = digits({**OWN, "data": data, "world_size": 2, "batch.micro": 12, "batch.accumulation": 1, "loop.steps": 4})
     run.start(tree, ("-m", "jobc_trainer"), PYTHONPATH=f"{lib}:{EXAMPLE}:{tmp_path}")
     assert run.wait() == [DONE] * 2, run.output(0)
-    assert "all 2 ranks were given the same samples, as far as 4 batches can tell" in run.output(0)
+    assert "all 2 ranks seem to get the same samples, judging by 4 batches" in run.output(0)
 
 
 def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monke
         return torch.cat([indices_G[1:2], indices_G[1:]]), num_real
 
     monkeypatch.setattr(order, "shard", broken)
-    with pytest.raises(BrokenInput, match="not trained on exactly once each") as caught:
+    with pytest.raises(BrokenInput, match="not trained on exactly once") as caught:
         train(tmp_path, digits(OWN))
     assert "overlap 11, missing 11, padded 28" in caught.value.details[0]
     assert caught.value.code == DATA_BROKEN
@@ -486,10 +486,13 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         ({"model": {"_target_": "no_such.Net"}}, "model: no module named no_such, needed for no_such.Net"),
         ({"model": {"_target_": "my_pkg.nets.Nett"}}, "nets.py has no Nett"),
         ({"model": {"_target_": "my_pkg.nets.Net", "depth": 3}}, f"failed: TypeError: Net.{ARGUMENTS}"),
-        ({"model": {"_target_": "my_pkg.data.Waves", "size": 3}}, "model: my_pkg.data.Waves gave no torch.nn.Module"),
+        (
+            {"model": {"_target_": "my_pkg.data.Waves", "size": 3}},
+            "model: my_pkg.data.Waves must return a torch.nn.Module",
+        ),
         (
             {"model": {**OWN["model"], "points": 31}},
-            "the first batch does not go through my_pkg.nets.Net: RuntimeError",
+            "the forward pass of my_pkg.nets.Net failed on the first batch: RuntimeError",
         ),
         (
             {"model": {**LATE["model"], "out_features": 3, "bias": None}, "loss": {"kind": "cross_entropy"}},
@@ -508,7 +511,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         ),
         (
             {"recipe": "broken.OneNumber"},
-            "recipe: loss() gives (sum, count), the sum a tensor with one number, as sum()",
+            "recipe: loss() must return (sum, count), where sum is a tensor",
         ),
         ({"recipe": "broken.NoSource"}, "recipe: build_data() must return a Source, not list"),
         ({"recipe": "broken.NoModel"}, "recipe: build_model() must return a torch.nn.Module, not NoneType"),
@@ -517,13 +520,19 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
             "recipe: build_optimizer() must return a torch.optim.Optimizer, not NoneType",
         ),
         ({"recipe": "broken.WrongOptimizer"}, "recipe: build_optimizer() failed: ValueError: Invalid learning rate"),
-        ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer of build_optimizer() has no parameter of the"),
-        ({"recipe": "broken.OptimizerWithoutRate"}, "recipe: the optimizer of build_optimizer() has a group without a"),
+        ({"recipe": "broken.OptimizerOfNothing"}, "recipe: the optimizer from build_optimizer() has none of the"),
+        (
+            {"recipe": "broken.OptimizerWithoutRate"},
+            "recipe: the optimizer from build_optimizer() has a parameter group without",
+        ),
         ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
         ({"recipe": "broken.CountInWords"}, "recipe: count() returned the item count 'many', which is not a number"),
-        ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() says that a batch has 'many' items"),
+        ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() returned the item count 'many'"),
         ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, and names in a word"),
-        ({"recipe": "broken.TwoMeasured"}, "recipe: measure() gives (loss, score, count), each added over the batch"),
+        (
+            {"recipe": "broken.TwoMeasured"},
+            "recipe: measure() must return (loss, score, count), each summed over the batch",
+        ),
         (
             {"recipe": "broken.MeasureRaises"},
             "validation: measure() failed on the first held-out batch: KeyError: 'caption'",
@@ -620,7 +629,7 @@ def test_fewer_samples_than_ranks_are_refused() -> None:
     [
         ({"_target_": "Net"}, "expected a dotted name such as my_pkg.Net"),
         ({"_target_": "my_pkg.Net", "kind": "gpt"}, "has both kind and _target_"),
-        ({"_target_": "my_pkg.Net", "_partial_": True}, "no key begins with _"),
+        ({"_target_": "my_pkg.Net", "_partial_": True}, "must not start with _"),
         ({"_target_": "my_pkg.Net", "parts": [{"_target_": None}]}, "model.parts[0]._target_: expected a dotted name"),
     ],
 )

@@ -380,7 +380,7 @@ def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun)
     run.ranks[1].send_signal(signal.SIGTERM)
     assert run.wait() == [PREEMPTED] * 2, run.output(0)
     assert time.monotonic() - told_at < 25
-    assert "the validation after step 10 is broken off: asked to stop" in run.output(0)
+    assert "validation after step 10 was interrupted by the stop" in run.output(0)
     assert [store.step_of(folder) for folder in store.newest_first(run.folder / "checkpoints")] == [10]
     assert "val loss" not in run.output(0)
 
@@ -408,7 +408,7 @@ def test_all_ranks_end_after_the_same_step_when_too_many_saves_failed(digits: Tr
     assert "warning: step 4 was not saved: [Errno 27] File too large; no checkpoint exists yet" in run.output(0)
     assert "error: step 8 was not saved: [Errno 27] File too large" in run.output(0)
     (line,) = (line for line in run.output(1).splitlines() if "error" in line)
-    assert line.endswith("is not saved; rank 0 says why")
+    assert line.endswith("was not saved; rank 0 printed the reason")
     assert loss_hex(run.folder, 0).keys() == loss_hex(run.folder, 1).keys()
 
 
@@ -429,7 +429,7 @@ def test_a_training_whose_last_save_failed_is_not_called_done(digits: Tree, new_
     assert run.ranks[1].wait(60) == CRASHED
     assert run.ranks[0].wait(1) == CRASHED, "it says why, and so must not be the one that ends last"
     assert "\ntrained  4 steps" in run.output(0) and "\ndone  " not in run.output(0)
-    assert run.output(1).rstrip().endswith("is not saved; rank 0 says why")
+    assert run.output(1).rstrip().endswith("was not saved; rank 0 printed the reason")
 
 
 def test_ranks_that_do_not_meet_say_who_is_missing(digits: Tree, new_run: NewRun) -> None:

@@ -97,7 +97,7 @@ def test_a_disk_that_hangs_is_told_by_its_rank_now_and_then_and_by_nobody_else(
     told = capfd.readouterr().err
     warnings = re.findall("^warning: .*", told, re.MULTILINE)
     assert len(warnings) == 2  # after 0.6 and after 1.2 s, the next one would come after 2.4
-    said = f"warning: {NAMES[0]} has been {words} for [012] s, and goes on; does its disk answer"
+    said = f"warning: {NAMES[0]} has been {words} for [012] s, and continues; check its disk"
     assert all(re.match(said, warning) for warning in warnings)
     assert "in test_a_disk_that_hangs" in told  # of the stacks
 

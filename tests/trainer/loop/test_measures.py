@@ -275,7 +275,7 @@ def test_a_tracker_that_blocks_is_not_waited_for(
         trackers.log(step, {"a": 1.0})
     trackers.close(True)
     assert (
-        f"tracker {__name__}:Blocked did not take everything within 0 s; numbers are in metrics/"
+        f"tracker {__name__}:Blocked did not accept everything within 0 s; all numbers are in metrics/"
         in capfd.readouterr().err
     )
 
@@ -333,7 +333,7 @@ def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
         train(tmp_path, digits({**wild, "loop.max_skips": 3}))
     told = capsys.readouterr().out
     words = "the loss of rank 0 is nan; 1 in a row, limit 3"
-    assert f"warning: step 2 is skipped, the weights stay: {words}" in told
+    assert f"warning: step 2 skipped without updating the weights: {words}" in told
     lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
     assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
     assert lines[2]["loss"] is None
@@ -368,7 +368,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
         try:
             attempt_counter.note_start(tmp_path, 3)
         except BrokenInput as error:
-            assert "none came further than step 150" in str(error)
+            assert "completed no new step beyond step 150" in str(error)
             ended.append(step)
     assert ended == [120, 111], "after three that came no further, and three more, which somebody began by hand"
 

@@ -113,7 +113,7 @@ def test_another_training_is_refused_by_name(digits: Tree, tmp_path: Path) -> No
     ("content", "told"),
     [
         ({"other": torch.zeros(2)}, "checkpoints/step_00000002 was saved from a different model"),
-        ({"weights": Signals}, "weights.pt holds more than tensors and is not loaded"),
+        ({"weights": Signals}, "weights.pt contains more than tensors, so it is not loaded"),
     ],
 )
 def test_a_checkpoint_with_something_else_in_it_is_refused_in_words(
@@ -229,7 +229,9 @@ def test_a_run_that_cannot_save_its_last_state_does_not_end_well(digits: Tree, t
             train(tmp_path, digits(), received="SIGTERM")
         with pytest.raises(TrainerError, match="step 5 was not saved"):
             train(tmp_path, digits({"loop.steps": 5}))
-    assert stopped.value.code == exit_codes.CRASHED and "--resume goes on from what is there" in str(stopped.value)
+    assert stopped.value.code == exit_codes.CRASHED and "--resume continues from the last checkpoint" in str(
+        stopped.value
+    )
     assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000002"]
 
 
@@ -309,7 +311,7 @@ def test_the_result_is_a_module_again(kind: str, request: pytest.FixtureRequest,
 def test_weights_of_another_training_beside_model_json_are_refused(whole: Path, digits: Tree, tmp_path: Path) -> None:
     train(tmp_path, digits({"loop.steps": 1}))
     (tmp_path / "final" / "weights.pt").write_bytes(weights(whole))
-    with pytest.raises(BrokenInput, match=r"is not the file that model\.json was written for"):
+    with pytest.raises(BrokenInput, match=r"does not belong to model\.json"):
         load(tmp_path / "final")
 
 

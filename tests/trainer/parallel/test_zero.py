@@ -133,7 +133,7 @@ class Own(Recipe):
     ("own", "said"),
     [
         (SGD, "recipe: build_optimizer() gave SGD, but ZeRO checkpoints only support Adam"),
-        (LATE, "loss: deepspeed adds up gradients of its own"),
+        (LATE, "loss: deepspeed accumulates gradients itself"),
     ],
     ids=["an optimizer whose state it cannot gather", "a loss that alone can count"],
 )
