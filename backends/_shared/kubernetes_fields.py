@@ -1,4 +1,4 @@
-"""JC4540, with kubernetes_forms.py JC4550: what the API server would refuse of what a user adds to pods and their like.
+"""JC4540, and JC4550 with kubernetes_forms.py: fields added by the user that the API server would reject.
 
 In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
      tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37 and of the models of JobSet and TrainJob

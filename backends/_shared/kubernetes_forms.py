@@ -1,4 +1,4 @@
-"""JC4550: what a user adds to a pod has the right fields, and the API server would refuse it all the same.
+"""JC4550: values added to a pod that the API server would reject, although their fields are right.
 
 In   a definition of kubernetes_fields.json, a field of it, and what is there; containers and volumes that are added
 Out  why Kubernetes would not take it, in words

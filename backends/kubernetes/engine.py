@@ -247,7 +247,7 @@ class KubernetesEngine(RecordEngine):
         return Target(name, kind, nodes, keys.get("context", ""), keys.get("namespace", ""))
 
     def _object(self, target: Target) -> tuple[str, tuple[Condition, ...]]:
-        """(uid, conditions that are true) of the object; ("", ()) when there is none."""
+        """Return (uid, true conditions) of the object; ("", ()) if it does not exist."""
         answer = self.k(target, "get", target.kind, target.object, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         if answer.code:
             why = answer.errors.strip().rpartition(": ")[2]

@@ -1,4 +1,4 @@
-"""Comments in job.yaml, for who must edit it by hand: what a line stands for, and which key of the job says it."""
+"""Comments in job.yaml for users who edit it: the meaning of a line, and the job key that sets it."""
 
 from __future__ import annotations
 

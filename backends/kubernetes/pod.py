@@ -320,7 +320,7 @@ def shm_limit(v: Any) -> str:
     """Return the size of /dev/shm, which counts toward the pod's memory: as given, or half of that; a full one gives
     ENOSPC.
 
-    A pod without a memory limit has one all the same: else it could fill its node's memory, and others were evicted.
+    Even without a memory limit of the pod there is one: otherwise it could fill the node's memory and evict other pods.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
     return quantity(size or (memory // 2 if memory else v.options.shm_limit))

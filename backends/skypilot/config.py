@@ -26,7 +26,7 @@ def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Folders of nodes are mounted and no infra is said: a machine that a cloud has just made has no such folders."""
+    """Return whether host folders are mounted without an infra: new cloud machines do not have such folders."""
     infra = options.infra or options.any_of or options.ordered
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 

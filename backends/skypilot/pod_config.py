@@ -1,4 +1,4 @@
-"""JC4540, JC4550: a `pod_config` with fields or words that Kubernetes has not. jobc's own part has none such.
+"""JC4540, JC4550: a `pod_config` with fields or values unknown to Kubernetes. jobc's own part is valid.
 
 In   `backend.config` and `backend.extra`, as they were typed
 """

@@ -15,7 +15,7 @@ from ...compiler.plugins.backend import Point
 
 
 def check(points: Sequence[Point]) -> Iterator[Diagnostic]:
-    """JC4308: all elements of a job array have the same #SBATCH lines. An error when somebody limits the array."""
+    """JC4308: all elements of a job array share the #SBATCH lines. An error if backend.array_limit is set."""
     lines_by_point = [dict.fromkeys(directives(point)) for point in points]
     differing = [
         line

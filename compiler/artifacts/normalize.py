@@ -1,4 +1,4 @@
-"""A file as whoever reads it takes it, as lines: two texts of one path with the same lines mean the same.
+"""Normalize a file to lines as its reader sees it: two texts of one path with the same lines mean the same.
 
 In   the path of a file, and its text
 Out  the leaves of data, the statements of Python, what bash makes of a script; the lines as they are of any other file

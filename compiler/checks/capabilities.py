@@ -75,7 +75,7 @@ class LeftOut:
 
 
 def left_out(plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]) -> list[LeftOut]:
-    """The musts, and the wishes that somebody beside our own defaults asked for, that the backend does not honour.
+    """Return the required demands, and the optional ones set outside jobc's defaults, that the backend does not honour.
 
     table: plan key -> spec keys; values: the leaves of the spec
     """

@@ -1,7 +1,7 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 The entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics, with codes of its
-own letters whose pages lie in `codes/` beside the module. `Policy` is one that needs no code but its values.
+own letters whose pages lie in `codes/` beside the module. `Policy` is a ready-made one that only needs values.
 A policy that cannot be asked is an error (JC3093): one that is silent would allow everything.
 """
 

@@ -1,7 +1,7 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
 In   the text of the files that a compile read, and the findings of a stage, with their places
-Out  the findings, those that somebody allows marked with the reason; in a CompileError when an error is left
+Out  the findings, allowed ones marked with the reason; in a CompileError if an error remains
 
 A comment allows a code, written as a code (JC3011) or as its name (taken-port), for the value on its own line or, when
 it stands alone, on the next line of the file; several may share a line. A value is all that stands behind a key, be it
@@ -105,7 +105,7 @@ class Levels:
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
     def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
-        """JC3081 for each comment that allowed nothing of what a compile finds, or of what is found of sizes.
+        """Yield JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
 
         A note with --strict too: another backend may have a use for it.
         """

@@ -13,7 +13,7 @@ from ..plan.launch_plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """is_set: whether somebody set a key, beside jobc's own files; that one is to blame"""
+    """is_set: whether the user set a key, as opposed to jobc's own files; the diagnostic points to that key"""
     if not plan.uses_trainer:
         return
     for problem in _refused(plan.train):

@@ -1,7 +1,7 @@
 """Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
 In   the composed tree, the user's command, the key table, the leaves of the spec
-Out  JC2014 for what somebody set; the keys that nobody set, whose defaults hold for nothing
+Out  JC2014 for keys that the user set; the unset keys, whose defaults have no effect
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unread(
 def unsaid(
     composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
 ) -> frozenset[str]:
-    """The keys that nobody set either. read: as of unread()"""
+    """Return the unused keys that the user did not set. read: as in unread()"""
     return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
 
 

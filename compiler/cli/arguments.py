@@ -167,7 +167,7 @@ def is_override(word: str) -> bool:
 
 
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
-    """JC1110 when the user's own command seems to stand in `words`: a program among them, and no ` -- `."""
+    """Raise JC1110 if `words` seem to contain the user's own command: a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
     index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
     if index is not None:

@@ -118,7 +118,7 @@ def beside(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def not_here(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """JC5010: what submit.sh is to send, and this machine has not. Another one may submit, so it is a warning."""
+    """Yield JC5010 for missing files that submit.sh sends. A warning, because another machine may submit."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):

@@ -130,7 +130,7 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> Side:
-    """CompileError JC5009 when somebody edited what it says of itself, JC1110 when it starts the points of a sweep."""
+    """Read a directory's job. Raises CompileError: JC5009 if its records were edited, JC1110 if it holds a sweep."""
     folder = _folder(word)
     if is_sweep(read_manifest(folder)):
         title, because = f"{word} is not one job", "it holds a sweep, and each of its points is a job with its own plan"

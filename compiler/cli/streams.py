@@ -1,6 +1,6 @@
-"""Output whose reader may leave, such as `jobc backends | head`: that is no error, and hides none.
+"""Handle output whose reader may exit early, such as `jobc backends | head`: not an error, and errors stay visible.
 
-A command goes on to its end, for its exit status is what it finds and not who looks; what it still prints goes nowhere.
+The command still runs to its end, because its exit code reports its result; further output is discarded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 
 
 class Unread:
-    """A text stream that takes everything, also when nobody is left to read it."""
+    """Text stream that accepts output even after its reader has exited."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.has_reader = stream, True

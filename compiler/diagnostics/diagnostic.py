@@ -37,11 +37,11 @@ class Diagnostic:
     because: why it cannot work; one sentence
     hint:    what to type instead; it compiles
     private: the value may be a secret, so the word of the command line is not repeated
-    judgment: an error by the look of a value, which somebody may know better and allow
+    judgment: an error based on a guess, which the user may allow
     policy:  the policy of a site that says it, "" of a rule of jobc or a backend
     points:  of a sweep, those that it hits, as typed; () without a sweep
     otherwise: those of the points whose sentences have other numbers than these
-    allowed: why somebody allows it; then it is counted nowhere, and only formats for machines show it
+    allowed: the reason it is allowed; then it is not counted, and only machine-readable formats show it
     """
 
     code: str
@@ -64,7 +64,7 @@ class Diagnostic:
 
 
 class CompileError(Exception):
-    """The compile cannot go on; the diagnostics say why."""
+    """Raised when the compile cannot continue; carries the diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)

@@ -32,7 +32,7 @@ class Origin:
 
     @property
     def whole(self) -> Origin:
-        """The file alone, for what is not in it; of the command line the override."""
+        """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
 
     def of_key(self, key: str) -> Origin:

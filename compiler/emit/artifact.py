@@ -22,7 +22,7 @@ class LineRange:
 class Artifact:
     """path: relative to the artifact directory, with `/`; text: the whole file, ends in a newline.
 
-    binary: the bytes of a file that is no text; `text` is what can be read of them
+    binary: the bytes of a file that is not text; `text` is their readable part
     chosen: plan keys for which the backend emits this file and not another of its name, or none
     """
 

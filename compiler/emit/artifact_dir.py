@@ -43,7 +43,7 @@ class Edit:
 def manifest(
     artifacts: Sequence[Artifact], version: str, inputs: Mapping[str, str], asked: Mapping[str, Any]
 ) -> Artifact:
-    """inputs: `root:path` -> sha256 of the user's files that the compile read; asked: what jobc was told, for drift.py.
+    """inputs: `root:path` -> sha256 of the user's files that were read; asked: the compile request, for recompile.py.
 
     digest: to be quoted. SHA-256 over `PATH SHA256 EXECUTABLE` of every file but this one, sorted by path: of all that
     a run can read. A new jobc that writes the same files gives the same digest, and so does the same job, whether its
@@ -67,7 +67,7 @@ def digest_of(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
-    """Make `target` hold these files, and those that somebody put there beside the ones that jobc wrote.
+    """Write these files to `target` and keep files that the user added there.
 
     Raises CompileError: JC5001 a directory, or something in it, that jobc did not make and cannot keep, JC5002 files
     edited by hand (not with force), JC5003 the file system refuses (full, read-only, no permission), JC5011 a damaged
@@ -238,7 +238,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
 
 
 def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
-    """CompileError JC5001 for what somebody put there that cannot be kept beside the files that jobc writes."""
+    """Raise CompileError JC5001 for user files that cannot be kept beside those that jobc writes."""
     folders = {folder for path in emitted for folder in _above(path)}
     reasons: dict[str, str] = {}
     for path in foreign_paths:

@@ -4,7 +4,7 @@ In   a document for Render.yaml, the tree that the user gave, the paths that the
 Out  the document with it merged in, whose lines lead back to `backend.extra`; a JC4600 for what would break the plan
 
 The rule: a mapping is merged key by key; into a list of items that have a `name`, by that name, a new one at the end;
-everything else takes the place of what is there; null takes it away.
+everything else replaces the existing value; null removes it.
 """
 
 from __future__ import annotations

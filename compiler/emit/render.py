@@ -52,7 +52,7 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """A leaf that is left out where it is None. A mapping of nothing else may be `{}`: its line depends on all."""
+    """Leaf that is omitted if None. A mapping of such leaves may become `{}`, whose line depends on all."""
 
     leaf: Leaf
 

@@ -11,7 +11,7 @@ from ...trainer.config.schema import CheckpointConfig
 
 
 def most_checkpoints(how: CheckpointConfig, steps: int | None) -> int:
-    """The newest ones, the one being written, the best, and those kept for ever; steps: of the training, if known."""
+    """Count the newest, the current, the best and the permanent ones; steps: of the training, if known."""
     most = how.keep + 1 + 1
     if steps is None:
         return most

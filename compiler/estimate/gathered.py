@@ -13,7 +13,7 @@ from .parameters import ModelSize, Tree
 
 
 def gathered(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """parallel: of train.json; None when nobody says how large the largest unit is"""
+    """parallel: of train.json; None if the size of the largest unit is unknown"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
     if is_whole or not parallel["reshard_after_forward"]:

@@ -50,7 +50,7 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
 
 
 def _gathered(of_weight: int, size: ModelSize) -> int | None:
-    """Whole at a time in stage 3; None when nobody says how large the largest unit is, unless all is kept."""
+    """Return the parameters gathered at a time in stage 3; None if the largest unit is unknown, unless all are kept."""
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)

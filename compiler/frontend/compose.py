@@ -199,7 +199,7 @@ def compose_config(
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
-    """An unknown key of a group whose option is refused already: nobody can tell which keys it would have."""
+    """Return whether an unknown key belongs to a group whose option is already rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
@@ -290,7 +290,7 @@ def _at(tree: Any, key: str) -> Any:
 
 
 def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
-    """The first leaf that remembers its place, and how many mappings and lists of mappings it lies in."""
+    """Return the first leaf with a position, and the number of mappings and lists of mappings around it."""
     if isinstance(tree, Text):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()

@@ -302,7 +302,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 
 
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
-    """JC1105 for an `override` of what no file chooses.
+    """Return JC1105 for an `override` of a group that no file chooses.
 
     group: as Hydra has it, which puts the folder of the file before a group without /
     """
@@ -356,7 +356,7 @@ def _missing_config(
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
-    """The group and the option that there is not: parallel and deepspeed/zero2, for below parallel is no group."""
+    """Return the missing group and option: parallel and deepspeed/zero2, because parallel has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):

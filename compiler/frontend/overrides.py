@@ -228,7 +228,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """The value with `_` for each character that stands in quotes. A quote opens where a value begins."""
+    """Return the value with `_` for each quoted character. A quote can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 

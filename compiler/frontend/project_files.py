@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class OutsideProject(Exception):
-    """The path leads out of the folders. Its text completes "because"; it does not say what lies there."""
+    """Raised for a path outside the folders. Its text completes "because" and does not reveal what is there."""
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:

@@ -108,7 +108,7 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
 
 
 def _removed_group(composed: Composed) -> Origin | None:
-    """The `~env` that took a section of another name away: the tree has a key of its own name."""
+    """Return the `~env` that removed a section of a different name, although a key of that name exists."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 

@@ -28,8 +28,8 @@ class Request:
     words:       overrides as typed
     command:     the words after ` -- `, None when there is no ` -- `
     config_dirs: the user's config folders by root name (`input`, `project`, `user`), the first wins
-    strict:      a warning or note that nobody allows is an error
-    recorded:    the words come from an artifact, whoever made it, so they name no files outside the project
+    strict:      warnings and notes that no comment allows are errors
+    recorded:    the words come from an untrusted artifact, so they must not name files outside the project
     """
 
     words: tuple[str, ...]
@@ -74,7 +74,7 @@ class SweepFolder:
 @dataclass(frozen=True)
 class Planned:
     """Launch plan of a job, before any backend. made_by: plan key -> rule; origin_of: position where a key was written;
-    levels: suppressions; unsaid: keys that the user's own program does not read and nobody set;
+    levels: suppressions; unsaid: unset keys that the user's own program does not read;
     where: the point of a sweep, as typed, "" without one.
     """
 

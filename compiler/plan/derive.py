@@ -108,7 +108,7 @@ def script(spec: JobSpec) -> str:
 
 
 def brings_code(spec: JobSpec) -> bool:
-    """The job runs code of the user's: a command, a recipe, or something of their own that a `_target_` names."""
+    """Return whether the job runs user code: a command, a recipe, or a `_target_` outside jobc and torch."""
     if spec.command is not None or spec.recipe is not None:
         return True
     targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
@@ -126,7 +126,7 @@ def run_folder(spec: JobSpec) -> str:
 
 
 def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """Bash lines that load environment modules in a non-login shell: of the node, for an image has none."""
+    """Return bash lines that load environment modules in a non-login shell, on the node, because images have none."""
     lines = [f"module load {sh(name)}" for name in spec.python.modules]
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND, *lines] if lines else []))
 

@@ -263,7 +263,7 @@ class LaunchPlan:
     uses_trainer: command is our trainer, so train.json is used
     env:       variables of every rank
     secret_kinds: the kinds that occur in secrets; not every engine can deliver each
-    parallel:  what ranks share (ddp, …); launchers such as accelerate must be told
+    parallel:  what ranks share (ddp, …); launchers such as accelerate need to know
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
     threads_per_rank: OMP_NUM_THREADS and torch threads
     train:     train.json as data, byte-identical over backends

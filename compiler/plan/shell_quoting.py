@@ -27,7 +27,7 @@ class ShellCode(str):
 
 
 class Inexpressible(ValueError):
-    """Text that has no spelling in the place where it is to be written."""
+    """Raised for text that cannot be quoted for its place."""
 
 
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:

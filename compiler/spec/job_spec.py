@@ -181,7 +181,7 @@ class NetworkSpec:
     profile:   the fabric, which must be there
     interface: for TCP; null = each node finds the one that leads to node 0
     debug:     NCCL and torch say what they do
-    settings:  what NCCL, RCCL or libfabric must be told
+    settings:  variables for NCCL, RCCL or libfabric
     """
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]

@@ -102,7 +102,7 @@ def gives_secret(name: str, value: str) -> bool:
 
 
 def secret_in(text: str) -> str:
-    """The variable that a text gives a secret; TOKEN for one without a variable; "" where there is no secret."""
+    """Return the variable that a text sets to a secret; TOKEN for a secret without a variable; "" if there is none."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

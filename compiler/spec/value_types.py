@@ -108,7 +108,7 @@ def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def _number(least: float, most: float) -> Callable[[str], float]:
-    """A finite number with limits, so that nothing reckoned with it overflows."""
+    """Parse a finite number within limits that prevent overflow."""
 
     fitting = f"{max(least, 1):g}"
 
@@ -359,7 +359,7 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Names as the kernel has them; the patterns of NCCL_SOCKET_IFNAME are no names, and Gloo knows none."""
+    """Parse interface names; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text

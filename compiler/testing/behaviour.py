@@ -57,7 +57,7 @@ class Trial:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """The status once it is none of the earlier ones and stays the same for a second; else the last one."""
+        """Return the status once it differs from earlier ones and is stable for a second; else the last one."""
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:

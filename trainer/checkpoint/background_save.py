@@ -1,7 +1,7 @@
 """Save checkpoints in the background: copy the state between two steps, then rank 0 writes the copy.
 
 At most one is under way: the next one waits for it, and the first time it says so. A save that fails costs that
-checkpoint, not the training; when too many fail in a row, all ranks end after the same step, for nobody wants a week of
+checkpoint, not the training; when too many fail in a row, all ranks exit after the same step, to avoid a week of
 training that is saved nowhere.
 """
 

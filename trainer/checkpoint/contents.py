@@ -156,7 +156,7 @@ class Found:
 
     @property
     def passed_over(self) -> tuple[str, ...]:
-        """The names of the damaged ones, for the Saver: none of them may take the place of a sound one."""
+        """Return the names of the damaged checkpoints: the Saver must not keep one of them instead of a valid one."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:

@@ -1,6 +1,6 @@
 """Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
 
-Those of `random`, torch, and `numpy.random` where somebody has imported NumPy, as torch does where it is installed.
+States of `random`, torch, and `numpy.random` if NumPy is imported, as torch does where it is installed.
 """
 
 import random

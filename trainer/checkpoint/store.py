@@ -129,7 +129,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
-    """Remove what is neither among the newest, nor the best, nor kept for ever. One that is unread may be the best."""
+    """Remove checkpoints that are neither newest, nor best, nor permanent. Unread ones may be the best."""
     folders = newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
     losses, unread = _losses(sound)

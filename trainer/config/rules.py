@@ -92,7 +92,7 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def broken_limits(tree: object) -> list[str]:
-    """Numbers of the JSON tree outside their limit. Values that are no numbers are left to strict.parse."""
+    """Yield numbers of the JSON tree outside their limit. strict.parse checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):

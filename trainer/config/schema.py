@@ -166,13 +166,13 @@ class LoopConfig:
     steps      optimizer steps in total
     epochs     passes over the training data in total
     precision  of matrix products, over fp32 weights; fp16 scales the loss, and leaves out steps that overflow
-    drop_last  leave out the incomplete last batch of an epoch; false = pad it with samples of weight 0
+    drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
     compile    torch.compile: the model with its loss, each of its blocks, or none
     deterministic  the same bits at each start on a GPU too, by slower kernels; an operation that has none is an error
     activation_checkpointing  the activations of every k-th block are computed again in the backward pass; 0 = of none
     on_nan     when the loss or its gradient is not finite, on any rank: stop, or skip the update of that step
     max_skips  steps skipped in a row, before training stops after all
-    max_fruitless  starts in a row that complete no new step, before the next one ends with 65; null = no limit
+    max_fruitless  starts in a row that complete no new step, before the next one exits with 65; null = no limit
     """
 
     steps: int | None
@@ -205,8 +205,8 @@ class CheckpointConfig:
 
     every_steps       optimizer steps between two saves
     keep              newest checkpoints kept, at least 2: the newest may turn out to be damaged; the best one stays too
-    keep_every_steps  those of steps that are multiples of this stay for ever; null = none
-    background        copy the state and go on training while rank 0 writes it; false = all ranks wait
+    keep_every_steps  checkpoints at multiples of this step are permanent; null = none
+    background        copy the state and continue training while rank 0 writes it; false = all ranks wait
     max_failures      saves in a row that may fail before the run ends
     """
 

@@ -72,7 +72,7 @@ class Content:
         return " and ".join(f"ranks {listed(ranks)}" for ranks in groups[:2])
 
     def _compare(self) -> None:
-        """Whose batches so far were the same? When nobody's were, that is the end of it."""
+        """Find ranks with the same batches so far; stop comparing once there are none."""
         digest_bytes = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
         mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
         by_content: dict[tuple[int, int], list[int]] = {}

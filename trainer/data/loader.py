@@ -47,7 +47,7 @@ class Fed:
 def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     """The fields of Fed. Padding is marked in targets of ours, so that shapes stay; a user's batch does without it.
 
-    A rank that has nothing but padding gets samples all the same, and counts none.
+    A rank with only padding still gets samples, but none count.
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real

@@ -90,7 +90,7 @@ class Board:
             self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
-        """Another text every time, for the seconds go on: that is the sign of life."""
+        """Write a new text with the current seconds, as a heartbeat."""
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
@@ -109,7 +109,7 @@ class Board:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Look twice: whoever says nothing new in between is frozen, or its machine is. A busy one gets more time."""
+        """Poll twice: a rank without a new heartbeat is frozen, or its machine is. A busy one gets more time."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)

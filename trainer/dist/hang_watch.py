@@ -105,7 +105,7 @@ class Watch:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Raises PeerLost that names the rank, for an exchange that timed out."""
+        """Raise PeerLost with the name of the rank if an exchange timed out."""
         if self._ended.is_set():
             return
         self._ended.set()

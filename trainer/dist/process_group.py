@@ -262,7 +262,7 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
 
 
 def _open_board(env: Env, timeout: timedelta) -> Store | None:
-    """A connection of its own to that store, whose operations do not wait for those of the training."""
+    """Open a separate connection to the store, so that its operations do not wait for those of the training."""
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
     except RuntimeError as error:

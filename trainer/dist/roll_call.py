@@ -54,7 +54,7 @@ def differences(answers: Sequence[dict[str, str]]) -> list[str]:
 
 
 def scattered(answers: Sequence[dict[str, str]], shards: int) -> str:
-    """A copy of the model that is on more hosts than it needs, in words; "" when there is none.
+    """Describe a copy of the model that spans more hosts than necessary; "" if there is none.
 
     shards: ranks that share a copy; they follow each other
     """
@@ -89,7 +89,7 @@ def cpu_model() -> str:
 
 
 def gpu_driver() -> str:
-    """Version of NVIDIA's kernel module; "" where there is none."""
+    """Return the version of NVIDIA's kernel module; "" without one."""
     return _found("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 

@@ -1,6 +1,6 @@
-"""Reads of a disk that may answer a moment later, as one across a network does: tried again, then an error of its own.
+"""Read from a disk with retries, because network storage can fail briefly; then raise Unreadable.
 
-What cannot be read may be sound. So it is no damage, nothing is removed because of it, and the rank ends with 69, after
+An unreadable file may be intact, so it does not count as damaged, nothing is removed, and the rank exits with 69 after
 which ranks may start again in place (rt/restarts.py) and a run may be resumed. Standard library only.
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @functools.cache  # asked for in every step
 def stop_file(run_dir: Path) -> Path:
-    """Exists = save and end for good; nobody starts the job again."""
+    """Return the stop file. If it exists, save and exit; the job is not requeued."""
     return run_dir / "control" / "STOP"
 
 
@@ -20,7 +20,7 @@ class SaveRequest:
         self._answered: tuple[int, int] | None = None
 
     def is_made(self) -> bool:
-        """Has somebody made it, who has no answer yet?"""
+        """Return whether a request is pending."""
         try:
             stat = self._file.stat()
             self._seen = stat.st_ino, stat.st_ctime_ns

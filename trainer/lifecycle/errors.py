@@ -64,7 +64,7 @@ class StoppedEarly(TrainerError):
 
 
 class Diverged(TrainerError):
-    """The loss is no longer a number."""
+    """Raised for a NaN or Inf loss."""
 
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:

@@ -1,6 +1,6 @@
 """Does this run get anywhere? Starts in a row that completed no new step are counted in the run folder.
 
-A crash that comes at the same step each time would otherwise be resumed and requeued for ever. Standard library only.
+Detect crash loops: a crash at the same step would otherwise be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -44,7 +44,7 @@ def note_start(run_dir: Path, most: int | None) -> None:
 
 
 def note_good_end(run_dir: Path) -> None:
-    """Done, or ended because somebody asked: no sign that the run gets nowhere."""
+    """Record a normal end or a requested stop, which do not count as a crash loop."""
     with suppress(OSError):
         (run_dir / PROGRESS).unlink(missing_ok=True)
 

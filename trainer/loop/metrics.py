@@ -91,7 +91,7 @@ class MetricsFile:
 
     def _put_aside(self, full: int) -> int:
         """Begin a new file. Where that cannot be done all stays as it is, the full one grows, and the next write tries
-        again: a descriptor that is used is never closed, for its number would be that of the next file opened.
+        again: a used descriptor is never closed, because the next opened file would get its number.
         """
         new = self.path.with_name(f".{self.path.name}.new")
         try:
@@ -175,7 +175,7 @@ def training_steps(path: Path) -> dict[int, dict[str, object]]:
 
 
 def last_step(path: Path) -> int:
-    """The last step that the file tells of, looked for at its end; 0 when there is none."""
+    """Return the last step in the file, searching from its end; 0 if there is none."""
     for part in (path, *reversed(older(path))):
         try:
             with open_regular(part) as file:

@@ -23,7 +23,7 @@ def check_items(training: Training, step: int, totals: Totals) -> None:
 def skip_reason(training: Training, step: int, totals: Totals, update: Update, sums: StepSums) -> str:
     """Return why the update was skipped, or "". Raises Diverged when on_nan=stop.
 
-    An update that fp16 skipped because its loss scale was too large is no reason.
+    An update that fp16 skipped because of a too large loss scale does not count.
     """
     is_finite = math.isfinite(update.grad_norm)
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):

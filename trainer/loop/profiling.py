@@ -63,7 +63,7 @@ class Profiling:
         return self.end() if self.steps and step >= self.steps[1] else ""
 
     def end(self) -> str:
-        """Write what was recorded, up to the last step that was begun; the range may go on behind it."""
+        """Write the profile up to the last started step, even if the range is not complete."""
         if self._profile is None:
             return ""
         step = self._step

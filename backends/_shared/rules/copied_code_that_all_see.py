@@ -1,4 +1,4 @@
-"""JC4415: code that is to be copied where all hosts see one copy."""
+"""JC4415: code=rsync although all hosts share one copy."""
 
 from __future__ import annotations
 

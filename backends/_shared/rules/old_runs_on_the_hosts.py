@@ -1,4 +1,4 @@
-"""JC4416: old runs that are to be removed where each host has its own."""
+"""JC4416: keep_runs although each host has its own runs."""
 
 from __future__ import annotations
 

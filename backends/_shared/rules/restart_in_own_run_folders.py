@@ -1,4 +1,4 @@
-"""JC4417: a restart in place where each host has a run folder of its own."""
+"""JC4417: lifecycle.max_restarts although each host has its own run folder."""
 
 from __future__ import annotations
 

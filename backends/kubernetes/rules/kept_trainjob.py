@@ -1,4 +1,4 @@
-"""JC4102: lifecycle.keep of a TrainJob, which is left out.
+"""JC4102: lifecycle.keep is ignored for a TrainJob.
 
 Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished, and one of its JobSet would leave the TrainJob there.
 """

@@ -1,6 +1,6 @@
-"""JC4705: a number between the sizes of a cloud's machines, or a type that it has not.
+"""JC4705: a GPU count or type that no machine of the cloud has.
 
-A warning, for what clouds sell changes.
+A warning, because the offers of clouds change.
 """
 
 from __future__ import annotations

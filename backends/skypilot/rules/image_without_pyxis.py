@@ -1,4 +1,4 @@
-"""JC4711: an image on Slurm takes a plugin; a note where nobody has said whether it is there."""
+"""JC4711: an image on Slurm needs Pyxis; a note if backend.pyxis is unset."""
 
 from __future__ import annotations
 

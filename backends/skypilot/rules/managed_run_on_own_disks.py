@@ -1,4 +1,4 @@
-"""JC4707: a run that ends with its machines, though a managed job goes on elsewhere."""
+"""JC4707: a run on the nodes' own disks, although a managed job resumes on other machines."""
 
 from __future__ import annotations
 

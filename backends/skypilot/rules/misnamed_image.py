@@ -1,4 +1,4 @@
-"""JC4717: a name that is none of an image, or not without its `docker:`."""
+"""JC4717: an invalid image name, or one with `docker:`."""
 
 from __future__ import annotations
 

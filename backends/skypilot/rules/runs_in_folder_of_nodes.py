@@ -1,4 +1,4 @@
-"""JC4706: runs in a folder of the nodes. A note, for whether that is one for all of them nobody asks here."""
+"""JC4706: runs in a host folder. A note, because jobc does not know whether all nodes share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4721: what of a site is taken unseen, for no profile says what there is. A note."""
+"""JC4721: site resources that are not checked, because no profile lists them. A note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4712: wishes that only a scheduler hears."""
+"""JC4712: queue options that only a scheduler supports."""
 
 from __future__ import annotations
 

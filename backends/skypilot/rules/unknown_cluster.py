@@ -1,4 +1,4 @@
-"""JC4702: a context, cluster or pool that the site has not."""
+"""JC4702: a context, cluster or pool unknown at the site."""
 
 from __future__ import annotations
 

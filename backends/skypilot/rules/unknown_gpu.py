@@ -1,4 +1,4 @@
-"""JC4704: a type of GPU that nobody knows; a warning on a site, which may have called its own so."""
+"""JC4704: an unknown GPU type; a warning on a site, which may use its own names."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def check(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
 
 
 def _unknown(key: str, title: str, meant: list[str]) -> Diagnostic:
-    """An error where a known option is close; else a warning, for a plugin of the site may bring it."""
+    """Report an unknown option: an error if a known one is similar, else a warning, because a plugin may provide it."""
     because = "no sbatch from 22.05 to 25.11 has it, nor does Pyxis"
     if not meant:
         hint = f"remove {key}, unless a SPANK plugin of the site provides it"

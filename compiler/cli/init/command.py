@@ -66,7 +66,7 @@ COMMANDS = {"init": init_command}
 
 
 def _wanted(words: Sequence[str]) -> Wanted:
-    """CompileError JC1110 for a word that is none of ours, JC1136 for a name that cannot be a file's."""
+    """Parse the arguments. Raises CompileError: JC1110 for an unknown word, JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
@@ -79,7 +79,7 @@ def _wanted(words: Sequence[str]) -> Wanted:
 
 
 def _given(word: str) -> Fact:
-    """KEY=VALUE. A file of hosts lies here and not beside the profile, where a relative path would begin."""
+    """Parse KEY=VALUE. The path of a host file becomes absolute, because the profile is in another folder."""
     key, _, value = word.partition("=")
     if value.startswith("@"):
         value = f"@{Path(value[1:]).expanduser().absolute()}"
@@ -118,7 +118,7 @@ def _first_host(text: str) -> str:
 
 
 def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
-    """The name, and the facts as somebody at a terminal mends them; an empty answer takes what was found."""
+    """Ask for the name and the facts on the terminal; an empty answer keeps the detected value."""
     put_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
@@ -188,7 +188,7 @@ def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
 
 
 def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]) -> str:
-    """The profile's text. What was found and does not compile is left out and told; what was given is an error."""
+    """Return the profile's text. Detected facts that do not compile are dropped and reported; given ones are errors."""
     facts, dropped = list(facts), list[Fact]()
     while True:
         text = profile(name, facts, sorted(groups()), dropped)

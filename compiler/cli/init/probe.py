@@ -158,7 +158,7 @@ def interfaces(run: Run) -> list[Fact]:
 
 
 def python(environment: Mapping[str, str]) -> list[Fact]:
-    """The environment that is active in the calling shell; modules are told only, for not all are of Python."""
+    """Return the active Python environment; loaded modules are only reported: not all concern Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         if path := environment.get(variable):

@@ -1,4 +1,4 @@
-"""jobc why FILE:LINE: where one line of an artifact came from; and what is told of a key of the spec."""
+"""Explain one line of an artifact (jobc why FILE:LINE) or one key of the spec."""
 
 from __future__ import annotations
 

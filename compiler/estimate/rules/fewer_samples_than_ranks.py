@@ -1,4 +1,4 @@
-"""JC2128: there are too few samples: for one on each rank, or for one whole batch where others are left out.
+"""JC2128: too few samples for all ranks, or for one complete batch with loop.drop_last.
 
 The trainer refuses both when it has read its data (trainer/build/data_checks.py, check_enough_samples).
 """

@@ -1,4 +1,4 @@
-"""JC2132: the seconds of a step are given, so the run that would say them is not looked at."""
+"""JC2132: estimate.step_s overrides estimate.run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2130: a program of the user's own, of which nobody says what its time or its steps would be reckoned from."""
+"""JC2130: a user's own program without the keys from which time or steps are estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""accelerate.yaml and deepspeed.json: what `accelerate launch` and DeepSpeed are told, on every backend.
+"""Emit accelerate.yaml and deepspeed.json, the configs of `accelerate launch` and DeepSpeed, for every backend.
 
 accelerate.yaml  with launcher=accelerate: one file for all nodes. node.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port

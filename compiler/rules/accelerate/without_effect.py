@@ -1,4 +1,4 @@
-"""JC4604: a setting that nothing reads, or that is said twice.
+"""JC4604: a setting that is not read, or that is set twice.
 
 Such as a section without the parallelism it belongs to, keys of FSDP 1, meshes that are not the world, GPUs of no rank.
 """

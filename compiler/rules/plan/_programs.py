@@ -151,7 +151,7 @@ def spelled_out(words: Sequence[str]) -> Sequence[str]:
 
 
 def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
-    """The words that `env -S TEXT …` goes on with."""
+    """Return the words into which `env -S TEXT …` is split."""
     text = option[2] or option[3]
     if not text:
         text, rest = "".join(rest[:1]), rest[1:]
@@ -162,7 +162,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
 
 
 def launcher(words: Sequence[str]) -> str:
-    """The launcher that these words start, which starts ranks of its own; "" for none."""
+    """Return the launcher in these words that starts its own ranks; "" if there is none."""
     name, arguments = _of_python(words) if _is_python(words) else (program(words), words[1:])
     name = program((name,))  # of `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)

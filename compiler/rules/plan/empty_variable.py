@@ -1,6 +1,6 @@
 """JC3004: a variable that is set to nothing, which is not the same as not set at all.
 
-CUDA_VISIBLE_DEVICES is none of them: set to nothing it hides the GPUs, which is what is meant on a CPU.
+CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
 
 Source PyTorch 2.13, seen: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS, `Invalid value
        for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool), `unsupported gloo

@@ -57,7 +57,7 @@ def _lonely(variable: Variable, nodes: int) -> Diagnostic:
 
 
 def _error(title: str, because: str, variable: Variable, judgment: bool = False) -> Diagnostic:
-    """judgment: somebody may know that all nodes are one machine, or what a shell does."""
+    """judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
     without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
     hint = f"{without}, so that each node finds its interface to node 0; or network.interface=eth0"
     if variable.is_of_command:

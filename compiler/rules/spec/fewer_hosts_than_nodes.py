@@ -1,4 +1,4 @@
-"""JC2005: fewer hosts than nodes, where each node needs one of its own.
+"""JC2005: fewer hosts than nodes, although each node needs its own.
 
 Source DeepSpeed 0.19.5, launcher/runner.py: `--num_nodes` beyond the hosts starts on those that there are
 """

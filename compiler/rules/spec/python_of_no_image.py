@@ -1,4 +1,4 @@
-"""JC2030: the Python of an image, where there is no image."""
+"""JC2030: python=image without an image."""
 
 from __future__ import annotations
 

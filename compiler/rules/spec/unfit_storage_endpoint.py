@@ -1,4 +1,4 @@
-"""JC2081: an endpoint of an object store that is none, or of nothing."""
+"""JC2081: an invalid storage.endpoint, or one without an object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC2080: a root of the runs that is no bucket, or should not be one."""
+"""JC2080: storage.root is not a bucket URL with storage.run=object, or is one without it."""
 
 from __future__ import annotations
 

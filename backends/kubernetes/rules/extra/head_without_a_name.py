@@ -1,4 +1,4 @@
-"""JC4522: names that are no longer those of the cluster, of which node 0 has one, below a domain that is searched.
+"""JC4522: DNS settings with which pods cannot resolve node 0, whose name is relative to a search domain.
 
 Source: Kubernetes 1.37, "DNS for Services and Pods"
 """

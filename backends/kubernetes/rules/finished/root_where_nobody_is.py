@@ -1,4 +1,4 @@
-"""JC4550: root where the pod says that nobody is root.
+"""JC4550: runAsUser=0 in a pod with runAsNonRoot.
 
 Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go, after which the pod
 stays in CreateContainerConfigError

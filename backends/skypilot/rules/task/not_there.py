@@ -1,4 +1,4 @@
-"""JC4711: what SkyPilot's schema takes, and an infrastructure has not."""
+"""JC4711: a setting that SkyPilot's schema accepts but the infrastructure lacks."""
 
 from __future__ import annotations
 

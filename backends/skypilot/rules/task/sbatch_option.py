@@ -48,7 +48,7 @@ def _option(task: Finished, key: str, option: str, value: Any) -> Iterator[Diagn
 
 
 def _instead(key: str, meant: list[str]) -> str:
-    """The hint for an option that is none, by those that may have been meant; [] for none."""
+    """Return the hint for an unknown option, from similar ones; [] for none."""
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):

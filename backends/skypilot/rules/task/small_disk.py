@@ -31,6 +31,6 @@ def _disk(task: Finished, machine: Machine) -> Iterator[Diagnostic]:
 
 
 def _gigabytes(said: Any) -> float | None:
-    """A size as SkyPilot reads it, a number of GB or with a unit; None when it is none, which its schema says."""
+    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which its schema reports."""
     match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None

@@ -1,4 +1,4 @@
-"""JC4713: a QOS of Slurm that is none."""
+"""JC4713: an unknown QOS of Slurm."""
 
 from __future__ import annotations
 

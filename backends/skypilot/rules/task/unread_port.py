@@ -1,4 +1,4 @@
-"""JC4717: a port that is none."""
+"""JC4717: an invalid port."""
 
 from __future__ import annotations
 
