@@ -1,7 +1,7 @@
 """Forged input, drawn by a random generator: run folders, artifacts, checkpoints, metrics and specs of an attacker.
 
 Each function damages what it is given so that a reader who evaluates, follows or trusts it would run the command that
-creates the file `mark`, read a file outside the folder, loop for ever or fill the memory.
+creates the file `mark`, read a file outside the folder, loop forever or fill the memory.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ CAMPAIGN = Campaign(
     trial=(
         f"is {BATCH} configs of one seed: words and files of goldens with one to four mutations, by Hypothesis and from"
         " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
-        " `jobc check` must end with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
+        " `jobc check` must exit with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
         " compiles bash parses each script, the schemas of Kubernetes and SkyPilot take their files, and bash makes of"
         " the command and the variables in node.sh what the plan says."
     ),

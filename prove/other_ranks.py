@@ -1,4 +1,4 @@
-"""A run that goes on with other numbers of ranks: the same samples in the same steps, losses equal but for rounding."""
+"""A run that resumes with a different world size: the same samples in the same steps, losses equal but for rounding."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="other_ranks",
-    claim="A run that goes on with another number of ranks trains on the same samples in the same steps.",
+    claim="A run that resumes with a different world size trains on the same samples in the same steps.",
     trial=(
         f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `submit.sh"
         " --resume`, twice, after steps drawn by the trial's number. A recipe notes which samples each rank reads. In"

@@ -191,7 +191,7 @@ def check_foreign(venv: Path, python: Path) -> None:
     if not (venv / "pyvenv.cfg").exists():
         raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
     if not works(python):
-        raise Refusal(f"{python} is no Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another place")
+        raise Refusal(f"{python} is not Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another folder")
 
 
 def install(python: Path, wanted: str) -> None:

@@ -3,7 +3,7 @@ codes.
 
     from jobc_trainer import script            # `jobc.trainer` where jobc is installed
 
-    rt = script.init()                         # meets the other ranks, whoever started them
+    rt = script.init()                         # joins the other ranks, with any launcher
     state = rt.load()                          # of the newest sound checkpoint; None at the very beginning
     for step in range(rt.step, 1000):
         ...
@@ -82,7 +82,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
 
 def _noting(runtime: "Runtime", leave_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """sys.exit() that notes its code: a function of atexit is not told with which one the process ends."""
+    """sys.exit() that records its code, because atexit functions do not get it."""
 
     def leave_with(status: Any = None, /) -> NoReturn:
         runtime._exit_status = status
@@ -150,7 +150,7 @@ class Runtime:
         self._metrics = MetricsFile(run_dir, self.rank, flush_interval(FLUSH_S, env.local_world_size), FILE_BYTES)
 
     def preempted(self) -> bool:
-        """Has any rank been told to end, by a signal or by stop.sh? Costs one small message; call it once a step."""
+        """Return whether any rank was asked to stop (signal or stop.sh). One small message; call it once per step."""
         self._refuse_when_over("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
@@ -168,9 +168,9 @@ class Runtime:
         wait: until it is written; False copies the tensors, and rank 0 writes the copy while all go on. The next save
         waits for it, and so does every end but a kill; a save that control/SAVE asked for is always waited for.
         A disk that does not take it costs this checkpoint only: the earlier ones stay, and a warning is printed. What
-        the last save before leave() or finish() has not written is lost: these end with 1.
+        the last save before leave() or finish() has not written is lost: these exit with 1.
         The same step again replaces its checkpoint.
-        Raises BrokenInput for a step that is no whole number from 0, for a state that could not be read back, for a
+        Raises BrokenInput for a step that is not an integer >= 0, for a state that could not be read back, for a
         lower step than that of the newest checkpoint, and when there are checkpoints of an earlier start and load() was
         not called: the newest count, so this one would be removed, or never be loaded.
         """

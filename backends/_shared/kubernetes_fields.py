@@ -2,7 +2,7 @@
 
 In   the tree of backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which
      tools/kubernetes_fields.py makes of the schemas of Kubernetes 1.37 and of the models of JobSet and TrainJob
-Out  a Diagnostic for each unknown field, and for each value of another type or that is none of the field's words; and
+Out  a Diagnostic for each unknown field, and for each value of a wrong type or outside the field's enum; and
      the tree as the API has it
 """
 

@@ -47,7 +47,7 @@ NAMED = (("resources", "labels"), ("file_mounts",))  # whose own names go on beh
 class Machine:
     """One alternative of any_of or ordered, merged over `resources`; without alternatives all of `resources`.
 
-    at: its place in the task; entry: what is said there
+    at: its place in the task; entry: its value
     """
 
     asked: Tree

@@ -78,7 +78,7 @@ class Levels:
         """The findings of one stage behind those of earlier ones; CompileError with all of them when one is an error.
 
         last: of the stages. Before it nothing ends for what is an error by --strict alone: a job may go on with it, and
-        so the next stage is told in the same go.
+        so the next stage reports its findings in the same run.
         failure: what a check raised. An error that is reported explains it, because a check relies on what others
         refuse; without an error it is raised.
         """

@@ -1,6 +1,6 @@
 """Detect passwords and tokens, which must not be in an artifact: everyone who sees the run can read it.
 
-Whoever has one refers to it: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat what was typed.
+Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
 
 What tells is how tokens of known issuers look, wherever they stand; a name that has no other meaning; or one that may
 have, with a long random value. Which names count, by the shape of what is read:

@@ -78,7 +78,7 @@ class Trial:
         self._wait(lambda: self.submit_returned, "submit.sh did not return for a job that stays in the queue")
 
     def release(self) -> None:
-        """Let the ranks end with 0, and wait until all nodes have ended."""
+        """Let the ranks exit with 0, and wait until all nodes have ended."""
         for file in self.project.glob("runs/*/*/started_*"):
             (file.parent / "release").touch()
         self.wait_until_ended()

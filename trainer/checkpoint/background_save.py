@@ -30,7 +30,7 @@ class Saver:
 
     root      in the run folder
     damaged   checkpoints that are known not to be sound; the next save removes them
-    phases    of this rank, for whoever watches it
+    phases    of this rank, for the watchdog
     replaces  a step that is saved again may be another state
     gives_up  rank 0 asks all ranks to end
     request   of people, to save now: a save that is waited for answers it

@@ -1,6 +1,6 @@
 """JSON values into frozen dataclasses and back, strictly: every problem with its path, all at once.
 
-Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses told apart by their
+Understands int, float, str, bool, None, Literal, tuple, dataclass, and a union of dataclasses distinguished by their
 `kind: Literal[...]` field, beside which a Target is known by its `_target_`. A trailing underscore of a field name
 is not part of the JSON key (`global_`). Standard library only.
 """

@@ -186,7 +186,7 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
 
 class _Plain:
     """Slots as a rank sends them to its workers: of a tensor it would send a file, with a thread that serves it, and
-    a process that is forked beside such a thread may wait for ever for what that held."""
+    a process that is forked beside such a thread may wait forever for a lock that it held."""
 
     def __init__(self, slots: Iterable[Slots]) -> None:
         self._slots = slots

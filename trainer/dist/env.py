@@ -5,7 +5,7 @@ Out  Env, or one BrokenInput that lists everything missing or ill-typed
 TABLE is the only place where a name is written down; docs and tests read it. Standard library only.
 
 Programs that jobc started, and those below torchrun and its like, read torchrun's names. Started by somebody's own
-srun or mpirun they are told the same things by other names, which launchers.py translates.
+srun or mpirun they get the same values under other names, which launchers.py translates.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -6,7 +6,7 @@ culprit is named, in a warning and again in their last words, and each writes th
 rank that hangs with Python's lock held has them written by faulthandler's own thread. Else nothing holds that lock
 while it writes: the log may lie on the disk that hangs.
 
-A rank that no timeout of a message ends, for it is alone, or all hang, each by itself, ends itself after ALONE
+A rank that no collective timeout stops, because it is alone or all ranks hang separately, exits after ALONE
 times that timeout: it says what it has been at, with its stacks.
 
 A disk may take as long as it needs: while one rank writes a checkpoint, or reads one, nobody ends, but it says so, and

@@ -53,7 +53,7 @@ def end(code: int) -> NoReturn:
 
 
 def tell(error: BaseException) -> int:
-    """Print `error`, unless that was done before; the exit code. Whoever still has to wait for a disk tells first."""
+    """Print `error` once, and return the exit code. Called before a rank waits for its disk."""
     attributes = vars(error)  # kept in the error itself: one of the user's may have no hash
     if TOLD not in attributes:
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from .metrics import last_step
 def note_start(run_dir: Path, most: int | None) -> None:
     """Record a start, on rank 0. Raises BrokenInput if the last `most` starts made no progress (a crash loop).
 
-    Whoever starts it once more, by hand, begins to count anew.
+    A manual resume resets the count.
     """
     try:
         newest = store.newest_first(run_dir / "checkpoints")

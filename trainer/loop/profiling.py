@@ -13,7 +13,7 @@ NO_PROFILE = "warning: no profile"
 
 
 class Profiling:
-    """Told before and after each step; does nothing on other ranks and in other steps. Never a reason to die.
+    """Called before and after each step; does nothing on other ranks and in other steps. Never raises.
 
     A process has one profiler, and the recipe may have one of its own: torch 2.13 lets a second one begin, ends both
     with either, and dies by a fault where the other one is written then.

@@ -50,7 +50,7 @@ class Ddp(Stepped):
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raises BrokenInput for parameters without a gradient: the next step would wait for them, and end with 1."""
+        """Raise BrokenInput for parameters without a gradient: the next step would wait for them, and exit with 1."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:

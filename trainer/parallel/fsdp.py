@@ -106,7 +106,7 @@ class Fsdp(Stepped):
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Whole copies on the CPU of rank 0; the others only give their share. What is no tensor, as the step of some
+        """Whole copies on the CPU of rank 0; the others only give their share. Other values, such as the step of some
         optimizers, stays as it is."""
         for name, value in values.items():
             full = whole(value)

@@ -86,7 +86,7 @@ class Recipe:
         return loss, 0.0, num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
-        """Floating-point operations of training on one sample, forward and backward, by which MFU is told; None: not
+        """Floating-point operations of training on one sample, forward and backward, for the MFU; None: not
         known. `num_parameters` are those of the whole model."""
         if type(self).build_model is not Recipe.build_model:  # then it is another one than the config says
             return None

@@ -1,7 +1,7 @@
 """The links between the supervisors of one attempt: a TCP connection from every node to node 0.
 
 They tell a node that has lost its power or its cable from one that is only quiet, in seconds, whatever the program of
-the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was told to end) and
+the ranks does; and they carry the marks of the run folder (the stop mark, who failed first, who was asked to stop) and
 the command of mpirun's daemons (mpi.py) to nodes that do not see the folder in which they were left.
 
 In   state/link, where node 0 says at which port it listens, and the token that proves that somebody is of this run

@@ -98,7 +98,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 @contextmanager
 def _listening(port: int, clock: Clock) -> Iterator[int]:
-    """A port where each connection is told the time. port: 0 = any"""
+    """Serve a port that sends the time to each connection. port: 0 = any"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024

@@ -1,10 +1,10 @@
-"""The other nodes of an attempt: has somebody stopped the run, who failed first, who was told to end, and who is lost.
+"""The other nodes of an attempt: whether the run was stopped, who failed first, who was asked to stop, and who is lost.
 
-A node that fails says so in exit/ATTEMPT/first, where the earliest failure stays; the first that is told to end says so
-in exit/ATTEMPT/stop; a person leaves the stop mark; and all others end. These are files of the run folder, which
-links.py takes to nodes that do not see it; a node whose power or cable is gone is missed by node 0, and node 0 by all
-others, because the links tell it. One that was lost before it was linked is missed by its silence, where the run folder
-is shared. A lost peer has a name: whichever host does not answer on the network.
+A failed node writes exit/ATTEMPT/first, where the earliest failure stays; the first node that is asked to stop writes
+exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
+copies to nodes that do not share it. Node 0 detects a node that lost power or network through its link, and the other
+nodes detect node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run folder. Messages
+name the host that does not answer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Peers:
         return self.silent
 
     def _was_marked(self) -> bool:
-        """Has the stop mark been there for a moment? Then whoever left it cannot signal this process."""
+        """Has the stop mark been there for a moment? Then its writer cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S

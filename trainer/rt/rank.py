@@ -141,7 +141,7 @@ class Rank:
         return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
 
     def _leave(self, code: int, reason: str, status: int) -> int:
-        """Leave the exit file; what the launcher is told."""
+        """Write the exit file; return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)

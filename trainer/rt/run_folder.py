@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def first_stop(self) -> Path:
-        """Which node was told first to end before its time, and by what: written by that node, once."""
+        """Return the file with the first node that was asked to stop early, and why: written once, by that node."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
@@ -99,7 +99,7 @@ class RunFolder:
 
     @property
     def stop_mark(self) -> Path:
-        """Its existence means: stopped by a person, ends with 0, nobody starts it again."""
+        """Return the stop file. If it exists, a user stopped the run: exit with 0, do not requeue."""
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
@@ -117,7 +117,7 @@ class RunFolder:
 def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
     """Descriptor of a regular file, created if nothing has its name.
 
-    A symbolic link is not followed, because whoever may write to the run folder may have made it, and it may lead to
+    A symbolic link is not followed, because anyone who can write to the run folder can create it, and it may lead to
     any file of this user; a named pipe is not waited for. Both raise OSError.
     """
     descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

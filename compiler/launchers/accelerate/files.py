@@ -20,7 +20,7 @@ from ...plan.launch_plan import LaunchPlan
 YAML, JSON = "accelerate.yaml", "deepspeed.json"
 COMMENTS: Mapping[tuple[str | int, ...], str] = {
     (0, "compute_environment"): (
-        "What `accelerate launch` is told. The same file on every node: node.sh adds what differs,\n"
+        "Config of `accelerate launch`, the same on every node. node.sh adds the options that differ:\n"
         "--machine_rank, --main_process_ip, --main_process_port."
     ),
     (0, "num_processes"): "all ranks of the job",

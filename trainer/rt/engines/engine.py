@@ -71,7 +71,7 @@ class Job:
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: the runs are not where the artifact would look for them without being told"""
+        """is_elsewhere: the runs are not in the artifact's default run root"""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
         self.is_elsewhere = is_elsewhere
         nodes = settings.get("nodes")
