@@ -121,7 +121,7 @@ def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypa
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [place])
     if (default := interfaces.of_default_route()) is not None:
         assert choose_interface("", "node1", is_head=True) == default
-    with pytest.raises(Lacking, match=r"node1, the name of node 0, is 127\.0\.\d\.1 on this node") as refused:
+    with pytest.raises(Lacking, match=r"node1, the name of node 0, resolves to 127\.0\.\d\.1 here") as refused:
         choose_interface("", "node1", is_head=False)
     assert refused.value.code == exit_codes.RENDEZVOUS_FAILED
 

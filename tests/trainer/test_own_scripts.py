@@ -171,7 +171,7 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
     assert not asked.exists()
     assert re.search(r"^  node 00 .* step \d+, loss ", job.status(), re.MULTILINE), job.status()
     code, resumed = job.run("--resume", job.folder.name)
-    assert code == 0 and "begins at step 1" in resumed, resumed
+    assert code == 0 and "starts at step 1" in resumed, resumed
     steps = [json.loads(line)["step"] for line in (job.folder / "metrics/rank_01.jsonl").read_text().splitlines()]
     assert steps == list(range(1, 41))
     alone = subprocess.run(

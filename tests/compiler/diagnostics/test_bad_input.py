@@ -156,7 +156,7 @@ LINES = [  # words, code, what the message says besides
     (["nodes=1,2"], "JC1202", "hint: for a sweep: jobc -m nodes=1,2"),
     (["network.interface=^lo,docker"], "JC1202", "hint: network.interface=null, network.interface=eth0 or"),
     (["backend=ssh", "hosts=@/dev/null"], "JC1130", "it is a device, not a regular file"),
-    (["-m", "nodes=glob(*)"], "JC1101", "nodes is no group"),
+    (["-m", "nodes=glob(*)"], "JC1101", "nodes is not a group"),
     (["-m", "backend=glob(x*)"], "JC1101", "hint: backend=accelerate,kubernetes"),
     (["check", "-m", "seed=range(0)"], "JC1101", "hint: seed=0"),
     (["-m", "seed=range(5,1)"], "JC1101", "hint: seed=range(5,1,-1)"),

@@ -528,7 +528,7 @@ def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path)
         ({"recipe": "broken.NotMade"}, "recipe: broken.NotMade(config) failed: ValueError: no licence"),
         ({"recipe": "broken.CountInWords"}, "recipe: count() returned the item count 'many', which is not a number"),
         ({"recipe": "broken.LossCountsInWords", **CROSS}, "recipe: loss() returned the item count 'many'"),
-        ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, and names in a word"),
+        ({"recipe": "broken.NumberAsScore"}, "recipe: score is 5, but must be one word"),
         (
             {"recipe": "broken.TwoMeasured"},
             "recipe: measure() must return (loss, score, count), each summed over the batch",

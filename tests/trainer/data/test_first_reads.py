@@ -66,7 +66,7 @@ def test_where_workers_read_the_rank_reads_nothing(workers: int, digits: Tree, t
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_error_of_the_first_sample_is_in_its_own_words(workers: int, digits: Tree, tmp_path: Path) -> None:
-    with pytest.raises(BrokenInput, match=r"there is no first batch: ValueError: sample \d+ is torn"):
+    with pytest.raises(BrokenInput, match=r"the loader returned no batch: ValueError: sample \d+ is torn"):
         train(tmp_path, digits({**changes(broken=True), "loader.workers": workers}))
     assert not multiprocessing.active_children(), "the process that read has ended"
 

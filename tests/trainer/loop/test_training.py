@@ -171,7 +171,7 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     with monkeypatch.context() as later:
         later.setattr(store, "FORMAT", 2)
         train(tmp_path, digits({"loop.steps": 2}))
-    with pytest.raises(BrokenInput, match="is of a later version of the trainer") as refused:
+    with pytest.raises(BrokenInput, match="was saved by a newer version of the trainer") as refused:
         train(tmp_path, digits())
     assert refused.value.details == ("step_00000002 has format 2, but this trainer reads format 1",)
     assert [store.step_of(path) for path in store.newest_first(tmp_path / "checkpoints")] == [2, 1]
