@@ -37,7 +37,7 @@ def unread(
         return
     hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"pass {_passing(command, names[0])} after --, or {hint}"
+        hint = f"{_passing(command, names[0])} for the words after --, or {hint}"
     names += groups
     is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"

@@ -125,7 +125,7 @@ class _Conversion:
             return None
         if raw == "" and options == (str, type(None)):
             because = "it is empty; was it meant to come from a shell variable that is not set?"
-            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null to unset it")
+            self.refuse("JC1202", key, f"{key} is empty text", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
         if Target in options and target.is_target(raw):
